@@ -1,6 +1,7 @@
 /**
- * The address of a PostgreSQL log: `postgres://user@host1:5432,host2:5432/database?option=value`, in the syntax of libpq
- * (PostgreSQL documentation, 32.1.1.2). Neither `URL` nor node-postgres supports several hosts.
+ * The address of a PostgreSQL log: `postgres://user@host1:5432,host2:5432/database?option=value`, in the
+ * syntax of libpq (PostgreSQL documentation, 32.1.1.2). Neither `URL` nor node-postgres supports several
+ * hosts.
  */
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
@@ -136,7 +137,10 @@ export function isSocket({ host }: Host): boolean {
   return host.startsWith('/');
 }
 
-/** libpq's meaning of each mode, except that a session to another machine is encrypted and its server verified. */
+/**
+ * libpq's meaning of each mode, except that a session to another machine is encrypted and its server
+ * verified.
+ */
 function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): Address['ssl'] {
   const isLocal = hosts.every((host) => isSocket(host) || isLoopback(host.host));
   const mode = options.get('sslmode') ?? (isLocal ? 'prefer' : 'verify-full');

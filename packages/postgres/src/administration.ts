@@ -269,7 +269,10 @@ async function sessionFinding(connection: Connection): Promise<StoreFinding> {
   return { severity: 'warning', subject, message };
 }
 
-/** A disabled plan type makes others cost 10,000,000,000, and the server may compile them or scan whole tables. */
+/**
+ * A disabled plan type makes others cost 10,000,000,000, and the server may compile them or scan whole
+ * tables.
+ */
 async function planningFinding(connection: Connection): Promise<StoreFinding> {
   const { rows } = await connection.query(sql('disabled_plans'));
   const subject = 'planner';

@@ -1,6 +1,6 @@
 /**
- * PostgreSQL's binary formats. node-postgres sends a `Buffer` parameter unchanged, in binary format; such an array costs
- * the server a third of one in text (ADR 20).
+ * PostgreSQL's binary formats. node-postgres sends a `Buffer` parameter unchanged, in binary format; such an
+ * array costs the server a third of one in text (ADR 20).
  *
  *   array    int32 number of dimensions, 1; int32 whether it has NULLs, 0; int32 OID of the elements;
  *            int32 number of elements; int32 lower bound, 1; then for each element: int32 length, bytes

@@ -1,7 +1,7 @@
 /**
- * One connection to the primary of a PostgreSQL log. Each statement is one round trip, has its own deadline, and has one of
- * three outcomes: it succeeded, and the server reported whether it is replicated; the server refused it and stored nothing;
- * or the outcome is unknown and the connection is closed.
+ * One connection to the primary of a PostgreSQL log. Each statement is one round trip, has its own deadline,
+ * and has one of three outcomes: it succeeded, and the server reported whether it is replicated; the server
+ * refused it and stored nothing; or the outcome is unknown and the connection is closed.
  */
 import type { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
@@ -63,8 +63,8 @@ const passwordFile = require('pgpass') as (
   found: (password: string | undefined) => void,
 ) => void;
 /**
- * Applies if PGPASSWORD is not set. node-postgres reads the file too, but deprecates that. It calls this function only if
- * the server requires a password.
+ * Applies if PGPASSWORD is not set. node-postgres reads the file too, but deprecates that. It calls this
+ * function only if the server requires a password.
  */
 pg.defaults.password = (async (wanted: { user: string; host: string; port: number }) => {
   const password = await new Promise<string | undefined>((found) => passwordFile(wanted, found));
@@ -76,11 +76,11 @@ const TEXT = { getTypeParser: () => (value: unknown) => value };
 type Done<Result> = (error: Error | undefined, result?: Result) => void;
 
 /**
- * Limits on the server's side. A statement_timeout does not end the wait for a standby (measured on 15 and 18), so the
- * client's deadline decides.
+ * Limits on the server's side. A statement_timeout does not end the wait for a standby (measured on 15 and
+ * 18), so the client's deadline decides.
  *
- * Plans. Statistics may be old or missing. So a look-up in a large table is a LATERAL with OFFSET 0 or LIMIT: it stays one
- * index search for each row, and never becomes a join of whole tables. Ranges have both bounds.
+ * Plans. Statistics may be old or missing. So a look-up in a large table is a LATERAL with OFFSET 0 or LIMIT:
+ * it stays one index search for each row, and never becomes a join of whole tables. Ranges have both bounds.
  */
 const SETTINGS = [
   'client_min_messages=warning',
@@ -106,8 +106,8 @@ export async function missingSettings(connection: Connection): Promise<string[]>
 }
 
 /**
- * The reason why a commit under these settings proves nothing about the standby; undefined if it does. A pooler may drop
- * the settings that a connection requested.
+ * The reason why a commit under these settings proves nothing about the standby; undefined if it does. A
+ * pooler may drop the settings that a connection requested.
  */
 export function weaknessOf(commit?: string | null, messages?: string | null): string | undefined {
   if (messages && messages !== 'warning') return `client_min_messages is ${messages}`;
@@ -150,9 +150,9 @@ export class Connection {
   }
 
   /**
-   * Tries the hosts in order, the last used primary first, and takes the first primary. A former primary that comes back
-   * has an older timeline and is never used again. The first call asks all hosts, and takes the primary with the newest
-   * timeline.
+   * Tries the hosts in order, the last used primary first, and takes the first primary. A former primary that
+   * comes back has an older timeline and is never used again. The first call asks all hosts, and takes the
+   * primary with the newest timeline.
    * @param purpose for `application_name`, which administrators see.
    * @throws Unreachable with the reason for each host.
    */
@@ -197,14 +197,15 @@ export class Connection {
   }
 
   /**
-   * @param sql one statement.
-   * Resolves when the server is ready for the next statement, so that a warning is not attributed to another one.
+   * @param sql one statement. Resolves when the server is ready for the next statement, so that a warning is
+   *   not attributed to another one.
    * @throws Refused, Lost.
    */
   query(sql: string, values: readonly Parameter[] = [], deadlineMs = STATEMENT_MS): Promise<Answer> {
     const query = { text: sql, values: [...values], rowMode: 'array', types: TEXT, queryMode: 'extended' };
     return this.#answered<Omit<Answer, 'warnings'>>(deadlineMs, (done) => {
-      // node-postgres calls back when the server is ready again; its promise settles after the next query began.
+      // node-postgres calls back when the server is ready again; its promise settles after the next query
+      // began.
       this.#client.query(query as pg.QueryArrayConfig, (error: Error | null | undefined, result) => {
         if (error) done(error);
         else done(undefined, { rows: result.rows as TextRow[], count: result.rowCount ?? 0 });
@@ -245,7 +246,10 @@ export class Connection {
     });
   }
 
-  /** On return all writes of `work` are committed; after an error none is, except that {@link Lost} leaves it unknown. */
+  /**
+   * On return all writes of `work` are committed; after an error none is, except that {@link Lost} leaves it
+   * unknown.
+   */
   async transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
     await this.query('BEGIN');
     try {
@@ -275,8 +279,8 @@ export class Connection {
   }
 
   /**
-   * An error after which the server is ready again wrote nothing. An error that ends the session may follow a commit. The
-   * message does not distinguish them, because it is in the server's language.
+   * An error after which the server is ready again wrote nothing. An error that ends the session may follow a
+   * commit. The message does not distinguish them, because it is in the server's language.
    */
   #settle(error: Error, settle: (fault: Refused | Lost) => void): void {
     const { code, severity, constraint } = error as { [name in 'code' | 'severity' | 'constraint']?: string };
@@ -299,7 +303,9 @@ export class Connection {
   }
 }
 
-/** A connection that is opened when it is needed, for statements that may be repeated. It runs one at a time. */
+/**
+ * A connection that is opened when it is needed, for statements that may be repeated. It runs one at a time.
+ */
 export class ReadingConnection {
   /** Number of connections that it has opened. */
   opened = 0;
@@ -427,7 +433,10 @@ class CopyOut {
 /** The signature of eleven bytes, flags, and the length of an extension, which is zero. */
 const COPY_HEADER_BYTES = 19;
 
-/** A row of COPY's binary format: int16 number of columns, then for each int32 length, -1 for NULL, and its bytes. */
+/**
+ * A row of COPY's binary format: int16 number of columns, then for each int32 length, -1 for NULL, and its
+ * bytes.
+ */
 function rowIn(bytes: Buffer): BinaryRow | undefined {
   const columns = bytes.readInt16BE(0);
   // The trailer.

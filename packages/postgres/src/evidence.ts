@@ -1,6 +1,7 @@
 /**
- * The evidence that `collector verify` reads from a log in a database: the rows of every entry beside the leaf that was
- * stored with it, and contradictions between the tables. The rows are copied, and audited like a log in files.
+ * The evidence that `collector verify` reads from a log in a database: the rows of every entry beside the
+ * leaf that was stored with it, and contradictions between the tables. The rows are copied, and audited like
+ * a log in files.
  */
 import {
   encodeLeaf,
@@ -79,7 +80,9 @@ export class PostgresEvidence implements Evidence {
     }
   }
 
-  /** Pairs each leaf of a batch with the row that it commits to, otherwise with a row that no leaf commits to. */
+  /**
+   * Pairs each leaf of a batch with the row that it commits to, otherwise with a row that no leaf commits to.
+   */
   #entriesOf({ first, entries, leaves }: Span, rows: readonly Stored[]): EvidenceRow[] {
     const matched = matchedTo(leaves, entries, rows);
     const strangers = rows.filter((row) => !matched.includes(row));

@@ -1,11 +1,11 @@
 /**
- * One connection that writes. It owns a lane, a number that it shares with no other writer, and numbers its batches, one
- * in flight at a time. So the committed batches of a lane have no gap, and committed batches without a place are found
- * without a database sequence, a transaction id or a time-out.
+ * One connection that writes. It owns a lane, a number that it shares with no other writer, and numbers its
+ * batches, one in flight at a time. So the committed batches of a lane have no gap, and committed batches
+ * without a place are found without a database sequence, a transaction id or a time-out.
  *
- * Doubt ends a lane. If no answer to batch n arrives, the lane inserts a closing batch with the number n. If that
- * succeeds, batch n was not committed and never can be; if it collides, batch n was committed. A batch that certainly
- * failed leaves its number to the next one.
+ * Doubt ends a lane. If no answer to batch n arrives, the lane inserts a closing batch with the number n. If
+ * that succeeds, batch n was not committed and never can be; if it collides, batch n was committed. A batch
+ * that certainly failed leaves its number to the next one.
  *
  *   append n      answer            committed
  *                 refused           not committed, n is used again
@@ -175,8 +175,8 @@ export class Lane {
   }
 
   /**
-   * Does the same as `barrier`, but stores no batch while the server reports that it would not be replicated: a store that
-   * refuses events is proved every few seconds, perhaps for weeks.
+   * Does the same as `barrier`, but stores no batch while the server reports that it would not be replicated:
+   * a store that refuses events is proved every few seconds, perhaps for weeks.
    */
   async prove(): Promise<void> {
     const until = performance.now() + DEADLINE_MS;
@@ -273,7 +273,8 @@ export class Lane {
           const stored = await this.#resolve(error, until);
           if (stored !== undefined) return stored;
         }
-        // Otherwise it was committed on this server. A failover may have lost it: it is sent again, in a new lane.
+        // Otherwise it was committed on this server. A failover may have lost it: it is sent again, in a new
+        // lane.
         if (isInDoubt && performance.now() >= until) {
           throw new CommitUnknown('not known to be replicated', { cause: error });
         }
@@ -305,7 +306,8 @@ export class Lane {
     const isOver = performance.now() >= until;
     if (AGAIN.has(error.code) && !isOver) return;
     if (error.code === UNIQUE_VIOLATION && /^(batches|events)_/.test(error.constraint ?? '') && !isOver) {
-      // Another process closed the lane because this one was paused, or someone inserted rows with its next number.
+      // Another process closed the lane because this one was paused, or someone inserted rows with its next
+      // number.
       connection.destroy();
       return;
     }
@@ -394,8 +396,8 @@ export class Lane {
   }
 
   /**
-   * The number of the last batch of a lane below `next`. It is `next - 1` unless the database lost batches; undefined if it
-   * lost the lane.
+   * The number of the last batch of a lane below `next`. It is `next - 1` unless the database lost batches;
+   * undefined if it lost the lane.
    */
   async #lastOf(connection: Connection, lane: number, next: number): Promise<number | undefined> {
     const { collectorId, onLost } = this.options;
@@ -503,8 +505,8 @@ export class Lane {
   }
 
   /**
-   * Blanks the rows that no sealed batch contains: an id that someone inserted must not answer for an event that was never
-   * stored.
+   * Blanks the rows that no sealed batch contains: an id that someone inserted must not answer for an event
+   * that was never stored.
    */
   async #believed(connection: Connection, rows: readonly TextRow[]): Promise<readonly TextRow[]> {
     const { sealKey, onTrouble } = this.options;

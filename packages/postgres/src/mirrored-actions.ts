@@ -1,6 +1,6 @@
 /**
- * Applies the actions of a log to its mirror: destroys the mirror's keys, copies records and keys of holds, replaces the
- * mirror's key of names, and reports in the access log which erasures the mirror has followed.
+ * Applies the actions of a log to its mirror: destroys the mirror's keys, copies records and keys of holds,
+ * replaces the mirror's key of names, and reports in the access log which erasures the mirror has followed.
  */
 import { catalogueDirectory, resealCatalogue } from '@clinical-events/collector/catalogue/catalogue';
 import { FOLLOWED } from '@clinical-events/collector/commands/access-lines';
@@ -48,8 +48,8 @@ export class MirroredActions {
   ) {}
 
   /**
-   * On return all actions in the mirror are applied: its own keys are destroyed, records and keys of holds are copied or
-   * destroyed, and names in its catalogue are encrypted by a new key.
+   * On return all actions in the mirror are applied: its own keys are destroyed, records and keys of holds
+   * are copied or destroyed, and names in its catalogue are encrypted by a new key.
    * @throws if that is impossible now; the mirror copies no further entry before it is done.
    */
   async obey(): Promise<void> {

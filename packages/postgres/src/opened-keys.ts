@@ -45,7 +45,9 @@ export interface WrittenKeys {
   readonly vault: PostgresVault;
 }
 
-/** @throws KeysUnfit if the keys are unreachable, belong to another log, or are needed and missing; KekFault. */
+/**
+ * @throws KeysUnfit if the keys are unreachable, belong to another log, or are needed and missing; KekFault.
+ */
 export async function openWrittenKeys(
   { places, ...options }: WantedKeys,
   logCluster: string,

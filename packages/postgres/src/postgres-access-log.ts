@@ -1,4 +1,7 @@
-/** The access log of a PostgreSQL log: one row for each line (AccessLogStore of the collector's store/contract). */
+/**
+ * The access log of a PostgreSQL log: one row for each line (AccessLogStore of the collector's
+ * store/contract).
+ */
 import {
   AccessLogAltered,
   type AccessLogStore,

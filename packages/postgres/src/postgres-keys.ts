@@ -1,4 +1,7 @@
-/** API keys in the database of a log, shared by all its collectors (SharedKeyStore of the collector's store/contract). */
+/**
+ * API keys in the database of a log, shared by all its collectors (SharedKeyStore of the collector's
+ * store/contract).
+ */
 import { PROFILES } from '@clinical-events/protocol';
 import {
   type ApiKey,

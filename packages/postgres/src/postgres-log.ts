@@ -1,4 +1,7 @@
-/** Reads the entries of a log in a database, in order (EntryLog and Committed of the collector's store/contract). */
+/**
+ * Reads the entries of a log in a database, in order (EntryLog and Committed of the collector's
+ * store/contract).
+ */
 import { decodeEnvelope, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import type { Sequenced } from '@clinical-events/collector/store/contract/driver';
 import {
@@ -36,7 +39,9 @@ import { sql } from './sql.js';
 
 /** How often a collector updates its `seen_at`, in milliseconds. */
 const LOOK_AFTER_MS = 10_000;
-/** How long another process may hold the lock on the head without progress before the gauges report a stall. */
+/**
+ * How long another process may hold the lock on the head without progress before the gauges report a stall.
+ */
 const LOCKED_MS = 5000;
 /** SQLSTATE of a lock_timeout. */
 const LOCK_NOT_AVAILABLE = '55P03';
@@ -189,7 +194,8 @@ export class PostgresLog implements EntryLog {
   }
 
   /**
-   * @param connection `close` closes it. @param keys that decrypt its payloads; undefined leaves them encrypted.
+   * @param connection `close` closes it. @param keys that decrypt its payloads; undefined leaves them
+   *   encrypted.
    * @throws Unreachable, SchemaUnfit.
    */
   static async open(
@@ -252,7 +258,10 @@ export class PostgresLog implements EntryLog {
     }
   }
 
-  /** Call it after reading rows. An action has its place before it destroys a key, so a missing key is known here. */
+  /**
+   * Call it after reading rows. An action has its place before it destroys a key, so a missing key is known
+   * here.
+   */
   async #opener(): Promise<Opener> {
     await this.keys?.refresh();
     if (this.isEncrypted) await this.#actions.refresh();

@@ -1,4 +1,7 @@
-/** The store of a PostgreSQL log, which any number of collectors write to (SharedStore of the collector's store/contract). */
+/**
+ * The store of a PostgreSQL log, which any number of collectors write to (SharedStore of the collector's
+ * store/contract).
+ */
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -96,7 +99,10 @@ export class PostgresStore implements SharedStore {
   /** Never commits, so it never waits for a standby. Lanes and the control connection commit. */
   readonly #looking: ReadingConnection;
   #isLooking = false;
-  /** The start of the time in which no look and no batch showed that events can be stored, and the newest reason. */
+  /**
+   * The start of the time in which no look and no batch showed that events can be stored, and the newest
+   * reason.
+   */
   #doubtedAt: number | undefined;
   #doubt: unknown;
   readonly #free: Lane[];
@@ -223,8 +229,8 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * Stores a head of the access log in a lane of its own. Collectors take turns. A head with fewer lines than the newest
-   * one in the log is not stored.
+   * Stores a head of the access log in a lane of its own. Collectors take turns. A head with fewer lines than
+   * the newest one in the log is not stored.
    * @param entry with the head as its body. @throws Refused, Lost.
    */
   async appendAccessHead(entry: Candidate): Promise<void> {
@@ -250,7 +256,8 @@ export class PostgresStore implements SharedStore {
 
   /**
    * Stores an action in a lane of its own. On return it has its place in the log, and `actions` includes it.
-   * @throws Refused if another collector added an action that is unknown here; Lost, NotCommitted, CommitUnknown.
+   * @throws Refused if another collector added an action that is unknown here; Lost, NotCommitted,
+   *   CommitUnknown.
    */
   async appendAction(entry: Candidate): Promise<void> {
     const number = this.actionRows.known + 1;
@@ -279,7 +286,8 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * The keys that encrypt events. No leaf covers the key that a row names, so a row that this key does not open is left out.
+   * The keys that encrypt events. No leaf covers the key that a row names, so a row that this key does not
+   * open is left out.
    * @throws if the key database is away and a key is unknown.
    */
   async keysOf(sequences: SequenceSet): Promise<TakenKeys[]> {

@@ -1,6 +1,7 @@
 /**
- * The tree of a PostgreSQL log (TreeStore of the collector's store/contract). A row is a tile: up to 256 hashes of a
- * level. Several sequencers may write the same hashes, which are equal: a write overlays another and never shortens it.
+ * The tree of a PostgreSQL log (TreeStore of the collector's store/contract). A row is a tile: up to 256
+ * hashes of a level. Several sequencers may write the same hashes, which are equal: a write overlays another
+ * and never shortens it.
  */
 import { HASH_BYTES, TILE_HASHES } from '@clinical-events/collector/tree/merkle';
 import { HeadMoved, type TreeStore } from '@clinical-events/collector/store/contract/tree';

@@ -1,9 +1,10 @@
 /**
- * A key vault in a PostgreSQL database (privacy/key-vault.ts): one row for each record. All records are in memory, some
- * hundred bytes for each bucket, so that no event waits for a query. The row of a removed record stays, with NULL, so that
- * other processes see the removal.
+ * A key vault in a PostgreSQL database (privacy/key-vault.ts): one row for each record. All records are in
+ * memory, some hundred bytes for each bucket, so that no event waits for a query. The row of a removed record
+ * stays, with NULL, so that other processes see the removal.
  *
- * The vault is never on the log's cluster: a copy of the cluster's files, or of its write-ahead log, would contain the keys.
+ * The vault is never on the log's cluster: a copy of the cluster's files, or of its write-ahead log, would
+ * contain the keys.
  */
 import { randomBytes } from 'node:crypto';
 import { epochIn, epochName, epochOf, generationOf } from '@clinical-events/collector/privacy/key-record';
@@ -26,8 +27,9 @@ import {
 import { sql } from './sql.js';
 
 /**
- * The row with the marks of the last writes, 16 random bytes each, the newest at the end. If it lacks the last write that
- * this process knows, the database was set back to an older state, and others may have written to it since.
+ * The row with the marks of the last writes, 16 random bytes each, the newest at the end. If it lacks the
+ * last write that this process knows, the database was set back to an older state, and others may have
+ * written to it since.
  */
 const MARKS = 'marks';
 const MARK_BYTES = 16;
@@ -57,7 +59,10 @@ export class PostgresVault implements KeyVault {
   #marks = NO_MARKS;
   /** Version of the newest known row. */
   version = 0;
-  /** Records whose last write may be committed but not replicated: it is repeated even if the bytes are stored. */
+  /**
+   * Records whose last write may be committed but not replicated: it is repeated even if the bytes are
+   * stored.
+   */
   readonly #inDoubt = new Set<RecordName>();
 
   private constructor(private readonly address: Address) {
@@ -169,7 +174,10 @@ export class PostgresVault implements KeyVault {
     return stored === undefined ? bytes === undefined : bytes?.equals(stored) === true;
   }
 
-  /** Whether another generation is stored, the epoch of a state is missing, or an epoch to be removed is in use. */
+  /**
+   * Whether another generation is stored, the epoch of a state is missing, or an epoch to be removed is in
+   * use.
+   */
   #isStale(name: RecordName, bytes: Buffer | undefined, after: number): boolean {
     const [stored] = this.read(name);
     if ((stored === undefined ? 0 : generationOf(name, stored)) !== after) return true;

@@ -1,10 +1,10 @@
 /**
- * Quarantines rows that no collector stored: unplaced batches without a valid seal (seal.ts), ids that no batch has, and
- * places that no sequencer gave. One statement of the collectors' role can insert any of them, and then later batches are
- * not signed, or an event cannot be stored.
+ * Quarantines rows that no collector stored: unplaced batches without a valid seal (seal.ts), ids that no
+ * batch has, and places that no sequencer gave. One statement of the collectors' role can insert any of them,
+ * and then later batches are not signed, or an event cannot be stored.
  *
- * Batches that a collector sealed, and batches that have a place, are never moved. No row is deleted: one transaction moves
- * rows into the tables `quarantined_…` and appends the action that reports it to the log.
+ * Batches that a collector sealed, and batches that have a place, are never moved. No row is deleted: one
+ * transaction moves rows into the tables `quarantined_…` and appends the action that reports it to the log.
  */
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';

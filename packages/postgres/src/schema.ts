@@ -1,6 +1,6 @@
 /**
- * The tables of a PostgreSQL log (`sql/schema.sql`) and its migrations. A migration runs in one transaction, by the role
- * that owns the schema, and is never edited after a release. `serve` never migrates.
+ * The tables of a PostgreSQL log (`sql/schema.sql`) and its migrations. A migration runs in one transaction,
+ * by the role that owns the schema, and is never edited after a release. `serve` never migrates.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Connection } from './connection.js';
@@ -33,7 +33,9 @@ export interface LogRow {
   readonly ledgerId: string;
   readonly systemId: string;
   readonly durability: 'replicated' | 'local';
-  /** Address of the payload keys' database, as a collector named it; undefined if payloads are not encrypted. */
+  /**
+   * Address of the payload keys' database, as a collector named it; undefined if payloads are not encrypted.
+   */
   readonly encryptionKeys: string | undefined;
 }
 

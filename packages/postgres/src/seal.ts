@@ -1,12 +1,13 @@
 /**
- * The seal of a batch: an HMAC (RFC 2104) with a key that the collectors of a log have and its database does not. Until a
- * signed checkpoint covers a batch, only the seal proves that a collector stored it, and not someone with all rights on
- * the database.
+ * The seal of a batch: an HMAC (RFC 2104) with a key that the collectors of a log have and its database does
+ * not. Until a signed checkpoint covers a batch, only the seal proves that a collector stored it, and not
+ * someone with all rights on the database.
  *
  *   HMAC-SHA-256(key, int32 lane, int32 number of the batch, array of the leaves of all its candidates)
  *
- * Only the database knows which candidates are new, so it also keeps the leaves of the others, in `repeats`. The seal
- * does not reveal an entry that was turned into a repeat: it protects against added events, not against removed ones.
+ * Only the database knows which candidates are new, so it also keeps the leaves of the others, in `repeats`.
+ * The seal does not reveal an entry that was turned into a repeat: it protects against added events, not
+ * against removed ones.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { LEAF_BYTES } from '@clinical-events/protocol';

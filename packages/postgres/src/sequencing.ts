@@ -1,8 +1,8 @@
 /**
- * Gives committed batches their places in the order of the log. Each collector tries about once a second; the one that
- * gets the row lock on `heads` does the work, and the lock ends with its transaction or connection. Committed batches are
- * read lane by lane, without a gap, from the last one that has a place. Places follow the commit time, and within a lane
- * the number of the batch.
+ * Gives committed batches their places in the order of the log. Each collector tries about once a second; the
+ * one that gets the row lock on `heads` does the work, and the lock ends with its transaction or connection.
+ * Committed batches are read lane by lane, without a gap, from the last one that has a place. Places follow
+ * the commit time, and within a lane the number of the batch.
  */
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
@@ -14,16 +14,17 @@ import { isSealed, type SealedBatch, type SealKey } from './seal.js';
 import { sql } from './sql.js';
 
 /**
- * A lane lacks a batch, or has one that no collector sealed: someone deleted, changed or added rows. Sequencing stops.
+ * A lane lacks a batch, or has one that no collector sealed: someone deleted, changed or added rows.
+ * Sequencing stops.
  */
 export class LaneBroken extends Error {
   override name = 'LaneBroken';
 }
 
 /**
- * Marks this collector as seen, and closes the lanes of collectors that were not seen for an hour; one that was only
- * paused opens another lane. Closes none if the server's clock jumped or this collector was paused itself. Call it every
- * few seconds.
+ * Marks this collector as seen, and closes the lanes of collectors that were not seen for an hour; one that
+ * was only paused opens another lane. Closes none if the server's clock jumped or this collector was paused
+ * itself. Call it every few seconds.
  * @returns the step by which the server's clock was set, if it was set.
  */
 export async function lookAfterLanes(
@@ -60,8 +61,8 @@ type Transactions = Pick<Connection, 'query'> & {
 };
 
 /**
- * Tries once to give every committed batch its place. On return the places are durable, and replicated if the log's
- * durability demands it.
+ * Tries once to give every committed batch its place. On return the places are durable, and replicated if the
+ * log's durability demands it.
  * @returns the new end of the log; undefined if another collector holds the lock.
  * @throws LaneBroken, Refused, Lost.
  */

@@ -1,7 +1,7 @@
 /**
- * The public keys of a log that several collectors sign: its first key and each rotation note. Each collector reads them
- * from the store, and its data directory has a copy (the collector's key-files.ts). The private key is never in the store:
- * the operator gives it to each collector, with the key that seals batches.
+ * The public keys of a log that several collectors sign: its first key and each rotation note. Each collector
+ * reads them from the store, and its data directory has a copy (the collector's key-files.ts). The private
+ * key is never in the store: the operator gives it to each collector, with the key that seals batches.
  */
 import { createSecretKey, hash, type KeyObject, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
@@ -122,9 +122,11 @@ class SharedSigner implements CheckpointSigner {
 }
 
 /**
- * Opens the seal key in the directory of the signing keys. The first collector of a log makes it; the operator copies it
- * to the others. The file of a key that replaces a lost one has the number of entries before it.
- * @param entries current number of entries. @throws SigningKeyFault `seal-missing` if the log's seal key is not there.
+ * Opens the seal key in the directory of the signing keys. The first collector of a log makes it; the
+ * operator copies it to the others. The file of a key that replaces a lost one has the number of entries
+ * before it.
+ * @param entries current number of entries. @throws SigningKeyFault `seal-missing` if the log's seal key is
+ *   not there.
  */
 export async function openSealKey(
   directory: string,

@@ -1,6 +1,6 @@
 /**
- * A view of a log in a database for commands that read: a connection, and a temporary directory with the log's public
- * keys and kept checkpoints, laid out like a data directory.
+ * A view of a log in a database for commands that read: a connection, and a temporary directory with the
+ * log's public keys and kept checkpoints, laid out like a data directory.
  */
 import fs from 'node:fs';
 import os from 'node:os';

@@ -56,7 +56,8 @@ export function batchesOf(group: readonly Pick<Span, 'lane' | 'batch'>[]) {
 
 /**
  * @param bytes how much of each payload is read.
- * @returns number of the batch in the group from 1, place in the batch, payload state, envelope, payload; in order.
+ * @returns number of the batch in the group from 1, place in the batch, payload state, envelope, payload; in
+ *   order.
  */
 export function rowsOf(
   connection: Reader,

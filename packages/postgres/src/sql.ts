@@ -1,6 +1,7 @@
 /**
- * The statements of `sql/*.sql`, each below a line `-- name: NAME`. In a statement `:name` stands for a number, a list of
- * numbers, or another statement: COPY takes no parameters. `schema.sql` and `roles.sql` are scripts.
+ * The statements of `sql/*.sql`, each below a line `-- name: NAME`. In a statement `:name` stands for a
+ * number, a list of numbers, or another statement: COPY takes no parameters. `schema.sql` and `roles.sql` are
+ * scripts.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 

@@ -1,6 +1,7 @@
 /**
- * The hash chain over the lines of the access log: h(0) is 32 zero bytes, and h(n) is SHA-256(h(n-1) ‖ line n), where a
- * line is its bytes without the line feed. The lines do not contain it: anyone can compute it from them. Pure.
+ * The hash chain over the lines of the access log: h(0) is 32 zero bytes, and h(n) is SHA-256(h(n-1) ‖ line
+ * n), where a line is its bytes without the line feed. The lines do not contain it: anyone can compute it
+ * from them. Pure.
  *
  * Entries of the log hold heads of the chain: a number of lines n, and h(n) in hexadecimal.
  */
@@ -8,12 +9,16 @@ import { createHash, hash, type Hash } from 'node:crypto';
 
 const HASH_BYTES = 32;
 const LINE_FEED = 0x0a;
-/** Lines up to this size are copied after the previous hash and hashed there, which takes a third of the time. */
+/**
+ * Lines up to this size are copied after the previous hash and hashed there, which takes a third of the time.
+ */
 const SHORT = 4096;
 const FORMAT = 'clinical-events/access-log-head/v1';
 const HEAD = /^[0-9a-f]{64}$/;
 
-/** Receives the bytes of a line without the line feed, valid until the next line; undefined if it is too long. */
+/**
+ * Receives the bytes of a line without the line feed, valid until the next line; undefined if it is too long.
+ */
 type OnLine = (bytes: Buffer | undefined) => void;
 
 export interface AccessHead {

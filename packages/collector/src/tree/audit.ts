@@ -1,10 +1,11 @@
 /**
- * Compares a log with the roots that were signed over it, and with the stored hashes. Pure; takes leaves as they are read,
- * in constant memory.
+ * Compares a log with the roots that were signed over it, and with the stored hashes. Pure; takes leaves as
+ * they are read, in constant memory.
  *
- * A signed root that the log's own leaves reproduce proves all entries that it covers: they are the signed entries, in
- * order, and a stored hash that differs was changed. After the largest such root, the stored leaves are used: if they
- * reproduce a signed root, then each entry with another leaf is not the signed one. Stored hashes alone prove nothing.
+ * A signed root that the log's own leaves reproduce proves all entries that it covers: they are the signed
+ * entries, in order, and a stored hash that differs was changed. After the largest such root, the stored
+ * leaves are used: if they reproduce a signed root, then each entry with another leaf is not the signed one.
+ * Stored hashes alone prove nothing.
  *
  * For an unreadable entry the stored leaf is used: a signed root that it reproduces proves this leaf.
  */
@@ -223,7 +224,10 @@ function* differences(one: Buffer, other: Buffer): Generator<{ at: number; count
   }
 }
 
-/** Grows a tree over leaves, and compares it with every signed root, and its higher levels with the stored hashes. */
+/**
+ * Grows a tree over leaves, and compares it with every signed root, and its higher levels with the stored
+ * hashes.
+ */
 export class RootedTree<Root extends SignedRoot> {
   /** The roots that the leaves reproduce. */
   readonly agreeing = new Set<Root>();

@@ -1,9 +1,9 @@
 /**
- * Storage of the sinks `dir:` and `file:`, for their program (sink-program.ts). Each call blocks, and never returns if the
- * server of a mount is gone: then the helper kills the process.
+ * Storage of the sinks `dir:` and `file:`, for their program (sink-program.ts). Each call blocks, and never
+ * returns if the server of a mount is gone: then the helper kills the process.
  *
- * No file is removed, renamed or overwritten: a WORM mount forbids it. No directory is created: that would hide a missing
- * mount.
+ * No file is removed, renamed or overwritten: a WORM mount forbids it. No directory is created: that would
+ * hide a missing mount.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,10 @@ import { type Checkpoint, parseCheckpoint, parseNote, splitNotes } from '@clinic
 import { systemCode } from '../system-code.js';
 
 interface DiskSink {
-  /** The newest stored checkpoint, a signed note; empty without one. @param busy is called during a long search. */
+  /**
+   * The newest stored checkpoint, a signed note; empty without one. @param busy is called during a long
+   * search.
+   */
   newest(busy: () => void): string;
   /**
    * On return the note is on stable storage.
@@ -41,7 +44,10 @@ const MOST_NAMES = 9;
 /** Number of names that are read between two calls of `busy`. */
 const BUSY_EVERY = 65_536;
 
-/** One file for each checkpoint, `<size, 16 digits>.checkpoint`: written, flushed and never opened for writing again. */
+/**
+ * One file for each checkpoint, `<size, 16 digits>.checkpoint`: written, flushed and never opened for writing
+ * again.
+ */
 export class DirectorySink implements DiskSink {
   /** A file that a full disk left incomplete; it stays open, because each attempt would use up a name. */
   #unfinished: { readonly file: string; readonly fd: number } | undefined;
@@ -122,9 +128,9 @@ const TAIL_BYTES = 16 << 10;
 const CUT = '\u2014 the note above was cut short\n\n';
 
 /**
- * Appends each checkpoint to a file, followed by an empty line. A note that a crash left incomplete stays, and a line that
- * is not a signature ends it. So a reader (splitNotes) does not join it to the next note, or read part of a signature as
- * a forged one.
+ * Appends each checkpoint to a file, followed by an empty line. A note that a crash left incomplete stays,
+ * and a line that is not a signature ends it. So a reader (splitNotes) does not join it to the next note, or
+ * read part of a signature as a forged one.
  */
 export class FileSink implements DiskSink {
   /** Least size of the file in bytes: an attacker who hides a fork would cut it. */

@@ -1,15 +1,15 @@
 /**
- * The right edge of a hash tree (RFC 6962 section 2.1), which grows by batches of leaf hashes and returns the new hashes
- * of its tile levels. Pure; memory grows only with hashes that were not drained.
+ * The right edge of a hash tree (RFC 6962 section 2.1), which grows by batches of leaf hashes and returns the
+ * new hashes of its tile levels. Pure; memory grows only with hashes that were not drained.
  *
- * A tree of n leaves is a row of perfect subtrees, one for each bit of n. Their roots, the peaks, are adjacent in one
- * buffer, higher ones further left, with room for one hash at the right end:
+ * A tree of n leaves is a row of perfect subtrees, one for each bit of n. Their roots, the peaks, are
+ * adjacent in one buffer, higher ones further left, with room for one hash at the right end:
  *
  *   | height 55 | ... | height 2 | height 1 | height 0 | newcomer |
  *
- * A newcomer of height h is written to the right of the slot of height h. If that slot has a peak, the two are adjacent
- * siblings, and the hash of their parent replaces the peak: it is the newcomer to the right of slot h + 1. Otherwise the
- * newcomer moves into the slot.
+ * A newcomer of height h is written to the right of the slot of height h. If that slot has a peak, the two
+ * are adjacent siblings, and the hash of their parent replaces the peak: it is the newcomer to the right of
+ * slot h + 1. Otherwise the newcomer moves into the slot.
  */
 import {
   completeHashes,
@@ -158,8 +158,8 @@ export class GrowingTree {
   }
 
   /**
-   * The new hashes of each level since the last drain, level 0 first; levels without new hashes are omitted. `first` is
-   * the number of the first hash in its level. The hashes are copies.
+   * The new hashes of each level since the last drain, level 0 first; levels without new hashes are omitted.
+   * `first` is the number of the first hash in its level. The hashes are copies.
    */
   drain(): { level: number; first: number; hashes: Buffer }[] {
     return this.#gained.flatMap((gained, level) => {
@@ -174,7 +174,10 @@ export class GrowingTree {
     this.#settle(level, 0);
   }
 
-  /** Moves the newcomer into its slot, and passes the root of a full tile to the level above. @param height in the level. */
+  /**
+   * Moves the newcomer into its slot, and passes the root of a full tile to the level above. @param height in
+   * the level.
+   */
   #settle(level: number, height: number): void {
     const peaks = this.#peaks;
     const width = this.#widths[level] ?? 0;
@@ -202,7 +205,9 @@ export interface Leaves {
   readonly count: number;
 }
 
-/** @returns the tree of stored hashes; undefined if it does not have the signed root, or hashes are missing. */
+/**
+ * @returns the tree of stored hashes; undefined if it does not have the signed root, or hashes are missing.
+ */
 export async function storedTree(
   source: HashSource,
   { size, root }: { readonly size: number; readonly root: Uint8Array },

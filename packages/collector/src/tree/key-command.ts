@@ -1,12 +1,13 @@
 /**
- * A signing key that this host never holds: a program of the operator signs, for example a client of a KMS or of Vault.
+ * A signing key that this host never holds: a program of the operator signs, for example a client of a KMS or
+ * of Vault.
  *
  *   PROGRAM public-key    prints the Ed25519 public key as SPKI PEM
  *   PROGRAM sign          reads the text from standard input, prints the base64 of the 64 bytes of its signature
  *
- * It is started without a shell, with this one argument and the collector's environment, has limits of ten seconds and
- * 64 KiB, and ends with 0. Its standard error is discarded, and its output never becomes part of an error, because it
- * may contain a secret. A signature is used only after it was verified.
+ * It is started without a shell, with this one argument and the collector's environment, has limits of ten
+ * seconds and 64 KiB, and ends with 0. Its standard error is discarded, and its output never becomes part of
+ * an error, because it may contain a secret. A signature is used only after it was verified.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { outputOf, ProgramFailed } from '../programs.js';
@@ -32,7 +33,9 @@ export class KeyCommand implements KeyHolder {
   private constructor(
     private readonly program: string,
     private readonly timeLimitMs: number,
-    /** Undefined while the program does not answer: then each key is accepted until a signature disproves it. */
+    /**
+     * Undefined while the program does not answer: then each key is accepted until a signature disproves it.
+     */
     private readonly publicKey: KeyObject | undefined,
   ) {}
 

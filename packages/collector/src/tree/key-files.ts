@@ -1,9 +1,9 @@
 /**
- * The private halves of the log's keys: files `<key id>.pem` (PKCS#8 PEM, Ed25519, mode 0600) in a directory that should
- * be away from the data and its back-ups.
+ * The private halves of the log's keys: files `<key id>.pem` (PKCS#8 PEM, Ed25519, mode 0600) in a directory
+ * that should be away from the data and its back-ups.
  *
- * A key id (C2SP signed-note) is a hash of public key and origin. So the name of a file shows whether it was made for this
- * log; files of other logs that share the directory are left alone.
+ * A key id (C2SP signed-note) is a hash of public key and origin. So the name of a file shows whether it was
+ * made for this log; files of other logs that share the directory are left alone.
  */
 import { type KeyObject, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto';
 import fs from 'node:fs';
@@ -25,7 +25,10 @@ export function signingProgram(signingKeys: string): string | undefined {
   return signingKeys.startsWith(COMMAND) ? signingKeys.slice(COMMAND.length) : undefined;
 }
 
-/** The directory of key files; with a signing program it holds only the seal key (packages/postgres, shared-keys.ts). */
+/**
+ * The directory of key files; with a signing program it holds only the seal key (packages/postgres,
+ * shared-keys.ts).
+ */
 export function signingDirectory({ dataDir, signingKeys }: KeyPlace): string {
   return signingProgram(signingKeys) === undefined ? signingKeys : path.join(dataDir, 'signing-keys');
 }
@@ -100,7 +103,10 @@ export class PrivateKeys implements KeyHolder {
     return fileKey(key, privateKey);
   }
 
-  /** Uses the private key that an interrupted first start made, if there is one. Its name fits this origin only. */
+  /**
+   * Uses the private key that an interrupted first start made, if there is one. Its name fits this origin
+   * only.
+   */
   first(origin: string): FileKey {
     return this.#only(origin) ?? this.make(origin);
   }
@@ -151,8 +157,8 @@ export class PrivateKeys implements KeyHolder {
   }
 
   /**
-   * Removes the private key and temporary files of it, durably. The bytes are not overwritten: on a copy-on-write file
-   * system or an SSD that would not reach them.
+   * Removes the private key and temporary files of it, durably. The bytes are not overwritten: on a
+   * copy-on-write file system or an SSD that would not reach them.
    * @returns the paths of the removed files.
    */
   destroy(key: NoteKey): string[] {
@@ -177,14 +183,17 @@ export class PrivateKeys implements KeyHolder {
 }
 
 /**
- * `no-log`: nothing was ever signed here. `key-missing`, `seal-missing`: the key is not in its directory. `broken`: files
- * contradict each other. `overlapping`: the overlap of an earlier rotation has not ended. `overtaken`: another rotation
- * came first. The last two leave everything unchanged.
+ * `no-log`: nothing was ever signed here. `key-missing`, `seal-missing`: the key is not in its directory.
+ * `broken`: files contradict each other. `overlapping`: the overlap of an earlier rotation has not ended.
+ * `overtaken`: another rotation came first. The last two leave everything unchanged.
  */
 export type SigningKeyFaultReason =
   'no-log' | 'key-missing' | 'seal-missing' | 'broken' | 'overlapping' | 'overtaken';
 
-/** The keys of the log cannot be used or changed. The message is one line, names the file, and has no key material. */
+/**
+ * The keys of the log cannot be used or changed. The message is one line, names the file, and has no key
+ * material.
+ */
 export class SigningKeyFault extends Error {
   override name = 'SigningKeyFault';
   constructor(
@@ -259,8 +268,8 @@ export function hasHistory(dataDir: string): boolean {
 
 /**
  * Checks the name of a log, which is part of every checkpoint and can never change.
- * @throws RangeError if the name is empty, contains a space, a plus or a control character, or is the first line of a
- *   rotation note.
+ * @throws RangeError if the name is empty, contains a space, a plus or a control character, or is the first
+ *   line of a rotation note.
  */
 export function checkOrigin(origin: string): void {
   const nothing = new Uint8Array(32);
@@ -274,8 +283,8 @@ export function checkOrigin(origin: string): void {
 
 /**
  * Makes `vkey` the first key of the log, durably.
- * @throws SigningKeyFault if the log exists and only lost its first key: with another one, published checkpoints could not
- *   be verified.
+ * @throws SigningKeyFault if the log exists and only lost its first key: with another one, published
+ *   checkpoints could not be verified.
  */
 export function beginHistory(dataDir: string, vkey: string): void {
   assertNotBegun(dataDir);
@@ -300,7 +309,8 @@ export function assertNotBegun(dataDir: string): void {
 
 /**
  * Reads and verifies the whole chain of keys.
- * @throws SigningKeyFault `no-log` without a first key, `broken` with the name of the note if the chain is invalid.
+ * @throws SigningKeyFault `no-log` without a first key, `broken` with the name of the note if the chain is
+ *   invalid.
  */
 export function readHistory(dataDir: string): KeyHistory {
   const file = originKeyPath(dataDir);
@@ -325,7 +335,8 @@ export function readHistory(dataDir: string): KeyHistory {
 export function followHistory(dataDir: string, first: string, rotations: readonly string[]): KeyHistory {
   try {
     const { keys, current, until } = keyChain(first, rotations);
-    // Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the one before.
+    // Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the one
+    // before.
     for (let at = until.length - 2; at >= 0; at--) {
       until[at] = Math.min(until[at] ?? 0, until[at + 1] ?? 0);
     }

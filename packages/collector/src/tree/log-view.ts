@@ -1,6 +1,6 @@
 /**
- * Compares checkpoints of sinks with the log. An attacker on this host cannot change a sink, so a sink's checkpoint is
- * trusted and the log is checked against it.
+ * Compares checkpoints of sinks with the log. An attacker on this host cannot change a sink, so a sink's
+ * checkpoint is trusted and the log is checked against it.
  */
 import { type Checkpoint, parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { systemCode } from '../system-code.js';
@@ -59,8 +59,8 @@ export function signedCheckpoint(note: string, origin: string, { logKeys }: LogV
 /**
  * Asserts that the log continues the tree of a checkpoint.
  * @param held a signed checkpoint of this log.
- * @param newest a checkpoint of the log. If it is smaller, the stored head is read: another collector on the same
- *   database may have signed more.
+ * @param newest a checkpoint of the log. If it is smaller, the stored head is read: another collector on the
+ *   same database may have signed more.
  * @param where it was found, for the message.
  * @throws {@link SinkForked} if the log does not continue it, {@link SinkTrouble} if the tree lacks hashes.
  */

@@ -1,14 +1,14 @@
 /**
  * The hash tree of RFC 6962 section 2.1 over SHA-256: leaves, nodes, roots and proofs. Pure.
  *
- * Roots and proofs are computed from hashes by tile level (C2SP tlog-tiles): hash i of level L is the root of the leaves
- * from i * 256^L up to (i + 1) * 256^L, and exists once all of these leaves do. So a perfect subtree of 2^h leaves is a
- * fold of at most 128 hashes of level floor(h / 8).
+ * Roots and proofs are computed from hashes by tile level (C2SP tlog-tiles): hash i of level L is the root of
+ * the leaves from i * 256^L up to (i + 1) * 256^L, and exists once all of these leaves do. So a perfect
+ * subtree of 2^h leaves is a fold of at most 128 hashes of level floor(h / 8).
  *
  * Sizes and indices stay below 2^53 and are never shifted: JavaScript shifts 32 bits.
  *
- * SHA-256 is returned as a 'binary' string and written to its target: 0.3 microseconds, where a Buffer for each hash takes
- * 1.1 and a Hash object 1.3.
+ * SHA-256 is returned as a 'binary' string and written to its target: 0.3 microseconds, where a Buffer for
+ * each hash takes 1.1 and a Hash object 1.3.
  */
 import { hash } from 'node:crypto';
 import { LEAF_BYTES, encodeLeaf } from '@clinical-events/protocol';
@@ -55,7 +55,9 @@ function sha256(bytes: Uint8Array): Buffer {
   return hash('sha256', bytes, 'buffer');
 }
 
-/** Writes the SHA-256 of the bytes without allocating a Buffer. `write` truncates at the end of the target. */
+/**
+ * Writes the SHA-256 of the bytes without allocating a Buffer. `write` truncates at the end of the target.
+ */
 function writeHash(bytes: Uint8Array, target: Buffer, at: number): void {
   const written = target.write(hash('sha256', bytes, 'binary'), at, 'latin1');
   if (written !== HASH_BYTES) throw new RangeError('no room for a hash');
@@ -175,8 +177,8 @@ export async function rootAt(source: HashSource, size: number): Promise<Buffer> 
 }
 
 /**
- * The audit path of the leaf at `index` in the tree of the first `size` leaves, from the leaf's sibling up to a
- * child of the root (RFC 6962 section 2.1.1). Empty if the leaf is the root.
+ * The audit path of the leaf at `index` in the tree of the first `size` leaves, from the leaf's sibling up to
+ * a child of the root (RFC 6962 section 2.1.1). Empty if the leaf is the root.
  * @throws RangeError if the tree has no such leaf, TilesIncomplete if the source lacks hashes.
  */
 export async function inclusionProof(source: HashSource, index: number, size: number): Promise<Buffer[]> {
@@ -201,8 +203,8 @@ export async function inclusionProof(source: HashSource, index: number, size: nu
 }
 
 /**
- * The proof that the tree of the first `newSize` leaves continues that of the first `oldSize` (RFC 6962 section 2.1.2).
- * Empty if the sizes are equal, and for an empty old tree, which every tree continues.
+ * The proof that the tree of the first `newSize` leaves continues that of the first `oldSize` (RFC 6962
+ * section 2.1.2). Empty if the sizes are equal, and for an empty old tree, which every tree continues.
  * @throws RangeError if the new tree is smaller, TilesIncomplete if the source lacks hashes.
  */
 export async function consistencyProof(
@@ -233,7 +235,10 @@ export async function consistencyProof(
   return proof.reverse();
 }
 
-/** A tile (C2SP tlog-tiles): `width` hashes of a level, or entries, from number `index` * 256. A full tile has 256. */
+/**
+ * A tile (C2SP tlog-tiles): `width` hashes of a level, or entries, from number `index` * 256. A full tile has
+ * 256.
+ */
 export interface Tile {
   readonly level: number;
   readonly index: number;
@@ -266,8 +271,8 @@ export function tilePath(level: number | 'entries', index: number, width: number
 }
 
 /**
- * Every tile of a tree with `size` leaves, level by level from the leaves up: the full tiles, then the partial one. The
- * bundles of entries correspond to level 0.
+ * Every tile of a tree with `size` leaves, level by level from the leaves up: the full tiles, then the
+ * partial one. The bundles of entries correspond to level 0.
  */
 export function* tilesOf(size: number): Generator<Tile, void, undefined> {
   for (let level = 0, hashes = size; hashes > 0; level++, hashes = Math.floor(hashes / TILE_HASHES)) {

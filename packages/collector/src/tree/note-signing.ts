@@ -1,9 +1,10 @@
 /**
- * Checks who signed notes (C2SP signed-note, tlog-cosignature), on Node's own cryptography and at once: the collector has
- * no use for the promises of the verifier that runs in browsers (packages/protocol/src/verify). Pure.
+ * Checks who signed notes (C2SP signed-note, tlog-cosignature), on Node's own cryptography and at once: the
+ * collector has no use for the promises of the verifier that runs in browsers (packages/protocol/src/verify).
+ * Pure.
  *
- * A signature by a key that is not known says nothing and is passed over; one that names a known key and is not that
- * key's condemns the note.
+ * A signature by a key that is not known says nothing and is passed over; one that names a known key and is
+ * not that key's condemns the note.
  */
 import { type KeyObject, createPublicKey, hash, verify } from 'node:crypto';
 import {
@@ -27,7 +28,10 @@ import {
 export interface CheckpointSigner {
   /** The name of the log and of each of its keys. */
   readonly origin: string;
-  /** Every key that may have signed for this log, in the order in which they took over. May grow at a rotation. */
+  /**
+   * Every key that may have signed for this log, in the order in which they took over. May grow at a
+   * rotation.
+   */
   readonly keys: readonly NoteKey[];
   /**
    * The text as a signed note, by the current key and, while an overlap lasts, by the one before.
@@ -108,10 +112,11 @@ export function noteKey(vkey: string): NoteKey {
 }
 
 /**
- * A log has no key but those that its rotations name. So a signature of its name by another one is of a rotation whose
- * note is gone, and the key that it retired would sign again.
+ * A log has no key but those that its rotations name. So a signature of its name by another one is of a
+ * rotation whose note is gone, and the key that it retired would sign again.
  * @param keys all of the log, which have one name.
- * @returns the id of that key, in hexadecimal digits; undefined without one, or when none of `keys` has signed.
+ * @returns the id of that key, in hexadecimal digits; undefined without one, or when none of `keys` has
+ *   signed.
  */
 export function unknownSigner(note: string, keys: readonly NoteKey[]): string | undefined {
   const known = new Set(keys.map(({ keyId }) => keyId));
@@ -178,11 +183,11 @@ function mlDsaCosigned(
 /**
  * Checks the cosignature of a witness under a checkpoint. Says nothing of the log's own signature.
  * @param witnessKey of type 4 or 6.
- * @returns the text of the checkpoint, and when the witness says that it was the newest one it had seen: seconds
- *   since 1970 UTC, the latest when it cosigned more than once.
- * @throws NoteMalformed; NoteUnsigned when the witness has not cosigned it; NoteForged when a
- *   signature names the witness's key and is not its own, or tells no time, which a witness must; KeyMalformed when
- *   the key is not one of a witness.
+ * @returns the text of the checkpoint, and when the witness says that it was the newest one it had seen:
+ *   seconds since 1970 UTC, the latest when it cosigned more than once.
+ * @throws NoteMalformed; NoteUnsigned when the witness has not cosigned it; NoteForged when a signature names
+ *   the witness's key and is not its own, or tells no time, which a witness must; KeyMalformed when the key
+ *   is not one of a witness.
  */
 export function verifyCosignature(note: string, witnessKey: NoteKey): { text: string; time: number } {
   const { type, name, publicKey } = witnessKey;
@@ -211,11 +216,11 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
 }
 
 /*
- * The keys of a log, from the one that it began with to the one that signs now: each handed over to the next by a
- * note that both have signed (rotation.ts in the protocol says what stands in it). Pure.
+ * The keys of a log, from the one that it began with to the one that signs now: each handed over to the next
+ * by a note that both have signed (rotation.ts in the protocol says what stands in it). Pure.
  *
- * Stricter than the verifier that is given a proof, which may hold a later key and passes over what came before: here
- * all of it is there, and whatever does not fit is a fault.
+ * Stricter than the verifier that is given a proof, which may hold a later key and passes over what came
+ * before: here all of it is there, and whatever does not fit is a fault.
  */
 
 /** The rotation notes do not lead from key to key; the message tells which note, counted from 1, and why. */
@@ -228,7 +233,10 @@ export interface KeyChain {
   readonly keys: NoteKey[];
   /** The last of them. */
   readonly current: NoteKey;
-  /** Of each key but the last, the end of its overlap as its rotation note says it: milliseconds since 1970 UTC. */
+  /**
+   * Of each key but the last, the end of its overlap as its rotation note says it: milliseconds since 1970
+   * UTC.
+   */
   readonly until: number[];
 }
 

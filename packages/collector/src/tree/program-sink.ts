@@ -21,8 +21,8 @@ interface Question {
 }
 
 /**
- * The helper process and its open requests. `start` starts it, and the next request after it has ended. It does not keep
- * the event loop alive.
+ * The helper process and its open requests. `start` starts it, and the next request after it has ended. It
+ * does not keep the event loop alive.
  */
 export class SinkHelper {
   /** At most one for each sink, by its number. */
@@ -174,7 +174,9 @@ class ProgramSink implements Sink {
     return helper.ask({ sink: number, command, ...(note !== undefined && { note }) });
   }
 
-  /** @throws SinkForked if the note contradicts the log, SinkTrouble if it is not a checkpoint of this log. */
+  /**
+   * @throws SinkForked if the note contradicts the log, SinkTrouble if it is not a checkpoint of this log.
+   */
   async #compare(note: string, newest: Checkpoint, { lost }: Attempt): Promise<void> {
     const { log } = this.options;
     const held = note === '' ? undefined : signedCheckpoint(note, newest.origin, log);

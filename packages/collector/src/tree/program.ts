@@ -3,7 +3,8 @@ import fs from 'node:fs';
 import { systemCode } from '../system-code.js';
 
 /**
- * @returns the reason why the path is not an executable program, for a message after the option's name; undefined if it is.
+ * @returns the reason why the path is not an executable program, for a message after the option's name;
+ *   undefined if it is.
  */
 export function programFault(program: string): string | undefined {
   // Arguments may contain a secret.

@@ -1,8 +1,8 @@
 /**
  * Publishes checkpoints: hands each to every sink, and keeps the state of each sink.
  *
- * A sink that is down delays nothing. `publish` only queues the checkpoint; each sink has its own queue, time limit and
- * retries, and programs run in a helper process, which can be killed.
+ * A sink that is down delays nothing. `publish` only queues the checkpoint; each sink has its own queue, time
+ * limit and retries, and programs run in a helper process, which can be killed.
  */
 import path from 'node:path';
 import { checkpointOf, type LogView } from './log-view.js';
@@ -81,8 +81,8 @@ export class Publisher {
   }
 
   /**
-   * Gives the sinks a time, in milliseconds, to take the queued checkpoints, without further retries. On return no attempt
-   * runs, and the states record which sinks lack the newest checkpoint. Never rejects.
+   * Gives the sinks a time, in milliseconds, to take the queued checkpoints, without further retries. On
+   * return no attempt runs, and the states record which sinks lack the newest checkpoint. Never rejects.
    */
   async close(timeoutMs: number): Promise<void> {
     if (this.#closed) return;

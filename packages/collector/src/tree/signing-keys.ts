@@ -1,14 +1,15 @@
 /**
  * The log's signing keys, in files or managed by a program, and the rotation of keys in files.
  *
- * The first start makes the first key, and writes its verifier key beside the checkpoints before anything is signed. A
- * rotation makes another key and then a note, signed by both, that names it: the note takes effect when it appears. The new
- * key signs from then on. The old key signs too until the overlap ends, so that verifiers can follow, and is then
- * destroyed.
+ * The first start makes the first key, and writes its verifier key beside the checkpoints before anything is
+ * signed. A rotation makes another key and then a note, signed by both, that names it: the note takes effect
+ * when it appears. The new key signs from then on. The old key signs too until the overlap ends, so that
+ * verifiers can follow, and is then destroyed.
  *
- * A private key is durable before a text names it, so a crash leaves one of two valid states. No verifier trusts a key that
- * no text names. The next first start uses it. A rotation neither uses it, because someone may have read the directory,
- * nor removes it, because it may be the log's newest key while the data directory is an older copy.
+ * A private key is durable before a text names it, so a crash leaves one of two valid states. No verifier
+ * trusts a key that no text names. The next first start uses it. A rotation neither uses it, because someone
+ * may have read the directory, nor removes it, because it may be the log's newest key while the data
+ * directory is an older copy.
  */
 import { formatNote, formatRotation } from '@clinical-events/protocol/verify';
 import { createDurably, nodeFiles } from '../files.js';
@@ -55,7 +56,8 @@ export interface FirstStartOptions extends SigningKeysOptions {
 
 /**
  * The signer that `--signing-keys` names: a directory, or `command:PROGRAM`.
- * @throws SigningKeyFault as {@link SigningKeys.openOrCreate}; SigningCommandFailed as {@link KeyCommand.ask}.
+ * @throws SigningKeyFault as {@link SigningKeys.openOrCreate}; SigningCommandFailed as {@link
+ *   KeyCommand.ask}.
  */
 export async function openSigner({
   signingKeys,
@@ -112,7 +114,8 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /**
-   * Opens the keys of a log, and makes the first one if needed. Only the process that holds the data directory calls it.
+   * Opens the keys of a log, and makes the first one if needed. Only the process that holds the data
+   * directory calls it.
    * @throws SigningKeyFault as {@link open}; also if the log exists, but lost `origin.vkey`.
    */
   static openOrCreate(options: FirstStartOptions): SigningKeys {
@@ -128,8 +131,8 @@ export class SigningKeys implements CheckpointSigner {
 
   /**
    * Opens the keys of a log that has its first key. Never makes a key.
-   * @throws SigningKeyFault `no-log`, `broken` if the chain of keys is invalid, `key-missing` if the current private key is
-   *   not in the directory. The message names the file.
+   * @throws SigningKeyFault `no-log`, `broken` if the chain of keys is invalid, `key-missing` if the current
+   *   private key is not in the directory. The message names the file.
    */
   static open(options: SigningKeysOptions): SigningKeys {
     return new SigningKeys(options);
@@ -138,8 +141,8 @@ export class SigningKeys implements CheckpointSigner {
   /**
    * Makes a new key and its rotation note, durably. A running collector follows at its next checkpoint.
    *
-   * During an earlier overlap only `overlapMs` 0 is allowed, for a key that must be replaced immediately: it ends that
-   * overlap, so that at most two keys sign.
+   * During an earlier overlap only `overlapMs` 0 is allowed, for a key that must be replaced immediately: it
+   * ends that overlap, so that at most two keys sign.
    *
    * Of two concurrent rotations one creates its note first; the other changes nothing.
    * @throws SigningKeyFault with the reasons of {@link open}, `overlapping` or `overtaken`.
@@ -246,7 +249,8 @@ export class SigningKeys implements CheckpointSigner {
     if (followed.some(({ vkey }, at) => vkey !== history.keys[at]?.vkey)) {
       throw new SigningKeyFault('broken', 'the note of a rotation that was followed is missing');
     }
-    // The process that made the note may not have flushed it, and a checkpoint must not outlive its key's note.
+    // The process that made the note may not have flushed it, and a checkpoint must not outlive its key's
+    // note.
     if (history.rotations.length > 0) nodeFiles.syncDirectory(rotationDirectory(dataDir));
     const current = this.#holder.read(history.current);
     const previous = history.keys.at(-2);
@@ -265,7 +269,10 @@ export class SigningKeys implements CheckpointSigner {
     return { history, current, before };
   }
 
-  /** Destroys the first `count` keys of the chain, each once. A failure is reported, and the next start tries again. */
+  /**
+   * Destroys the first `count` keys of the chain, each once. A failure is reported, and the next start tries
+   * again.
+   */
   #destroyBefore(count: number): void {
     for (; this.#retired < count; this.#retired++) {
       const key = this.keys[this.#retired];

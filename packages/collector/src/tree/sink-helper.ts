@@ -1,7 +1,7 @@
 /**
- * The helper process: starts the programs of the sinks, talks to them (docs/reference/sink-programs.md), and kills a
- * program that breaks the protocol. It is a process of its own because a start blocks the event loop of a large process for
- * 12 to 26 ms, and because it can be killed when a program or a mount hangs.
+ * The helper process: starts the programs of the sinks, talks to them (docs/reference/sink-programs.md), and
+ * kills a program that breaks the protocol. It is a process of its own because a start blocks the event loop
+ * of a large process for 12 to 26 ms, and because it can be killed when a program or a mount hangs.
  */
 import '../stray-signals.js';
 import { spawn, type ChildProcessByStdio } from 'node:child_process';

@@ -29,7 +29,8 @@ export interface SinkQueueOptions {
 /**
  * One sink, and the checkpoints that wait for it.
  *
- * Invariants: at most one attempt runs; a failed checkpoint is tried again before any other; the newest is never dropped.
+ * Invariants: at most one attempt runs; a failed checkpoint is tried again before any other; the newest is
+ * never dropped.
  */
 export class SinkQueue {
   /** Oldest first; without the checkpoint of the running attempt. */

@@ -1,13 +1,14 @@
 /**
- * Sinks keep checkpoints outside this host. This file parses `--checkpoint-sink` and has the contract of a sink.
+ * Sinks keep checkpoints outside this host. This file parses `--checkpoint-sink` and has the contract of a
+ * sink.
  *
  *   dir:/mnt/worm                              a directory: each checkpoint is a new file
  *   file:/var/log/checkpoints                  a file to which each checkpoint is appended
  *   command:/opt/checkpoint-to-s3              a program that keeps each (docs/reference/sink-programs.md)
  *   https://witness.example/prefix#<vkey>      a witness (C2SP tlog-witness) and its verifier key
  *
- * Commas separate several sinks. The name of a sink appears in logs and in the state that doctor reads, so it must not
- * contain a secret.
+ * Commas separate several sinks. The name of a sink appears in logs and in the state that doctor reads, so it
+ * must not contain a secret.
  */
 import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
@@ -62,7 +63,10 @@ export interface Sink {
   deliver(published: Published, attempt: Attempt): Promise<void>;
 }
 
-/** A sink did not take a checkpoint. The message gives the operator the reason and a remedy, and contains no secret. */
+/**
+ * A sink did not take a checkpoint. The message gives the operator the reason and a remedy, and contains no
+ * secret.
+ */
 export class SinkTrouble extends Error {
   override name = 'SinkTrouble';
 }

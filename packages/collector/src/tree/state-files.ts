@@ -1,9 +1,9 @@
 /**
- * Small files in `checkpoints/` by which a running collector and its commands report their state to `doctor` and the
- * console.
+ * Small files in `checkpoints/` by which a running collector and its commands report their state to `doctor`
+ * and the console.
  *
- * They are replaced by a rename and not flushed: after a power loss an older file may be there, or none, and the next start
- * writes it again within seconds.
+ * They are replaced by a rename and not flushed: after a power loss an older file may be there, or none, and
+ * the next start writes it again within seconds.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -98,8 +98,8 @@ export interface VerifyResult {
 }
 
 /**
- * `trouble.json`: since when, and why, a running collector cannot make checkpoints. A full disk may prevent the file too;
- * the collector itself reads {@link CheckpointTrouble.state}.
+ * `trouble.json`: since when, and why, a running collector cannot make checkpoints. A full disk may prevent
+ * the file too; the collector itself reads {@link CheckpointTrouble.state}.
  */
 export interface CheckpointTroubleState {
   /** Time of the first failed attempt, across starts, RFC 3339 in UTC. */
@@ -128,7 +128,10 @@ export interface SinkState {
   readonly lost_at?: string;
 }
 
-/** `known.json`: the newest checkpoint that a collector on a database has seen, or that a restored log does not reach. */
+/**
+ * `known.json`: the newest checkpoint that a collector on a database has seen, or that a restored log does
+ * not reach.
+ */
 interface KnownCheckpoint {
   /** The signed note. */
   readonly note: string;
@@ -210,8 +213,9 @@ const MIRROR = new StateFile(
 );
 
 /*
- * Each read returns undefined, or no states, if there is no file, and throws StateFileDamaged that names the file, or the
- * system's error if it cannot be read. Each write replaces the file, and throws the system's error.
+ * Each read returns undefined, or no states, if there is no file, and throws StateFileDamaged that names the
+ * file, or the system's error if it cannot be read. Each write replaces the file, and throws the system's
+ * error.
  */
 export const readBackupNote = (dataDir: string) => BACKUP.read(dataDir);
 export const writeBackupNote = (dataDir: string, note: BackupNote) => BACKUP.write(dataDir, note);

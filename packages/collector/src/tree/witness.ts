@@ -1,12 +1,12 @@
 /**
- * The sink `https://...#<vkey>`: posts each newest checkpoint to a witness (C2SP tlog-witness), with a proof that the log
- * continues the tree that the witness saw last, and keeps the cosignature.
+ * The sink `https://...#<vkey>`: posts each newest checkpoint to a witness (C2SP tlog-witness), with a proof
+ * that the log continues the tree that the witness saw last, and keeps the cosignature.
  *
- * A witness remembers the largest tree that it saw of this log. So it detects a log that was replaced by an older back-up,
- * or by another log that the same key signed.
+ * A witness remembers the largest tree that it saw of this log. So it detects a log that was replaced by an
+ * older back-up, or by another log that the same key signed.
  *
- * A DNS look-up occupies a thread of Node's pool. libuv limits look-ups to half of the threads, so they can slow down the
- * ledger's calls but not stop them.
+ * A DNS look-up occupies a thread of Node's pool. libuv limits look-ups to half of the threads, so they can
+ * slow down the ledger's calls but not stop them.
  *
  * Of a witness's answer only the cosignature is used. The answer is never quoted in logs.
  */
@@ -244,8 +244,9 @@ function fileTrouble(file: string, error: unknown): SinkTrouble {
 }
 
 /**
- * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that the witness cosigned, with the
- * signatures of the log and of the witness. It is evidence for auditors, and the start of the next consistency proof.
+ * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that the witness cosigned,
+ * with the signatures of the log and of the witness. It is evidence for auditors, and the start of the next
+ * consistency proof.
  */
 class CosignedFile {
   readonly path: string;
@@ -258,8 +259,8 @@ class CosignedFile {
   }
 
   /**
-   * @returns the checkpoint; undefined without a file, or if the file is not a checkpoint of this log with the witness's
-   *   cosignature: then the witness's answer states its size.
+   * @returns the checkpoint; undefined without a file, or if the file is not a checkpoint of this log with
+   *   the witness's cosignature: then the witness's answer states its size.
    * @throws the system's error if the file cannot be read.
    */
   async read(origin: string, log: LogView): Promise<Checkpoint | undefined> {

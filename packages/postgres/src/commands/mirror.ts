@@ -1,6 +1,6 @@
 /**
- * `collector mirror`: follows a log in a database and writes an ordinary data directory, which every reading command
- * accepts. It accepts only entries that the log's signature covers:
+ * `collector mirror`: follows a log in a database and writes an ordinary data directory, which every reading
+ * command accepts. It accepts only entries that the log's signature covers:
  *
  *   read      the newest checkpoint of the database, signed by a key of the log
  *   copy      the entries up to it, each checked against its leaf, into the log of the directory
@@ -9,8 +9,8 @@
  *
  * After a crash at any point the next run continues, and compares entries that were copied and not compared.
  *
- * Readings on the mirror are logged in a file of its own, whose lines are forwarded to the access log of the database.
- * `access.log` in the directory is a copy of that access log, of which the log has heads.
+ * Readings on the mirror are logged in a file of its own, whose lines are forwarded to the access log of the
+ * database. `access.log` in the directory is a copy of that access log, of which the log has heads.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -334,7 +334,10 @@ class Mirror {
     return (await events.end()).sequence - 1 - this.#signed;
   }
 
-  /** @throws CheckpointContradicted if no key of the log signed the note, or it covers less than an earlier one. */
+  /**
+   * @throws CheckpointContradicted if no key of the log signed the note, or it covers less than an earlier
+   * one.
+   */
   #accepted(note: string): Checkpoint {
     const checkpoint = checkpointOf(this.config.dataDir, note);
     if (checkpoint.size >= this.#signed) return checkpoint;
