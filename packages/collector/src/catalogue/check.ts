@@ -215,7 +215,7 @@ class Comparison {
   readonly #ownTexts: Statements;
   readonly #otherTexts: Statements;
 
-  /** @param next behind the last entry that is taken in. */
+  /** @param next the first sequence that is not in the catalogue. */
   constructor(
     private readonly own: DatabaseSync,
     private readonly other: DatabaseSync,
@@ -224,8 +224,8 @@ class Comparison {
   ) {
     this.#ownTexts = new Statements(own);
     this.#otherTexts = new Statements(other);
-    // Erased behind what is taken in: their payloads can no longer be read, and their rows may say what stood
-    // there.
+    // Events that were erased after the covered part: their payloads are unreadable, but the rows may have
+    // their names.
     const since = (log.actions?.().logged ?? []).filter(({ sequence }) => sequence >= next);
     const gone = since.map(({ said }) => (said.does === 'erase' ? eventsOf(said.keys) : SequenceSet.EMPTY));
     this.#gone = SequenceSet.union(gone);
@@ -262,10 +262,7 @@ class Comparison {
     return isEqual(MEMBERS) && (a.isDue || this.#isOfGone(a) || isEqual(SAID));
   }
 
-  /**
-   * Whether what it says may come of an event that is gone: a circle may have been closed by that of another
-   * run.
-   */
+  /** Whether its row may depend on an erased event. A circle may depend on an event of another run. */
   #isOfGone({ id, first, last, isInCircle }: Read): boolean {
     if (this.#gone.size === 0) return false;
     if (isInCircle) return true;
