@@ -48,6 +48,9 @@ SELECT current_setting('fsync'), current_setting('synchronous_standby_names'),
 SELECT current_setting('server_version_num')::int, current_setting('fsync'), current_setting('full_page_writes'),
   current_setting('data_checksums'), current_setting('server_version')
 
+-- name: standby_names
+SELECT current_setting('synchronous_standby_names')
+
 -- name: standby_count
 SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
   (SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum')),

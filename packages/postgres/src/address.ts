@@ -90,7 +90,8 @@ export function addressFault(text: string): string | undefined {
 
 /** The address without user and options, for messages. */
 export function describeAddress({ hosts, database }: Address): string {
-  return `postgres://${hosts.map(({ host, port }) => `${host.replaceAll('/', '%2F')}:${port}`).join(',')}/${database}`;
+  const named = hosts.map(({ host, port }) => `${host.replaceAll('/', '%2F')}:${port}`);
+  return `postgres://${named.join(',')}/${database}`;
 }
 
 function splitOnce(text: string, separator: string): [string, string?] {
@@ -113,8 +114,8 @@ function hostOf(text: string): Host {
   const number = port === undefined ? DEFAULT_PORT : Number(port);
   if (host === '' || number < 1 || number > 65_535) {
     throw new AddressFault(
-      'a host is missing, or does not have the form host:port. A host may be the directory of a Unix socket: ' +
-        'postgres://%2Fvar%2Frun%2Fpostgresql/collector',
+      'a host is missing, or does not have the form host:port. A host may be the directory of a Unix ' +
+        'socket: postgres://%2Fvar%2Frun%2Fpostgresql/collector',
     );
   }
   return { host, port: number };
@@ -150,7 +151,7 @@ function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): Ad
   if (!isLocal)
     throw new AddressFault(
       mode === 'require'
-        ? 'sslmode=require: any server would be trusted; name its authority by sslrootcert, or use verify-full'
+        ? 'sslmode=require trusts any server; name its authority by sslrootcert, or use verify-full'
         : `sslmode=${mode}: patient data could cross the network unencrypted; use verify-full`,
     );
   const unverified = () => ({ ...certified(options, false)(), rejectUnauthorized: false });

@@ -3,7 +3,7 @@ import { counted } from '@clinical-events/collector/quantity';
 import type { StoreFinding } from '@clinical-events/collector/store/findings';
 import { eventsOf } from '@clinical-events/collector/privacy/actions';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
-import { type Address, describeAddress, parseAddress } from './address.js';
+import { type Address, describeAddress, type Host, parseAddress } from './address.js';
 import { int2Array, int4Array } from './binary.js';
 import { Connection, missingSettings, nameOf, ReadingConnection } from './connection.js';
 import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
@@ -108,15 +108,23 @@ export function rolesOf({ schema }: Address): string {
   );
 }
 
+const ok = (subject: string, message: string): StoreFinding => ({ severity: 'ok', subject, message });
+const warning = (subject: string, message: string): StoreFinding => ({
+  severity: 'warning',
+  subject,
+  message,
+});
+const damage = (subject: string, message: string): StoreFinding => ({ severity: 'damage', subject, message });
+
 /** Examines the database without reading events. @throws Unreachable, SchemaUnfit. */
 export function examineLog(address: Address): Promise<StoreFinding[]> {
   return connected(address, async (connection) => {
     const log = await readLog(connection, { forWriting: false });
     return [
       ...(await clusterFindings(connection, log)),
-      { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${nameOf(connection.host)}` },
+      ok('database', `log ${log.ledgerId}, on ${nameOf(connection.host)}`),
       ...(await serverFindings(connection)),
-      ...(await replicationFindings(connection, log)),
+      await replicationFinding(connection, log),
       ...(await standbyFindings(address, connection, log)),
       await sessionFinding(connection),
       await planningFinding(connection),
@@ -133,30 +141,32 @@ export function examineLog(address: Address): Promise<StoreFinding[]> {
 /** Examines the database of the payload keys: its durability, and copies of destroyed keys. */
 async function keyFindings({ encryptionKeys, durability }: LogRow): Promise<StoreFinding[]> {
   const subject = 'keys';
-  if (encryptionKeys === undefined)
-    return [{ severity: 'ok', subject, message: 'payloads are not encrypted' }];
+  if (encryptionKeys === undefined) return [ok(subject, 'payloads are not encrypted')];
   const address = parseAddress(encryptionKeys);
   const where = describeAddress(address);
   try {
     return await connected(address, async (connection) => {
       const [fsync, standbys, commit, archive] = (await connection.query(sql('key_server'))).rows[0] ?? [];
-      const findings: StoreFinding[] = [];
-      const add = (severity: StoreFinding['severity'], message: string) =>
-        findings.push({ severity, subject, message: `${where}: ${message}` });
-      if (fsync !== 'on') add('damage', 'fsync is off: a power failure can lose keys, and events with them');
-      if (durability === 'replicated' && (standbys === '' || commit === 'local' || commit === 'off'))
-        add('warning', 'no commit waits for a standby: a failover can lose keys, and events with them');
-      if (archive !== 'off')
-        add(
-          'warning',
-          'the write-ahead log is archived and contains destroyed keys: keep it for a week at most',
-        );
-      if (findings.length === 0) add('ok', 'has the payload keys');
-      return findings;
+      const isAlone = standbys === '' || commit === 'local' || commit === 'off';
+      const findings = [
+        fsync !== 'on' &&
+          damage(subject, `${where}: fsync is off: a power failure can lose keys, and events with them`),
+        durability === 'replicated' &&
+          isAlone &&
+          warning(
+            subject,
+            `${where}: no commit waits for a standby: a failover can lose keys, and events with them`,
+          ),
+        archive !== 'off' &&
+          warning(
+            subject,
+            `${where}: the write-ahead log is archived with destroyed keys: keep it for a week at most`,
+          ),
+      ].filter((finding) => finding !== false);
+      return findings.length > 0 ? findings : [ok(subject, `${where}: has the payload keys`)];
     });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return [{ severity: 'warning', subject, message: `${where} could not be examined: ${reason}` }];
+    return [warning(subject, `${where} could not be examined: ${(error as Error).message}`)];
   }
 }
 
@@ -164,64 +174,48 @@ async function clusterFindings(connection: Connection, { systemId }: LogRow): Pr
   const { rows } = await connection.query(sql('cluster'));
   if (rows[0]?.[0] === systemId) return [];
   const message =
-    'this log began on another database cluster and was restored here: no collector starts. Compare it with the ' +
-    'published checkpoints, then see collector store check --adopt';
-  return [{ severity: 'damage', subject: 'cluster', message }];
+    'this log began on another database cluster and was restored here: no collector starts. Compare it ' +
+    'with the published checkpoints, then see collector store check --adopt';
+  return [damage('cluster', message)];
 }
 
 async function serverFindings(connection: Connection): Promise<StoreFinding[]> {
-  const { rows } = await connection.query(sql('server'));
-  const [number, fsync, pages, checksums, version] = rows[0] ?? [];
+  const [number, fsync, pages, checksums, version] = (await connection.query(sql('server'))).rows[0] ?? [];
   const subject = 'server';
-  const findings: StoreFinding[] = [];
-  if (Number(number) < 150_000) {
-    findings.push({
-      ...{ severity: 'warning', subject },
-      message: `PostgreSQL ${version ?? ''}; the oldest tested version is 15`,
-    });
-  } else findings.push({ severity: 'ok', subject, message: `PostgreSQL ${version ?? ''}` });
-  if (fsync !== 'on' || pages !== 'on') {
-    findings.push({
-      ...{ severity: 'damage', subject },
-      message: 'fsync or full_page_writes is off: a power failure can lose acknowledged events',
-    });
-  }
-  if (checksums !== 'on') {
-    const message = 'data_checksums is off: disk damage is found later, or only by verify';
-    findings.push({ severity: 'warning', subject, message });
-  }
+  const name = `PostgreSQL ${version ?? ''}`;
+  const findings = [
+    Number(number) < 150_000
+      ? warning(subject, `${name}; the oldest tested version is 15`)
+      : ok(subject, name),
+  ];
+  if (fsync !== 'on' || pages !== 'on')
+    findings.push(
+      damage(subject, 'fsync or full_page_writes is off: a power failure can lose acknowledged events'),
+    );
+  if (checksums !== 'on')
+    findings.push(warning(subject, 'data_checksums is off: disk damage is found later, or only by verify'));
   return findings;
 }
 
-async function replicationFindings(connection: Connection, { durability }: LogRow): Promise<StoreFinding[]> {
+async function replicationFinding(connection: Connection, { durability }: LogRow): Promise<StoreFinding> {
   const subject = 'replication';
-  if (durability === 'local') {
-    const message = 'durability is local: an answer waits for this server only';
-    return [{ severity: 'ok', subject, message }];
+  if (durability === 'local') return ok(subject, 'durability is local: an answer waits for this server only');
+  const [names, commit, standbys, maySee] = (await connection.query(sql('standby_count'))).rows[0] ?? [];
+  if (names === '')
+    return damage(
+      subject,
+      'synchronous_standby_names is empty: no event is accepted until a standby is named',
+    );
+  if (commit !== 'on' && commit !== 'remote_apply')
+    return damage(subject, `synchronous_commit is ${commit ?? ''}: no event is accepted until it is on`);
+  if (standbys !== '0') {
+    const count = counted(Number(standbys), 'synchronous standby', 'synchronous standbys');
+    return ok(subject, `${count} of ${names ?? ''}`);
   }
-  const { rows } = await connection.query(sql('standby_count'));
-  const [names, commit, standbys, maySee] = rows[0] ?? [];
-  if (names === '') {
-    const message = 'synchronous_standby_names is empty: no event is accepted until a standby is named';
-    return [{ severity: 'damage', subject, message }];
-  }
-  if (commit !== 'on' && commit !== 'remote_apply') {
-    const message = `synchronous_commit is ${commit ?? ''}: no event is accepted until it is on`;
-    return [{ severity: 'damage', subject, message }];
-  }
-  if (standbys === '0') {
-    const away = `no standby of ${names ?? ''} is connected`;
-    return [
-      maySee === 't'
-        ? { severity: 'damage', subject, message: `${away}: no event is accepted until one is` }
-        : {
-            ...{ severity: 'warning', subject },
-            message: `${away}, or this role cannot see it: GRANT pg_read_all_stats to it`,
-          },
-    ];
-  }
-  const message = `${counted(Number(standbys), 'synchronous standby', 'synchronous standbys')} of ${names ?? ''}`;
-  return [{ severity: 'ok', subject, message }];
+  const away = `no standby of ${names ?? ''} is connected`;
+  return maySee === 't'
+    ? damage(subject, `${away}: no event is accepted until one is`)
+    : warning(subject, `${away}, or this role cannot see it: GRANT pg_read_all_stats to it`);
 }
 
 /** Examines the other servers of the address, each of which may become the primary. */
@@ -232,41 +226,41 @@ async function standbyFindings(
 ): Promise<StoreFinding[]> {
   if (durability === 'local') return [];
   const findings: StoreFinding[] = [];
-  for (const host of address.hosts.filter((each) => each !== primary)) {
-    const name = nameOf(host);
-    const add = (severity: StoreFinding['severity'], message: string) =>
-      findings.push({ severity, subject: 'standbys', message: `${name} ${message}` });
-    try {
-      const connection = await Connection.to(address, host, 'store');
-      try {
-        const [[names] = []] = (await connection.query("SELECT current_setting('synchronous_standby_names')"))
-          .rows;
-        if (names === '')
-          add(
-            'warning',
-            'has no synchronous_standby_names: after a failover to it, no event is accepted until it is set. ' +
-              'Set it on every server, unless Patroni or an operator sets it at a failover',
-          );
-        else add('ok', `has synchronous_standby_names ${names ?? ''}`);
-      } finally {
-        await connection.close();
-      }
-    } catch (error) {
-      add('warning', `could not be examined: ${(error as Error).message}`);
-    }
-  }
+  for (const host of address.hosts.filter((each) => each !== primary))
+    findings.push(await standbyFinding(address, host));
   return findings;
+}
+
+async function standbyFinding(address: Address, host: Host): Promise<StoreFinding> {
+  const [subject, name] = ['standbys', nameOf(host)];
+  try {
+    const connection = await Connection.to(address, host, 'store');
+    try {
+      const [[names] = []] = (await connection.query(sql('standby_names'))).rows;
+      if (names !== '') return ok(subject, `${name} has synchronous_standby_names ${names ?? ''}`);
+      const message =
+        `${name} has no synchronous_standby_names: after a failover to it, no event is accepted until it ` +
+        'is set. Set it on every server, unless Patroni or an operator sets it at a failover';
+      return warning(subject, message);
+    } finally {
+      await connection.close();
+    }
+  } catch (error) {
+    return warning(subject, `${name} could not be examined: ${(error as Error).message}`);
+  }
 }
 
 /** A pooler may drop the settings of a session; then the role must have them. */
 async function sessionFinding(connection: Connection): Promise<StoreFinding> {
   const subject = 'sessions';
   const missing = await missingSettings(connection);
-  if (missing.length === 0) return { severity: 'ok', subject, message: 'jit is off, time-outs are set' };
+  if (missing.length === 0) return ok(subject, 'jit is off, time-outs are set');
   const [[user] = []] = (await connection.query('SELECT current_user')).rows;
   const commands = missing.map((setting) => `ALTER ROLE ${user ?? ''} SET ${setting}`);
-  const message = `a pooler drops settings of the session; set them for the role: ${commands.join('; ')}`;
-  return { severity: 'warning', subject, message };
+  return warning(
+    subject,
+    `a pooler drops settings of the session; set them for the role: ${commands.join('; ')}`,
+  );
 }
 
 /**
@@ -275,11 +269,12 @@ async function sessionFinding(connection: Connection): Promise<StoreFinding> {
  */
 async function planningFinding(connection: Connection): Promise<StoreFinding> {
   const { rows } = await connection.query(sql('disabled_plans'));
-  const subject = 'planner';
-  if (rows.length === 0) return { severity: 'ok', subject, message: 'no plan type is disabled' };
+  if (rows.length === 0) return ok('planner', 'no plan type is disabled');
   const names = rows.map(([name]) => name).join(', ');
-  const message = `${names} is off for the server, the database or the role: look-ups may scan whole tables`;
-  return { severity: 'warning', subject, message };
+  return warning(
+    'planner',
+    `${names} is off for the server, the database or the role: look-ups may scan whole tables`,
+  );
 }
 
 /** Examines the settings of the current role. */
@@ -287,67 +282,53 @@ async function parameterFinding(connection: Connection): Promise<StoreFinding> {
   const { rows } = await connection.query(sql('logged_parameters'));
   const [length, onError, statement, duration, user] = rows[0] ?? [];
   const subject = 'server log';
-  if (length === '0' && onError === '0') {
-    return { severity: 'ok', subject, message: 'statement parameters are not logged' };
-  }
+  if (length === '0' && onError === '0') return ok(subject, 'statement parameters are not logged');
   const logs = (statement !== 'none' && statement !== 'ddl') || duration !== '-1' || onError !== '0';
   const advice = `ALTER ROLE ${user ?? ''} SET log_parameter_max_length = 0, as a superuser`;
   return logs
-    ? {
-        ...{ severity: 'damage', subject },
-        message: `the server's log contains event bodies, which hold patient data: ${advice}`,
-      }
-    : {
-        ...{ severity: 'warning', subject },
-        message: `the server's log would contain event bodies if it logged statements: ${advice}`,
-      };
+    ? damage(subject, `the server's log contains event bodies, which hold patient data: ${advice}`)
+    : warning(subject, `the server's log would contain event bodies if it logged statements: ${advice}`);
 }
 
 async function periodFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(sql('months_ahead'));
-  const ahead = Number(rows[0]?.[0]);
+  const ahead = Number((await connection.query(sql('months_ahead'))).rows[0]?.[0]);
   const message = `for ${counted(ahead, 'month')} ahead`;
-  if (ahead >= FEW_MONTHS) return { severity: 'ok', subject: 'partitions', message };
-  return {
-    ...{ severity: 'warning', subject: 'partitions' },
-    message: `${message}; run collector store maintain. Until then, events go into the last partition`,
-  };
+  if (ahead >= FEW_MONTHS) return ok('partitions', message);
+  const advice = 'run collector store maintain. Until then, events go into the last partition';
+  return warning('partitions', `${message}; ${advice}`);
 }
 
 async function memoryFinding(connection: Connection): Promise<StoreFinding> {
   const { rows } = await connection.query(sql('index_and_cache'));
   const [index = 0, cache = 0] = (rows[0] ?? []).map(Number);
   const sizes = `the index of ids has ${gib(index)}, and effective_cache_size is ${gib(cache)}`;
-  if (cache >= index * MEMORY_SHARE) return { severity: 'ok', subject: 'memory', message: sizes };
-  return {
-    ...{ severity: 'warning', subject: 'memory' },
-    message: `${sizes}: if the index does not fit in memory, each new event reads from the disk`,
-  };
+  if (cache >= index * MEMORY_SHARE) return ok('memory', sizes);
+  return warning(
+    'memory',
+    `${sizes}: if the index does not fit in memory, each new event reads from the disk`,
+  );
 }
 
 async function sequencingFinding(connection: Connection): Promise<StoreFinding> {
   const [waiting = []] = (await connection.query(sql('waiting_batches'))).rows;
   const [batches = 0, oldestMs = 0] = waiting.map(Number);
   const seconds = oldestMs / 1000;
-  const subject = 'sequencing';
-  if (seconds < MOST_UNSEQUENCED_S) {
-    return { severity: 'ok', subject, message: `${counted(batches, 'batch', 'batches')} not sequenced yet` };
-  }
+  const count = counted(batches, 'batch', 'batches');
+  if (seconds < MOST_UNSEQUENCED_S) return ok('sequencing', `${count} not sequenced yet`);
   const message =
-    `${counted(batches, 'batch', 'batches')} not sequenced, the oldest for ${Math.round(seconds)} s: ` +
-    'collector verify --store and the logs of the collectors show the reason';
-  return { severity: 'warning', subject, message };
+    `${count} not sequenced, the oldest for ${Math.round(seconds)} s: collector verify --store and the ` +
+    'logs of the collectors show the reason';
+  return warning('sequencing', message);
 }
 
 async function ageFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(sql('transaction_age'));
-  const age = Number(rows[0]?.[0]);
+  const age = Number((await connection.query(sql('transaction_age'))).rows[0]?.[0]);
   const message = `the oldest transaction id is ${age} old`;
-  if (age < MOST_XID_AGE) return { severity: 'ok', subject: 'vacuum', message };
-  return {
-    ...{ severity: 'warning', subject: 'vacuum' },
-    message: `${message}: autovacuum is falling behind; at two billion the server refuses writes`,
-  };
+  if (age < MOST_XID_AGE) return ok('vacuum', message);
+  return warning(
+    'vacuum',
+    `${message}: autovacuum is falling behind; at two billion the server refuses writes`,
+  );
 }
 
 function gib(bytes: number): string {

@@ -12,7 +12,7 @@
  *                 no answer         closing batch at n:  stored     not committed
  *                                                        collides   committed; closed at n + 1
  *                                                        no answer  unknown: CommitUnknown
- *   a warning     committed here, perhaps not on the standby: empty batches follow until one returns no warning
+ *   a warning     committed here, perhaps not on the standby: empty batches follow until no warning comes
  */
 import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';

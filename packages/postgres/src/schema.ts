@@ -78,7 +78,8 @@ export async function makePeriods(connection: Connection, now = new Date()): Pro
     const [first, end] = [period * LANES_A_PERIOD, (period + 1) * LANES_A_PERIOD];
     for (const table of ['batches', 'events']) {
       const options =
-        'autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_freeze_min_age = 0, toast.autovacuum_freeze_min_age = 0';
+        'autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_freeze_min_age = 0, ' +
+        'toast.autovacuum_freeze_min_age = 0';
       await connection.query(
         `CREATE TABLE ${table}_${period} (LIKE ${table} INCLUDING ALL) WITH (${options})`,
       );
@@ -104,7 +105,8 @@ export async function readLog(
   const version = await versionOf(connection);
   if (version < MIGRATIONS.length) {
     throw new SchemaUnfit(
-      `its schema is of version ${version}, and this collector needs ${MIGRATIONS.length}; see collector store migrate`,
+      `its schema has version ${version}, and this collector needs ${MIGRATIONS.length}; see collector ` +
+        'store migrate',
     );
   }
   const { rows } = await connection.query(sql('log_row'));
@@ -155,8 +157,8 @@ async function versionOf(connection: Pick<Connection, 'query'>): Promise<number>
     if (known === undefined ? olderMayRun === 't' : sha256(known.sql) === digest) continue;
     throw new SchemaUnfit(
       known === undefined
-        ? `a newer collector has migrated this database (${JSON.stringify(name)}), and this one can no longer use it`
-        : `migration ${Number(id)} was made by an unreleased version of the collector; migrate a new database`,
+        ? `a newer collector has migrated this database (${JSON.stringify(name)}); this one cannot use it`
+        : `migration ${Number(id)} was made by an unreleased version of the collector; use a new database`,
     );
   }
   return rows.length;

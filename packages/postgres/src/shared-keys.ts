@@ -155,8 +155,8 @@ export async function openSealKey(
   }
   throw new SigningKeyFault(
     'seal-missing',
-    `${file} ${key === undefined ? 'is missing' : 'holds another key'}: the collectors of this log seal their batches ` +
-      'with it',
+    `${file} ${key === undefined ? 'is missing' : 'holds another key'}: the collectors of this log seal ` +
+      'their batches with it',
   );
 }
 

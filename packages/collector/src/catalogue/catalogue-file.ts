@@ -110,8 +110,8 @@ export interface Content {
 export function assertOpens(found: Content | undefined, wanted: Content, directory: string): void {
   if (wanted.names !== undefined || found?.names === undefined || found.ledgerId !== wanted.ledgerId) return;
   throw new CatalogueFault(
-    `the names of the catalogue in ${directory} are encrypted, and there is no key of them here: run it where ` +
-      'the keys are; if they are lost, remove that directory, and it is rebuilt without names',
+    `the names of the catalogue in ${directory} are encrypted, and their key is not here: run it where the ` +
+      'keys are; if they are lost, remove that directory, and it is rebuilt without names',
   );
 }
 

@@ -214,7 +214,8 @@ export class Catalogue {
       const own = organisation === undefined ? undefined : names.known(organisation);
       if (organisation !== undefined && own === undefined) return [];
       const sql = `SELECT ${COLUMNS} FROM run INDEXED BY run_record WHERE record BETWEEN ? AND ?
-        ${own === undefined ? '' : 'AND organisation = ?'} ORDER BY record, is_run DESC, organisation LIMIT ?`;
+        ${own === undefined ? '' : 'AND organisation = ?'}
+        ORDER BY record, is_run DESC, organisation LIMIT ?`;
       const values = [bound('0'), bound('f'), ...(own === undefined ? [] : [own]), most];
       return statements.all(sql, ...values).map((row) => this.#runOf(row));
     });

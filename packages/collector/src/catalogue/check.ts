@@ -166,7 +166,8 @@ const SCHEMA = `SELECT type, name, tbl_name FROM sqlite_schema
 /** Cursor of the next update, and the values that identify the log. */
 const COUNTED = `SELECT name, value FROM meta
   WHERE name IN ('events', 'newest_organisation', 'newest_event', 'newest_at') ORDER BY name`;
-const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR erased OR without_outcome OR orphan_events ORDER BY hour`;
+const TALLY = `SELECT * FROM tally
+  WHERE full OR minimum OR incomplete OR erased OR without_outcome OR orphan_events ORDER BY hour`;
 
 /** A number that refers to no name is printed as it is. */
 const nameOf = (column: string, of = 'run') =>
@@ -179,7 +180,8 @@ const textOf = (values: readonly string[]) => values.map((value) => `quote(${val
 const listOf = (table: string, values: readonly string[], order: string) =>
   `(SELECT group_concat(${textOf(values)}, ';' ORDER BY ${order}) FROM ${table} WHERE ${table}.run = run.id)`;
 
-const RECORDS = `SELECT id, first_sequence, last_sequence, summed <> events, circle IS NOT NULL, is_run, record,
+const RECORDS = `SELECT id, first_sequence, last_sequence, summed <> events, circle IS NOT NULL, is_run,
+  record,
     ${nameOf('organisation')}
   FROM run NOT INDEXED ORDER BY first_sequence`;
 /** The events of a record. */

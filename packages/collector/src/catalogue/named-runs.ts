@@ -52,5 +52,6 @@ function ofCalls(query: RunQuery, columns: string): string {
   const called = columns.split(', ').map((column) => `call.${column}`);
   return `WITH asked AS (${query.all(`id, starts, ${columns}`)})
     SELECT ${columns} FROM asked WHERE starts < 2 UNION ALL SELECT ${columns} FROM (
-      SELECT DISTINCT call.run, ${called.join(', ')} FROM asked JOIN call ON call.run = asked.id WHERE starts > 1)`;
+      SELECT DISTINCT call.run, ${called.join(', ')}
+      FROM asked JOIN call ON call.run = asked.id WHERE starts > 1)`;
 }

@@ -14,7 +14,8 @@ import { CatalogueDamaged } from './faults.js';
 import { type EventRow, NewRun, type Tables } from './tables.js';
 
 /** Its events are counted when they are added. */
-const NEW_RECORD = `INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
+const NEW_RECORD = `
+  INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
   VALUES (?1, ?2, ?3, ?4, ?1, ?1, 0, 0)`;
 /** Marks a row that no longer matches its events, although their number is the same. */
 const STALE = 'UPDATE run SET summed = -1 WHERE summed > 0';
@@ -190,7 +191,8 @@ export class Placing {
     if (isRun) {
       // Events without a run now have one: rows whose events name them as parents are stale.
       const members = 'SELECT event, organisation FROM runless WHERE run = ?';
-      const awaiting = `SELECT a.run FROM (${members}) AS r CROSS JOIN awaited AS a USING (event, organisation)`;
+      const awaiting = `SELECT a.run FROM (${members}) AS r
+        CROSS JOIN awaited AS a USING (event, organisation)`;
       statements.run(`${STALE} AND id IN (${awaiting})`, from);
       statements.run(`DELETE FROM awaited WHERE (event, organisation) IN (${members})`, from);
     }
@@ -200,7 +202,8 @@ export class Placing {
     statements.run('UPDATE run SET parent = nullif(?, id) WHERE parent = ?', into, from);
     const first = '(SELECT first_sequence FROM run WHERE id = ?)';
     statements.run(
-      `UPDATE run SET summed = iif(summed > 0, -1, summed), first_sequence = min(first_sequence, ${first}) WHERE id = ?`,
+      `UPDATE run SET summed = iif(summed > 0, -1, summed), first_sequence = min(first_sequence, ${first})
+       WHERE id = ?`,
       ...[from, into],
     );
     tally.takeOut(from);

@@ -355,7 +355,8 @@ const PAGE = `SELECT ${[...OWN, ...COUNTED].map(listOf).join()} ${OF_PAGE}`;
 const RARE_OF_PAGE = `SELECT id, ${RARE.join()} ${OF_PAGE} WHERE feedbacks > 0 OR ending IS NOT NULL`;
 const CALLS_OF_PAGE = `SELECT ${['run', ...CALL_COLUMNS.map(({ name }) => name)].join()} FROM call
   WHERE run > ? AND run <= ? ORDER BY run, number`;
-const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()} FROM event WHERE run > ? AND run <= ?`;
+const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()}
+  FROM event WHERE run > ? AND run <= ?`;
 
 /** The statements that read pages, for any connection. */
 export interface PageQuery {

@@ -145,11 +145,13 @@ const VIEWS = `
   FROM run WHERE is_run = 1;
   CREATE VIEW calls AS SELECT
     run.id AS run, ${uuidOf('record')} AS run_id, ${nameOf('organisation')} AS organisation, 1 AS number,
-    ${nameOf('model')} AS model, ${nameOf('version')} AS version, ${nameOf('user')} AS user, ${nameOf('target')} AS target,
+    ${nameOf('model')} AS model, ${nameOf('version')} AS version, ${nameOf('user')} AS user,
+    ${nameOf('target')} AS target,
     ${wordOf('ending', CALL_ENDINGS)} AS call, status, attempts, input_tokens, output_tokens
   FROM run WHERE is_run = 1 AND starts = 1 AND NOT EXISTS (SELECT 1 FROM call WHERE call.run = run.id)
   UNION ALL SELECT
-    run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number, ${nameOf('model', 'call')}, ${nameOf('version', 'call')}, ${nameOf('user', 'call')}, ${nameOf('target', 'call')},
+    run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number,
+    ${['model', 'version', 'user', 'target'].map((column) => nameOf(column, 'call')).join(', ')},
     ${wordOf('call.ending', CALL_ENDINGS)}, call.status, call.attempts, call.input_tokens, call.output_tokens
   FROM call JOIN run ON run.id = call.run WHERE is_run = 1 AND number > 0;
   CREATE VIEW events AS SELECT

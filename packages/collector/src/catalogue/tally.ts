@@ -28,7 +28,8 @@ const HOUR_MS = 3_600_000;
 /** The first counts are those of the levels. */
 const COUNTS = [...LEVELS, 'without_outcome', 'orphan_events'] as const;
 const ADD = `INSERT INTO tally (hour, ${COUNTS.join(', ')}) VALUES (?, ${COUNTS.map(() => '?').join(', ')})
-  ON CONFLICT (hour) DO UPDATE SET ${COUNTS.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`;
+  ON CONFLICT (hour) DO UPDATE SET
+  ${COUNTS.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`;
 
 /** Columns that the counts depend on. */
 const COUNTED = ['is_run', 'began_received', 'level', 'outcome', 'missing', 'orphan_events'] as const;
@@ -86,7 +87,8 @@ export class TallyChanges {
 export function tallyOf(database: DatabaseSync, since: number): Tally {
   const hour = Math.floor(since / HOUR_MS);
   const sums = COUNTS.map((name) => `ifnull(sum(${name}), 0) AS ${name}`).join(', ');
-  const sql = `SELECT ${sums}, ifnull((SELECT value FROM meta WHERE name = 'events'), 0) AS events FROM tally WHERE hour >= ?`;
+  const sql = `SELECT ${sums}, ifnull((SELECT value FROM meta WHERE name = 'events'), 0) AS events
+    FROM tally WHERE hour >= ?`;
   const found = database.prepare(sql).get(hour);
   const of = (name: string) => Number(found?.[name]);
   return {

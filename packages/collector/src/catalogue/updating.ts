@@ -212,8 +212,8 @@ export class Updating {
     this.#leavesRemnants = true;
     if (newest !== undefined && found.names !== undefined && isLater(found.names, newest.id))
       throw new CatalogueFault(
-        `the names of the catalogue in ${directory} are encrypted by a newer key than the ones here: if that key is lost, ` +
-          'remove that directory, and it is rebuilt',
+        `the names of the catalogue in ${directory} are encrypted by a newer key than the ones here: if ` +
+          'that key is lost, remove that directory, and it is rebuilt',
       );
     const older = found.names === undefined ? undefined : this.#log.olderNames?.(found.names);
     if (newest === undefined || older === undefined) {

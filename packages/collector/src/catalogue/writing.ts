@@ -67,8 +67,10 @@ export function dueRows(
   behind: number,
   { isLazy, isIndexed }: { readonly isLazy: boolean; readonly isIndexed: boolean },
 ): DueRow[] {
-  const sql = `SELECT id, organisation, circle, summed, parent FROM run ${isIndexed ? 'INDEXED BY run_due' : 'NOT INDEXED'}
-    WHERE ${IS.due} AND id > ?${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ${isIndexed ? MOST_ROWS : 4 * MOST_ROWS}`;
+  const sql = `SELECT id, organisation, circle, summed, parent
+    FROM run ${isIndexed ? 'INDEXED BY run_due' : 'NOT INDEXED'}
+    WHERE ${IS.due} AND id > ?${isLazy ? ` AND ${GROWN}` : ''}
+    ORDER BY id LIMIT ${isIndexed ? MOST_ROWS : 4 * MOST_ROWS}`;
   return statements.all(sql, behind).map(([id, organisation, circle, summed, parent]) => {
     const events = statements.all(EVENTS, Number(id));
     if (events.length === 0) throw new CatalogueDamaged('a row without events');

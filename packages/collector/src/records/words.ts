@@ -19,7 +19,8 @@ const LETTER_BEFORE = /[\p{L}\p{M}\p{N}]$/u;
 const LETTER_BEHIND = /^[\p{L}\p{M}\p{N}]/u;
 /** Scripts without spaces between words. */
 const UNSPACED =
-  '[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]';
+  '[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}' +
+  '\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]';
 const BEGINS_UNSPACED = new RegExp(`^${UNSPACED}`, 'u');
 const ENDS_UNSPACED = new RegExp(`${UNSPACED}$`, 'u');
 /** A surrogate pair. */

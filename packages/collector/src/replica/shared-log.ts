@@ -28,8 +28,8 @@ export async function copySharedLog(
   const { bavail, bsize } = fs.statfsSync(dataDir);
   if (needed > bavail * bsize) {
     const message =
-      `a copy of the log needs about ${aboutBytes(needed)} in ${dataDir}, and ${aboutBytes(bavail * bsize)} are free: ` +
-      'set TMPDIR to another directory';
+      `a copy of the log needs about ${aboutBytes(needed)} in ${dataDir}, and ` +
+      `${aboutBytes(bavail * bsize)} are free: set TMPDIR to another directory`;
     throw Object.assign(new Error(message), { code: 'ENOSPC' });
   }
   const evidence = shared.evidence();

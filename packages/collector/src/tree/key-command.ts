@@ -3,7 +3,7 @@
  * of Vault.
  *
  *   PROGRAM public-key    prints the Ed25519 public key as SPKI PEM
- *   PROGRAM sign          reads the text from standard input, prints the base64 of the 64 bytes of its signature
+ *   PROGRAM sign          reads a text from standard input, prints the base64 of the 64-byte signature
  *
  * It is started without a shell, with this one argument and the collector's environment, has limits of ten
  * seconds and 64 KiB, and ends with 0. Its standard error is discarded, and its output never becomes part of
@@ -77,8 +77,8 @@ export class KeyCommand implements KeyHolder {
     if (this.publicKey?.equals(key.publicKey) === false) {
       throw new SigningCommandUnfit(
         `it prints the key ${verifierKeyOf(key.name, this.publicKey)}, and the current key of this log is ` +
-          `${key.vkey} (checkpoints/origin.vkey and the rotation notes); the key of a signing command cannot be ` +
-          'rotated',
+          `${key.vkey} (checkpoints/origin.vkey and the rotation notes); the key of a signing command ` +
+          'cannot be rotated',
       );
     }
     return { key, sign: (text) => this.#sign(key, text) };

@@ -138,7 +138,7 @@ export class PrivateKeys implements KeyHolder {
     const file = this.pathOf(key);
     // On Windows, Node derives the mode from one read-only bit.
     if (process.platform === 'win32' || (fs.statSync(file).mode & 0o077) === 0) return undefined;
-    return `${file} can be read by other users; anyone who has it can sign in the name of this log: chmod 600`;
+    return `${file} can be read by other users, who can sign in the name of this log with it: chmod 600`;
   }
 
   /**
@@ -384,7 +384,7 @@ export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
 export function escrowNotice(place: KeyPlace): string {
   if (liesElsewhere(place) !== false) return '';
   return `
-The key that signs the log is stored only on this disk, in ${place.signingKeys}. Without it the log cannot be continued.
-Copy it to a safe place.
+The key that signs the log is stored only on this disk, in ${place.signingKeys}.
+Without it the log cannot be continued. Copy it to a safe place.
 `;
 }

@@ -49,7 +49,7 @@ export function signedCheckpoint(note: string, origin: string, { logKeys }: LogV
     verifyNote(note, keys);
   } catch (cause) {
     throw new SinkTrouble(
-      'holds a checkpoint with the name of this log that no key of the log signed: see collector verify --against',
+      'holds a checkpoint with the name of this log that no key of it signed: see collector verify --against',
       { cause },
     );
   }
@@ -75,7 +75,7 @@ export async function assertContinues(
   if (Buffer.from(held.root).equals(await rootIn(log.tree, held.size))) return;
   throw new SinkForked(
     `${where} a checkpoint of ${held.size} entries that are not the first ${held.size} of this ledger: ` +
-      'it was altered, or restored from an older back-up and then continued differently; see collector verify',
+      'it was altered, or an older back-up was restored and continued differently; see collector verify',
   );
 }
 

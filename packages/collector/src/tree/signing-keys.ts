@@ -161,8 +161,8 @@ export class SigningKeys implements CheckpointSigner {
     if (nowMs < ends && overlapMs > 0) {
       throw new SigningKeyFault(
         'overlapping',
-        `the overlap of the rotation before lasts until ${new Date(ends).toISOString()}; rotate after it, or with ` +
-          'overlap 0 to end it now',
+        `the overlap of the previous rotation lasts until ${new Date(ends).toISOString()}; rotate ` +
+          'after it, or with overlap 0 to end it now',
       );
     }
     const before = files.read(history.current);

@@ -112,8 +112,9 @@ export class Witness implements Sink {
     }
     if (answer.status === 422 && corrected) {
       throw new SinkForked(
-        `the witness has seen this log with ${oldSize} entries that are not the first ${oldSize} of this ledger (422): ` +
-          'it was altered, or restored from an older back-up and then continued differently; see collector verify',
+        `the witness has seen this log with ${oldSize} entries that are not the first ${oldSize} of this ` +
+          'ledger (422): it was altered, or an older back-up was restored and continued differently; see ' +
+          'collector verify',
       );
     }
     if (answer.status !== 200) throw refusal(answer.status, submitted.checkpoint, oldSize);
@@ -203,10 +204,10 @@ function statedSize({ type, body }: Answer): number {
 function refusal(status: number, { origin, size }: Checkpoint, oldSize: number): SinkTrouble {
   const known: Readonly<Record<number, string>> = {
     400: 'refuses the request as malformed (400): the address may not be that of a witness',
-    403: `does not know the key that signs (403): give it the verifier key that collector signing-key show prints`,
+    403: 'does not know the signing key (403): give it the key that collector signing-key show prints',
     404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
     409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',
-    422: `reports that ${size} entries do not continue the ${oldSize} that it saw (422): see collector verify`,
+    422: `reports that ${size} entries do not continue its ${oldSize} (422): see collector verify`,
     429: 'limits the rate of requests (429)',
   };
   if (status >= 300 && status < 400) {

@@ -169,7 +169,7 @@ describe('rotate', () => {
     for (const { code, stderr } of lost) {
       // Anyone who came after the note was there meets its overlap.
       if (code === 2)
-        expect(stderr).toMatch(/^collector: the overlap of the rotation before lasts until .*\n$/);
+        expect(stderr).toMatch(/^collector: the overlap of the previous rotation lasts until .*\n$/);
       else
         expect([code, stderr]).toEqual([
           1,

@@ -150,7 +150,7 @@ describe('a start', () => {
       log.troubles.length = 0;
       await signersOf(log.open());
       expect(log.troubles).toEqual([
-        `a signing key is open to other users: Error: ${file} can be read by other users; anyone who has it can sign in the name of this log: chmod 600`,
+        `a signing key is open to other users: Error: ${file} can be read by other users, who can sign in the name of this log with it: chmod 600`,
       ]);
     }
   });
@@ -246,7 +246,7 @@ describe('a rotation', () => {
     expect(faultOf(() => log.rotate(1))).toMatchObject({
       reason: 'overlapping',
       message:
-        `the overlap of the rotation before lasts until ${new Date(until).toISOString()}; ` +
+        `the overlap of the previous rotation lasts until ${new Date(until).toISOString()}; ` +
         'rotate after it, or with overlap 0 to end it now',
     });
     expect(log.keyFiles()).toEqual(before);

@@ -149,7 +149,7 @@ describe('a witness', () => {
     const { witness, sink } = await meet();
     const another = new SampleLog(newKey());
     expect((await rejection(give(sink(another), 10, another))).message).toBe(
-      'does not know the key that signs (403): give it the verifier key that collector signing-key show prints',
+      'does not know the signing key (403): give it the key that collector signing-key show prints',
     );
     witness.trusted.clear();
     expect((await rejection(give(sink(), 10))).message).toBe(

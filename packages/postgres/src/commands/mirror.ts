@@ -63,13 +63,14 @@ import { MirroredActions } from '../mirrored-actions.js';
 
 const EXAMPLES = `  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --once
-  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --kek command:/usr/local/bin/kms
+  $ collector mirror --store postgres://db/collector --data-dir /var/lib/mirror --kek command:/opt/kms
   $ collector records --data-dir /var/lib/mirror
 
-It continues where it stopped, and follows the log until a signal; with --once it ends when it has all entries that were
-signed at its start. It checks each entry against its leaf, and each checkpoint against its own log, and stops at the
-first mismatch. If payloads are encrypted, it decrypts them by the keys of the log, which --kek unwraps, and encrypts
-them by keys of its own, in encryption-keys of its directory (docs/guide/encryption.md).
+It continues where it stopped, and follows the log until a signal; with --once it ends when it has all entries
+that were signed at its start. It checks each entry against its leaf, and each checkpoint against its own log,
+and stops at the first mismatch. If payloads are encrypted, it decrypts them by the keys of the log, which
+--kek unwraps, and encrypts them by keys of its own, in encryption-keys of its directory
+(docs/guide/encryption.md).
 
 Exit codes: 3 the database contradicts the signed log; 5 another process has the data directory.`;
 
@@ -157,7 +158,7 @@ async function openMirrored(config: Config): Promise<OpenSharedStore> {
   await closed.close();
   if (kek === '')
     throw usage(
-      '--kek: the payloads of this log are encrypted; name the key that wraps their keys, as the collectors do',
+      '--kek: the payloads of this log are encrypted; name the key-encryption key, as the collectors do',
     );
   return openForReading(place, { directories: [address], kek });
 }

@@ -58,9 +58,10 @@ const migrating = storeCommand({
     },
   },
   more: `
-Run it as the role that owns the schema, or may create it. You can run it again at any time, also while collectors run.
-The durability of a log never changes. With "replicated" an event is accepted when a synchronous standby has flushed it,
-with "local" when this server has flushed it, which is safe only on replicated storage.`,
+Run it as the role that owns the schema, or may create it. You can run it again at any time, also while
+collectors run. The durability of a log never changes. With "replicated" an event is accepted when a
+synchronous standby has flushed it, with "local" when this server has flushed it, which is safe only on
+replicated storage.`,
   async act(address, { durability }) {
     const done = await migrateLog(address, durability);
     for (const name of done.applied) process.stdout.write(`applied: ${name}\n`);
@@ -109,8 +110,8 @@ const checking = storeCommand({
     '--json': 'print the findings as one JSON object',
   },
   more: `
-With --adopt a log that was restored into another database cluster may be used there. First compare it with the
-published checkpoints: collector verify --store URL --against SINK.
+With --adopt a log that was restored into another database cluster may be used there. First compare it with
+the published checkpoints: collector verify --store URL --against SINK.
 
 Exit codes: 0 no finding that loses events (there may be warnings), 3 at least one.`,
   async act(address, { adopt, json }) {
@@ -132,16 +133,17 @@ const quarantining = storeCommand({
   configuration: 'quarantine',
   more: `  $ collector store quarantine --dry-run --json --store ${EXAMPLE}
 
-Use it when signing has stopped at a batch that no collector sealed, or when an event cannot be stored because event_ids
-has its id and no batch has the event. It moves such rows into the tables quarantined_batches, quarantined_ids,
-quarantined_events and quarantined_places, and deletes nothing. Batches that a collector sealed, and batches that have a
-place in the log, are never moved. Afterwards the ids are free and collectors sign again. An entry of the log reports what
-was moved, and the access log who did it. Run it with --dry-run first.
+Use it when signing has stopped at a batch that no collector sealed, or when an event cannot be stored because
+event_ids has its id and no batch has the event. It moves such rows into the tables quarantined_batches,
+quarantined_ids, quarantined_events and quarantined_places, and deletes nothing. Batches that a collector
+sealed, and batches that have a place in the log, are never moved. Afterwards the ids are free and collectors
+sign again. An entry of the log reports what was moved, and the access log who did it. Run it with --dry-run
+first.
 
 Run it as the owner of the schema, with the collectors' file <ledger id>.seal in --signing-keys.
 
-Exit codes: 0 done, or there was nothing to do; 3 batches are missing, which this command cannot repair; 1 nothing was
-moved.`,
+Exit codes: 0 done, or there was nothing to do; 3 batches are missing, which this command cannot repair;
+1 nothing was moved.`,
   act: quarantine,
 });
 

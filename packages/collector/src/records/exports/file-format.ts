@@ -122,7 +122,8 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
       if (!(error instanceof RangeError)) throw error;
       const { record_id, events } = run.metadata;
       throw new RangeError(
-        `the record ${record_id} of ${events.length} events is too large for one text: export it as Parquet, or the others without it`,
+        `the record ${record_id} of ${events.length} events is too large for one text: export it as ` +
+          'Parquet, or the others without it',
         { cause: error },
       );
     }
