@@ -18,6 +18,7 @@ import type { PayloadKeys } from '@clinical-events/collector/privacy/payload-key
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import type { WritableStore } from '@clinical-events/collector/store/open-to-write';
+import { type MirrorNote, writeMirrorNote } from '@clinical-events/collector/tree/state-files';
 
 type HoldAction = Extract<Action, { does: 'hold' }>;
 
@@ -27,13 +28,22 @@ function assertReached(what: string, [unreached]: readonly string[]): void {
     throw new KeysUnfit(`${what} waits for its keys: ${unreached} cannot be reached`);
 }
 
-/** Progress and identity of the mirror in `mirror.json`. */
-interface Followed {
-  readonly id: string;
-  /** Sequence of the last action that the mirror followed. */
-  followed(): number;
-  /** On return the sequence is stored. */
-  follow(sequence: number): void;
+/** Identity and progress of the mirror in `mirror.json`. */
+export class MirrorNotes {
+  constructor(
+    private readonly dataDir: string,
+    private note: MirrorNote,
+  ) {}
+
+  get current(): MirrorNote {
+    return this.note;
+  }
+
+  /** On return the changed members are stored. */
+  update(changed: Partial<MirrorNote>): void {
+    this.note = { ...this.note, ...changed };
+    writeMirrorNote(this.dataDir, this.note);
+  }
 }
 
 export class MirroredActions {
@@ -44,7 +54,7 @@ export class MirroredActions {
     private readonly dataDir: string,
     private readonly shared: OpenSharedStore,
     private readonly store: WritableStore,
-    private readonly notes: Followed,
+    private readonly notes: MirrorNotes,
   ) {}
 
   /**
@@ -59,7 +69,8 @@ export class MirroredActions {
     if (last === undefined) return;
     const news = logged.map(({ said }) => said);
     // Each start destroys keys again, because they may come from an older copy.
-    const since = logged.filter(({ sequence }) => sequence > this.notes.followed()).map(({ said }) => said);
+    const { followed } = this.notes.current;
+    const since = logged.filter(({ sequence }) => sequence > followed).map(({ said }) => said);
     if (keys === undefined) {
       for (const said of news) if (said.does === 'hold') await this.#takeRecord(said);
     } else {
@@ -74,7 +85,7 @@ export class MirroredActions {
         );
       this.#report(since);
     }
-    if (since.length > 0) this.notes.follow(last.sequence);
+    if (since.length > 0) this.notes.update({ followed: last.sequence });
     this.#obeyed = actions.logged.length;
   }
 
@@ -128,7 +139,7 @@ export class MirroredActions {
     for (const erased of erasures)
       beginAccess(this.dataDir, {
         command: FOLLOWED,
-        filter: { mirror: this.notes.id, erased },
+        filter: { mirror: this.notes.current.id, erased },
         isAct: true,
       })({ events: 0, complete: true });
   }

@@ -41,11 +41,7 @@ import {
 import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { readHistory } from '@clinical-events/collector/tree/key-files';
-import {
-  type MirrorNote,
-  readMirrorNote,
-  writeMirrorNote,
-} from '@clinical-events/collector/tree/state-files';
+import { readMirrorNote, writeMirrorNote } from '@clinical-events/collector/tree/state-files';
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import {
   CommandFailure,
@@ -59,7 +55,7 @@ import { ProgressBar } from '@clinical-events/collector/commands/terminal';
 import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
-import { MirroredActions } from '../mirrored-actions.js';
+import { MirroredActions, MirrorNotes } from '../mirrored-actions.js';
 
 const EXAMPLES = `  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --once
@@ -104,17 +100,17 @@ async function run(config: Config, once: boolean): Promise<void> {
   const { dataDir } = config;
   const shared = await openMirrored(config);
   const { ledgerId } = shared.events;
-  const held = holdDirectory(dataDir);
+  const lock = holdDirectory(dataDir);
   const stop = new AbortController();
   onStop(() => stop.abort());
   try {
-    assertMirrorOf(config, ledgerId);
+    const notes = notesOf(config, ledgerId);
     const onTrouble = (what: string, error: unknown) =>
       report(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
     // The mirror has keys of its own, so that a loss of the log's keys does not affect it.
     const own = { dataDir, encryption: 'on', encryptionKeys: '', kek: '' } as const;
     const store = await openForWriting({
-      ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: held.file, ledgerId, onTrouble },
+      ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: lock.file, ledgerId, onTrouble },
       ...(shared.encryptionKeys !== undefined && {
         encryption: encryptionOf(own, onTrouble),
       }),
@@ -124,7 +120,9 @@ async function run(config: Config, once: boolean): Promise<void> {
       compaction.close().catch(() => undefined);
     });
     try {
-      const mirror = await Mirror.open(config, shared, store, stop.signal);
+      await shared.publicKeys.pull(dataDir);
+      const held = await heldIn(dataDir, store);
+      const mirror = new Mirror(config, shared, store, stop.signal, held, notes);
       if (!once) compaction.start(COMPACTION_LOOK_MS);
       await (once ? mirror.once() : mirror.follow());
       if (once) await compaction.look();
@@ -144,7 +142,7 @@ async function run(config: Config, once: boolean): Promise<void> {
     throw error;
   } finally {
     await shared.close();
-    held.release();
+    lock.release();
   }
 }
 
@@ -163,29 +161,22 @@ async function openMirrored(config: Config): Promise<OpenSharedStore> {
   return openForReading(place, { directories: [address], kek });
 }
 
-/** @throws CommandFailure if the directory has a log that is not a mirror, or a mirror of another log. */
-function assertMirrorOf(config: Config, ledgerId: string): void {
-  const { dataDir } = config;
-  const note = readMirrorNote(dataDir);
-  if (note === undefined && holdsLog(dataDir)) {
-    throw new CommandFailure(
-      `${dataDir} holds a log of its own: give the mirror another directory`,
-      EXIT.usage,
-    );
-  }
-  if (note !== undefined && note.ledger_id !== ledgerId) {
-    throw new CommandFailure(
-      `${dataDir} is a mirror of another log: give this one another directory`,
-      EXIT.usage,
-    );
-  }
-  if (note === undefined) {
-    writeMirrorNote(dataDir, {
-      store: describeAddress(parseAddress(config.store)),
-      ledger_id: ledgerId,
-      ...{ id: randomUUID(), forwarded: 0, followed: 0 },
-    });
-  }
+/**
+ * Reads `mirror.json`, or writes it for a new mirror.
+ * @throws CommandFailure if the directory has a log that is not a mirror, or a mirror of another log.
+ */
+function notesOf({ dataDir, store }: Config, ledgerId: string): MirrorNotes {
+  const refused = (why: string) =>
+    new CommandFailure(`${dataDir} ${why}: give the mirror another directory`, EXIT.usage);
+  const known = readMirrorNote(dataDir);
+  if (known === undefined && holdsLog(dataDir)) throw refused('holds a log of its own');
+  if (known !== undefined && known.ledger_id !== ledgerId) throw refused('is a mirror of another log');
+  const note = known ?? {
+    ...{ store: describeAddress(parseAddress(store)), ledger_id: ledgerId },
+    ...{ id: randomUUID(), forwarded: 0, followed: 0 },
+  };
+  if (known === undefined) writeMirrorNote(dataDir, note);
+  return new MirrorNotes(dataDir, note);
 }
 
 /** The verified contents of the directory. */
@@ -193,8 +184,8 @@ interface Held {
   readonly treeStore: TreeStore;
   readonly tree: ProvenTree;
   /** The newest checkpoint, and the number of entries that it covers; -1 without one. */
-  readonly head: string | undefined;
-  readonly signed: number;
+  head: string | undefined;
+  signed: number;
 }
 
 /** @throws StoreDamaged, CheckpointContradicted if the directory contradicts its newest checkpoint. */
@@ -234,57 +225,27 @@ function checkpointOf(dataDir: string, note: string): Checkpoint {
 }
 
 class Mirror {
-  readonly #treeStore: TreeStore;
-  readonly #tree: ProvenTree;
-  #head: string | undefined;
-  #signed: number;
   #keptAt = -Infinity;
   readonly #actions: MirroredActions;
   #cursor: Cursor;
-  #note: MirrorNote;
 
-  private constructor(
+  constructor(
     private readonly config: Config,
     private readonly shared: OpenSharedStore,
     private readonly store: WritableStore,
     private readonly signal: AbortSignal,
-    { treeStore, tree, head, signed }: Held,
-    note: MirrorNote,
+    private readonly held: Held,
+    private readonly notes: MirrorNotes,
   ) {
-    [this.#treeStore, this.#tree, this.#head, this.#signed] = [treeStore, tree, head, signed];
     this.#cursor = cursorAt(store.committed.entries + 1);
-    this.#note = note;
-    this.#actions = new MirroredActions(config.dataDir, shared, store, {
-      followed: () => this.#note.followed,
-      follow: (followed) => this.#noteAs({ followed }),
-      id: note.id,
-    });
-  }
-
-  #noteAs(more: Partial<MirrorNote>): void {
-    this.#note = { ...this.#note, ...more };
-    writeMirrorNote(this.config.dataDir, this.#note);
-  }
-
-  /** On return the directory is verified. @throws CheckpointContradicted, StoreDamaged. */
-  static async open(
-    config: Config,
-    shared: OpenSharedStore,
-    store: WritableStore,
-    signal: AbortSignal,
-  ): Promise<Mirror> {
-    const { dataDir } = config;
-    const note = readMirrorNote(dataDir);
-    if (note === undefined) throw new Error('the note of the mirror is gone');
-    await shared.publicKeys.pull(dataDir);
-    return new Mirror(config, shared, store, signal, await heldIn(dataDir, store), note);
+    this.#actions = new MirroredActions(config.dataDir, shared, store, notes);
   }
 
   /** On return the mirror has all entries that were signed at the start. */
   async once(): Promise<void> {
     await this.#round();
     const { dataDir } = this.config;
-    const entries = counted(Math.max(0, this.#signed), 'entry', 'entries');
+    const entries = counted(Math.max(0, this.held.signed), 'entry', 'entries');
     const more = this.signal.aborted ? ', and was stopped before the end' : '';
     process.stdout.write(`The mirror in ${inQuotes(dataDir)} has ${entries}, as they were signed${more}.\n`);
   }
@@ -296,11 +257,11 @@ class Mirror {
     while (!this.signal.aborted) {
       let pause = FOLLOW_EVERY_MS;
       try {
-        const before = this.#signed;
+        const before = this.held.signed;
         const behind = await this.#round();
-        const isNews = trouble || this.#signed > before;
+        const isNews = trouble || this.held.signed > before;
         if (isNews && performance.now() - reportedAt >= REPORT_EVERY_MS) {
-          report(`${counted(this.#signed, 'entry', 'entries')} mirrored, ${behind} behind`);
+          report(`${counted(this.held.signed, 'entry', 'entries')} mirrored, ${behind} behind`);
           reportedAt = performance.now();
         }
         trouble = false;
@@ -312,7 +273,7 @@ class Mirror {
       }
       await sleep(pause, undefined, { signal: this.signal }).catch(() => undefined);
     }
-    report(`stopped with ${counted(Math.max(0, this.#signed), 'entry', 'entries')}`);
+    report(`stopped with ${counted(Math.max(0, this.held.signed), 'entry', 'entries')}`);
   }
 
   /** Copies all entries that are signed now. @returns how many further entries the database has. */
@@ -326,13 +287,13 @@ class Mirror {
     const checkpoint = this.#accepted(note);
     // Before the entries, which hold heads of it.
     await this.#copyAccessLog();
-    if (note !== this.#head) {
+    if (note !== this.held.head) {
       await this.#copyTo(checkpoint.size);
       if (this.signal.aborted) return 0;
       await this.#compare(note, checkpoint);
     }
     await this.#forwardReadings();
-    return (await events.end()).sequence - 1 - this.#signed;
+    return (await events.end()).sequence - 1 - this.held.signed;
   }
 
   /**
@@ -341,9 +302,9 @@ class Mirror {
    */
   #accepted(note: string): Checkpoint {
     const checkpoint = checkpointOf(this.config.dataDir, note);
-    if (checkpoint.size >= this.#signed) return checkpoint;
+    if (checkpoint.size >= this.held.signed) return checkpoint;
     throw new CheckpointContradicted(
-      `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.#signed}`,
+      `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.held.signed}`,
     );
   }
 
@@ -361,7 +322,8 @@ class Mirror {
         batch = [];
         bytes = 0;
         bar.show(committed.entries, size);
-        if (committed.entries - this.#tree.size >= STAGE_EVERY) await this.#tree.grow(committed.entries);
+        if (committed.entries - this.held.tree.size >= STAGE_EVERY)
+          await this.held.tree.grow(committed.entries);
       };
       const entries = this.shared.events.entries(this.#cursor);
       for await (const found of entries) {
@@ -397,13 +359,13 @@ class Mirror {
   }
 
   async #compare(note: string, checkpoint: Checkpoint): Promise<void> {
-    await this.#tree.prove(checkpoint);
+    await this.held.tree.prove(checkpoint);
     const { size } = checkpoint;
     const keep = Date.now() - this.#keptAt >= KEEP_EVERY_MS;
-    await this.#treeStore.swapHead(this.#head, note, keep ? size : undefined);
+    await this.held.treeStore.swapHead(this.held.head, note, keep ? size : undefined);
     if (keep) this.#keptAt = Date.now();
-    this.#head = note;
-    this.#signed = size;
+    this.held.head = note;
+    this.held.signed = size;
   }
 
   /** Copies the lines that the directory lacks. */
@@ -420,7 +382,7 @@ class Mirror {
   async #forwardReadings(): Promise<void> {
     const readings = openReadingsLog(this.config.dataDir);
     let text = '';
-    for await (const piece of readings.lines({ lines: 0, at: this.#note.forwarded }))
+    for await (const piece of readings.lines({ lines: 0, at: this.notes.current.forwarded }))
       text += piece.toString();
     const end = text.lastIndexOf('\n') + 1;
     for (const line of text.slice(0, end).split('\n').slice(0, -1)) {
@@ -430,7 +392,7 @@ class Mirror {
         if (!(error instanceof RangeError)) throw error;
         report(`warning: a line of ${readingsLogPath(this.config.dataDir)} was left out: ${error.message}`);
       }
-      this.#noteAs({ forwarded: this.#note.forwarded + Buffer.byteLength(line) + 1 });
+      this.notes.update({ forwarded: this.notes.current.forwarded + Buffer.byteLength(line) + 1 });
     }
   }
 }
