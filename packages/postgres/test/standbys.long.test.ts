@@ -248,7 +248,7 @@ test('[R-1469] while no standby is connected, store check finds damage, and a co
   expect(await finding('postgres')).toBe(
     'damage no standby of standby is connected: no event is accepted until one is',
   );
-  expect(await finding('blind')).toMatch(/^warning .* as far as this role may see/);
+  expect(await finding('blind')).toMatch(/^warning .* this role cannot see it/);
   while (refusal() === '') await sleep(50);
   expect(refusal()).toBe('nothing would be replicated: no synchronous standby is connected');
   expect(replicated.at(-1)).toBe(false);
