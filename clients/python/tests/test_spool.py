@@ -415,7 +415,7 @@ class Refusing(SpoolTest):
     def test_a_spool_takes_no_more_than_it_may_have_and_removes_nothing_for_it(self) -> None:
         spool = self.spool(max_bytes=2000)
         appended = 0
-        with self.assertRaisesRegex(SpoolFull, "the spool holds 2000 bytes, 0 of them in quarantine"):
+        with self.assertRaisesRegex(SpoolFull, "holds its limit of 2000 bytes, 0 of them in quarantine"):
             while True:
                 self.append(spool, appended)
                 appended += 1
@@ -475,7 +475,7 @@ class Home(SpoolTest):
             shutil.rmtree(path)
         self.append(spool, 1, 2)
         self.assertEqual(len(self.told), 1)
-        self.assertRegex(self.told[0], "was taken away; new events go to")
+        self.assertRegex(self.told[0], "was adopted or removed; new events go to")
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [1, 2])
 
