@@ -197,7 +197,7 @@ const NO_THUMBS = { up: 0, down: 0 };
 
 type NameMember = (typeof NAMED)[keyof typeof NAMED];
 
-/** A summary without its begin and its names. */
+/** A summary without its start time and its names. */
 export type RowPieces = Omit<
   RunSummary,
   'organisation' | 'recordId' | 'isRun' | 'firstSequence' | 'lastSequence' | 'began' | NameMember

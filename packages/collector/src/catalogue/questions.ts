@@ -52,15 +52,15 @@ export interface RunFilter {
   readonly until?: number | undefined;
   /** Runs with an event that the collector received at this time or later, and before `until` if given. */
   readonly eventsSince?: number | undefined;
-  /** The clock of the begin, and of the order. */
+  /** The clock for start times and for the order. */
   readonly clock?: 'received' | 'sender' | undefined;
   /** Runs with an event after this sequence. */
   readonly afterSequence?: number | undefined;
   /** True: only runs; false: only records without a run. */
   readonly isRun?: boolean | undefined;
   /**
-   * `newest` and `oldest`: by begin and `clock`. `log` and `sender` are the orders of exports: by the
-   * sequence of the first event, or by the begin on the sender's clock.
+   * `newest` and `oldest`: by start time on `clock`. `log` and `sender` are the orders of exports: by the
+   * sequence of the first event, or by the start time on the sender's clock.
    */
   readonly order?: 'newest' | 'oldest' | 'log' | 'sender' | undefined;
   readonly limit?: number | undefined;

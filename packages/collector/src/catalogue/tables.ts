@@ -116,7 +116,7 @@ export class Tables {
     return (this.#bitsAt(place) & bit) !== 0;
   }
 
-  /** Call it at the begin of a transaction: another connection may have changed the tables. */
+  /** Call it at the start of a transaction: another connection may have changed the tables. */
   begin(): void {
     const version = this.statements.first('PRAGMA data_version')?.[0];
     if (version === this.#dataVersion) return;

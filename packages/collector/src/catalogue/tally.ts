@@ -10,7 +10,7 @@ import type { Row, Statements } from './statements.js';
 
 /** Counts of runs that have a start, and of events. */
 export interface Tally {
-  /** Begin of its first hour, in milliseconds since 1970. */
+  /** Start of its first hour, in milliseconds since 1970. */
   readonly since: number;
   readonly full: number;
   readonly minimum: number;

@@ -204,7 +204,7 @@ export class Updating {
     return { ledgerId: this.update.ledgerId, names: this.#tables.names.cipher?.id };
   }
 
-  /** Handles a new key of names, whose predecessor may be destroyed, and the begin of encryption. */
+  /** Handles a new key of names, whose predecessor may be destroyed, and the start of encryption. */
   async #takeNames(found: Content, newest: NameCipher | undefined): Promise<void> {
     const { directory, signal } = this.update;
     const { database, names } = this.#tables;

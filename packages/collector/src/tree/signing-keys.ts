@@ -101,8 +101,8 @@ export class SigningKeys implements CheckpointSigner {
   readonly #now: () => number;
   readonly #holder: KeyHolder;
   #signing: Signing;
-  /** How many keys of the chain, from its begin, are known to be destroyed or cannot be. */
-  #retired = 0;
+  /** Number of keys, from the first one, that are destroyed or cannot be destroyed. */
+  #destroyed = 0;
   /** The last reported reason why a rotation could not be followed. */
   #reported = '';
 
@@ -274,8 +274,8 @@ export class SigningKeys implements CheckpointSigner {
    * again.
    */
   #destroyBefore(count: number): void {
-    for (; this.#retired < count; this.#retired++) {
-      const key = this.keys[this.#retired];
+    for (; this.#destroyed < count; this.#destroyed++) {
+      const key = this.keys[this.#destroyed];
       if (key === undefined) return;
       try {
         for (const file of this.#holder.destroy(key)) {

@@ -181,17 +181,17 @@ const isSinkState = object<SinkState>({
 });
 const BACKUP = new StateFile(
   'backup.json',
-  'when a back-up was made',
+  'the time of a back-up',
   object<BackupNote>({ at: isInstant, events: isCount, follows: isOneOf(undefined, true, false) }),
 );
 const VERIFY = new StateFile(
   'verify.json',
-  'what collector verify found',
+  'a result of collector verify',
   object<VerifyResult>({ at: isInstant, intact: isOneOf(true, false), events: isCount }),
 );
 const TROUBLE = new StateFile(
   'trouble.json',
-  'why no checkpoint could be made',
+  'the reason of a failed checkpoint',
   object<CheckpointTroubleState>({ since: isInstant, reason: isLine }),
 );
 const SINKS = new StateFile(
@@ -201,12 +201,12 @@ const SINKS = new StateFile(
 );
 const KNOWN = new StateFile(
   'known.json',
-  'the newest checkpoint that was seen',
+  'a checkpoint',
   object<KnownCheckpoint>({ note: (value) => typeof value === 'string' }),
 );
 const MIRROR = new StateFile(
   'mirror.json',
-  'of which log a data directory is a mirror',
+  'the note of a mirror',
   object<MirrorNote>({
     ...{ store: isLine, ledger_id: isLine, id: isLine, forwarded: isCount, followed: isCount },
   }),
@@ -236,7 +236,7 @@ const LONGEST_REASON = 1000;
 export class CheckpointTrouble {
   /** Contents of the file. */
   #kept: CheckpointTroubleState | undefined;
-  /** Begin of the failure, also if the file could not be written. */
+  /** Start of the failure, also if the file could not be written. */
   #since: string | undefined;
   /** Reason of the newest failure; empty if the file of an earlier run could not be read. */
   #reason = '';
