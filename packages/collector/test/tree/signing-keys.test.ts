@@ -382,7 +382,7 @@ describe('a rotation that cannot be followed', () => {
     ['was changed', (note: string) => note.replace(/^2026-/m, '2027-')],
     ['was cut short', (note: string) => note.slice(0, -40)],
     [
-      'is of another log',
+      'belongs to another log',
       () => {
         const other = new ScratchLog();
         other.start('other.example/log');
