@@ -224,9 +224,13 @@ describe('verifyCosignature', () => {
 
   test('a cosignature has to tell a time that can be', () => {
     const { key, cosign } = witness(4);
-    expect(() => verifyCosignature(cosign(note, ed25519Message(0), 0), key)).toThrow('has an impossible time');
+    expect(() => verifyCosignature(cosign(note, ed25519Message(0), 0), key)).toThrow(
+      'has an impossible time',
+    );
     const most = 2 ** 53;
-    expect(() => verifyCosignature(cosign(note, ed25519Message(most), most), key)).toThrow('has an impossible time');
+    expect(() => verifyCosignature(cosign(note, ed25519Message(most), most), key)).toThrow(
+      'has an impossible time',
+    );
   });
 
   test('a cosignature that is cut short is no cosignature', () => {
