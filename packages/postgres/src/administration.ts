@@ -1,5 +1,6 @@
 /** Administration of the database of a log: migration, maintenance, roles, and findings for `store check`. */
 import { counted } from '@clinical-events/collector/quantity';
+import { messageOf } from '@clinical-events/collector/system-code';
 import type { StoreFinding } from '@clinical-events/collector/store/findings';
 import { eventsOf } from '@clinical-events/collector/privacy/actions';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
@@ -166,7 +167,7 @@ async function keyFindings({ encryptionKeys, durability }: LogRow): Promise<Stor
       return findings.length > 0 ? findings : [ok(subject, `${where}: has the payload keys`)];
     });
   } catch (error) {
-    return [warning(subject, `${where} could not be examined: ${(error as Error).message}`)];
+    return [warning(subject, `${where} could not be examined: ${messageOf(error)}`)];
   }
 }
 
@@ -246,7 +247,7 @@ async function standbyFinding(address: Address, host: Host): Promise<StoreFindin
       await connection.close();
     }
   } catch (error) {
-    return warning(subject, `${name} could not be examined: ${(error as Error).message}`);
+    return warning(subject, `${name} could not be examined: ${messageOf(error)}`);
   }
 }
 

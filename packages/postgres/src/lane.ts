@@ -499,7 +499,7 @@ export class Lane {
     try {
       return outcomeOf(candidate, row, encryption);
     } catch (error) {
-      onTrouble('a stored event cannot be decrypted: its key is unavailable', error);
+      onTrouble('a stored event cannot be decrypted: its keys cannot be read', error);
       return 'unreadable';
     }
   }

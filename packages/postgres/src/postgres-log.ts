@@ -288,7 +288,7 @@ function cursorAfter(sequence: number): Cursor {
 }
 
 function damaged(sequence: number): StoreDamaged {
-  return new StoreDamaged({ where: 'the database', sequence }, 'the log does not hold what was written');
+  return new StoreDamaged({ where: 'the database', sequence }, 'the entry is damaged');
 }
 
 /** The rows of some batches between two sequences, up to the first one that does not match its leaf. */

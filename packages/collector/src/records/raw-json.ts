@@ -9,7 +9,7 @@
  * plain object with a member `rawJSON`. Pass text between threads.
  */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import { parseJson } from '../store/json-text.js';
+import { parseJson } from '../json-text.js';
 
 declare global {
   // In Node since 21; missing in the types of TypeScript 6.0.

@@ -15,6 +15,7 @@ import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { noteKey, type NoteKey } from './note-signing.js';
 import { showable } from './program.js';
 import { Unusable } from '../unusable.js';
+import { messageOf } from '../system-code.js';
 
 /** A sink that a program serves: the operator's, or the collector's own for a directory or a file. */
 export interface ProgramSinkSpec {
@@ -155,7 +156,7 @@ function witness(part: string, named: string): SinkSpec {
   try {
     key = witnessKey(part.slice(hash + 1));
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new Unusable(`the verifier key in ${named} cannot be used: ${reason}`, { cause: error });
   }
   return { kind: 'witness', prefix, key, shown: `${prefix} (${key.name})` };

@@ -200,7 +200,7 @@ async function heldIn(dataDir: string, { committed }: WritableStore): Promise<He
   const { size: signed } = checkpoint;
   const believed = await treeUpTo(treeStore, checkpoint);
   if (believed.size < signed || committed.entries < signed) {
-    report('warning: the hashes of the tree were damaged or lost; they are rebuilt from the events');
+    report('warning: the hashes of the tree are damaged or missing and are rebuilt from the events');
     // Before a hash is overwritten: if events were changed, the old hashes show which.
     await new ProvenTree(GrowingTree.empty(), leaves).prove(checkpoint);
   }
