@@ -831,7 +831,7 @@ class Damage(SpoolTest):
         self.assertIsNone(spool.take())
         spool.close()
         self.assertTrue(segment.exists())
-        self.assertRegex(self.told[0], "is sealed, and no key was given")
+        self.assertRegex(self.told[0], "is encrypted; give its key")
 
 
 class Reentrant(SpoolTest):
@@ -1002,7 +1002,7 @@ class Crashes(SpoolTest):
         self.assertLessEqual(acknowledged - settled, {*given, *lines}, where)
         # One that was being appended may be there; marks that were not moved are as if not written.
         self.assertLessEqual({*given, *lines}, acknowledged | {1, max(acknowledged | {9}) + 1}, where)
-        self.assertEqual([told for told in self.told if "damaged" in told or "no whole frame" in told], [])
+        self.assertEqual([told for told in self.told if "damaged" in told or "not a frame" in told], [])
         spool.close()
 
     def test_a_process_that_is_killed_again_and_again_loses_nothing(self) -> None:

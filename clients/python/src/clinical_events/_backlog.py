@@ -167,7 +167,7 @@ class Backlog:
             segment.cut += 1
             return
         kept: str | None = None
-        what = f"{lost.size} bytes at {lost.offset} of segment {segment.name} are not a whole frame"
+        what = f"{lost.size} bytes at {lost.offset} of segment {segment.name} are not a frame"
         try:
             kept = self._keep(segment, lost)
             self._report(f"{what}; they are {'kept in ' + kept if kept else 'zeros'}")

@@ -148,12 +148,12 @@ def open_file(path: str, flags: int, mine: Mine | None = None) -> int:
         fd = mine.open(path, flags | PLAIN) if mine else os.open(path, flags | PLAIN)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
-            raise OSError(errno.EINVAL, "is no regular file", path) from error
+            raise OSError(errno.EINVAL, "is not a regular file", path) from error
         raise
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
-    raise OSError(errno.EINVAL, "is no regular file", path)
+    raise OSError(errno.EINVAL, "is not a regular file", path)
 
 
 def errno_name(error: OSError) -> str:

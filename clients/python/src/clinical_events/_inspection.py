@@ -260,9 +260,9 @@ def read(directory: str, visit: Callable[[Met], None] | None = None) -> Reading:
         sums.findings.append(
             (
                 path,
-                f"{size} damaged bytes of a segment, kept here"
+                f"{size} damaged bytes, copied when they were read"
                 if missing is None
-                else f"events that were missing when their segment was read: {missing}",
+                else f"events missing when their segment was read: {missing}",
             )
         )
     return Reading(
@@ -324,10 +324,8 @@ def _read_segment(
         if bytes_.cut and not count.ended:
             sums.cut += 1
         else:
-            sums.findings.append(
-                (segment.path, f"{bytes_.size} bytes at {bytes_.offset} are not a whole frame")
-            )
+            sums.findings.append((segment.path, f"{bytes_.size} bytes at {bytes_.offset} are not a frame"))
     if missing := count.missing(done):
         sums.findings.append((segment.path, f"{missing} of its events are missing"))
     if reader.unreadable is not None:
-        sums.findings.append((segment.path, "a part of it cannot be read"))
+        sums.findings.append((segment.path, "part of it cannot be read"))

@@ -137,9 +137,9 @@ class LeftSegment(NamedTuple):
     damaged: bool = False
 
 
-EARLIER = "has an earlier format, which this version does not read: move its directory out of the spool"
-LATER = "was written by a later version of the client, which can read it"
-SEALED = "is sealed, and no key was given"
+EARLIER = "has an earlier format that this version cannot read: move its directory out of the spool"
+LATER = "was written by a later version of the client"
+SEALED = "is encrypted; give its key"
 
 
 def examine(directory: str) -> list[LeftSegment]:
@@ -156,7 +156,7 @@ def examine(directory: str) -> list[LeftSegment]:
             continue
         except OSError as error:
             why = (
-                "is no regular file"
+                "is not a regular file"
                 if error.errno == errno.EINVAL
                 else f"cannot be read ({errno_name(error)})"
             )
@@ -182,5 +182,5 @@ def _examined(name: str, path: str) -> LeftSegment:
         os.close(fd)
     why = {"earlier": EARLIER, "later": LATER, "sealed": SEALED}.get(header.what, "")
     if size > MAX_SEGMENT_BYTES:
-        why = f"is longer than the limit of {MAX_SEGMENT_BYTES} bytes"
+        why = f"is larger than a segment ({MAX_SEGMENT_BYTES} bytes)"
     return LeftSegment(name, path, header, why, damaged and size >= HEADER_BYTES)

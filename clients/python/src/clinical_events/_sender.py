@@ -321,7 +321,7 @@ class Sender:
         elif status < 400 or status in _UNWELCOME:
             what = "the server at this address is not a collector"
             if status == 401:
-                what = "the collector refuses the API key"
+                what = "the collector rejected the API key"
             self._set_back(f"{what} ({words}); events are kept", lasting=True)
             self._later(job, self._slow_pause())
         else:

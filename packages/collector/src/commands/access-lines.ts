@@ -1,4 +1,5 @@
 /** What lines of an access log say: the log of this host, and of a mirror its own. */
+import { isObject } from '@clinical-events/protocol';
 import { AccessChain } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 import { type Actor, isActor } from './actor.js';
@@ -128,8 +129,4 @@ async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<A
       yield* found;
     }
   }
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,7 +1,13 @@
 /** What is found of the keys of encrypted payloads: where they are, and whether every mirror is up to date. */
 import fs from 'node:fs';
 import { exists } from '../files.js';
-import { hasKeys, type KeyInventory, keyInventory, type KeyPlaces } from '../privacy/key-directories.js';
+import {
+  differencesIn,
+  hasKeys,
+  type KeyInventory,
+  keyInventory,
+  type KeyPlaces,
+} from '../privacy/key-directories.js';
 import { counted } from '../quantity.js';
 import type { StoreFinding } from '../store/findings.js';
 import { begunKeys, notesKeys, readKeyPlaces } from '../store/key-places.js';
@@ -67,7 +73,10 @@ export function keyFindings(
       );
     else if (lacking > 0)
       findings.push(
-        about('damage', `${directory} lacks the newest keys of ${counted(lacking, 'stretch', 'stretches')}`),
+        about(
+          'damage',
+          `${directory} is not up to date: ${differencesIn({ directories, kek }, directory).join(', ')}`,
+        ),
       );
     else if (kekFault === undefined) findings.push(about('ok', `${directory} has all keys`));
   }

@@ -23,6 +23,7 @@ import { newKeyNotice, portOfHolder, requiresCertificate } from './listening.js'
 import { alignedTable, jsonText } from './terminal.js';
 import { expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 import { defineCommand } from './define.js';
+import { instant } from '../quantity.js';
 
 /* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
 
@@ -86,10 +87,6 @@ interface RotateOptions {
   readonly overlap: string;
   readonly expires?: string;
   readonly json?: true;
-}
-
-function instant(ms: number | undefined): string | null {
-  return ms === undefined ? null : new Date(ms).toISOString();
 }
 
 /** A key for scripts. The names are a promise; the secret and its hash are not among them. */

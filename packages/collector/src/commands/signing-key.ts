@@ -21,6 +21,7 @@ import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { overlapFrom } from './arguments.js';
 import { defineCommand } from './define.js';
 import { jsonText } from './terminal.js';
+import { instant } from '../quantity.js';
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
   'no-log': EXIT.notFound,
@@ -63,10 +64,6 @@ interface EarlierKey {
   readonly key: NoteKey;
   readonly until: number;
   readonly note: string;
-}
-
-function instant(ms: number): string {
-  return new Date(ms).toISOString();
 }
 
 /** Where the log is in a database, its public keys are there: the data directory has them before `work`. */

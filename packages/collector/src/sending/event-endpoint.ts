@@ -1,5 +1,5 @@
 /** The five endpoints of a collector, as a sender sees them: one request, one answer. */
-import { EVENT_KINDS, EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
+import { EVENT_KINDS, EVENT_PATHS, type EventKind, isObject } from '@clinical-events/protocol';
 import { type Dispatcher, Pool } from 'undici';
 
 /** The answer to one request: what a sender acts on. */
@@ -113,8 +113,4 @@ function jsonIn(text: string): Readonly<Record<string, unknown>> {
   } catch {
     return {};
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
