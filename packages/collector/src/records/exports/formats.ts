@@ -5,13 +5,8 @@
 import { optionalPackage } from '../../optional-packages.js';
 import type { FileFormat, RecordDocument } from './file-format.js';
 
-export const BUNDLINGS = ['collection', 'transaction'] as const;
-export type Bundling = (typeof BUNDLINGS)[number];
-
 /** What an operator may ask of a format besides. */
 export interface FormatOptions {
-  /** What FHIR's Bundles are: for anyone who reads, or for a server that stores them. */
-  readonly bundle: Bundling;
   /** CSV for a spreadsheet (csv-cell.ts). */
   readonly forSpreadsheet: boolean;
 }
@@ -82,7 +77,12 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
   fhir: {
     summary: 'one FHIR R4 Bundle a line, for audit repositories',
     extension: '.ndjson',
-    load: ({ bundle }) => linesOf('fhir', bundle === 'transaction' ? 'fhirTransaction' : 'fhir'),
+    load: () => linesOf('fhir'),
+  },
+  'fhir-transaction': {
+    summary: 'the same as requests that a FHIR server stores once',
+    extension: '.ndjson',
+    load: () => linesOf('fhir', 'fhirTransaction'),
   },
   otlp: {
     summary: 'one OTLP/JSON trace a line, for tracing tools',
