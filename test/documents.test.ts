@@ -110,7 +110,7 @@ test.each([
   ['CONTRIBUTING.md', 'package.json', 'Node.js $ or newer and npm'],
   ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer, on'],
   ['packages/instrument/README.md', 'packages/instrument/package.json', 'and Node.js $ or newer.'],
-  ['scripts/setup.mjs', 'package.json', 'on any Node from $,'],
+  ['scripts/setup.mjs', 'package.json', 'on Node $ and newer,'],
 ])('[R-1240] %s asks for the Node.js that %s asks for', (document, manifest, sentence) => {
   const { engines } = JSON.parse(textOf(manifest)) as { engines: { node: string } };
   expect(textOf(document)).toContain(sentence.replace('$', engines.node.replace('>=', '')));
