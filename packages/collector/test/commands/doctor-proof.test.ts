@@ -148,7 +148,7 @@ describe('collector doctor on the proof', () => {
     // The next collector makes one, and has it removed.
     const collector = await start(dataDir);
     expect(await collector.stop()).toBe(0);
-    expect(collector.output.stderr).toContain('"msg":"checkpoints are made again"');
+    expect(collector.output.stderr).toContain('"msg":"checkpoints are being made again"');
     expect((await said()).lines.join()).not.toContain('could be made');
   });
 

@@ -55,8 +55,8 @@ describe('a key behind a command', () => {
     program.behave({});
     await expect.poll(() => fs.existsSync(trouble)).toBe(false);
     expect(await doctor(dataDir, ...options)).not.toContain('WARNING  checkpoint');
-    await expect.poll(() => serving.output.stderr).toContain('"msg":"checkpoints are made again"');
-    expect(serving.output.stderr.match(/checkpoints are made again/g)).toHaveLength(1);
+    await expect.poll(() => serving.output.stderr).toContain('"msg":"checkpoints are being made again"');
+    expect(serving.output.stderr.match(/checkpoints are being made again/g)).toHaveLength(1);
     expect(await serving.stop()).toBe(0);
   });
 

@@ -52,7 +52,8 @@ import {
 } from '@clinical-events/collector/commands/exit-codes';
 import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
-import { holdDirectory, holdsLog } from '@clinical-events/collector/commands/regular-files';
+import { holdDirectory } from '@clinical-events/collector/commands/held-directory';
+import { holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
 import { MirroredActions, MirrorNotes } from '../mirrored-actions.js';

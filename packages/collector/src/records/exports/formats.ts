@@ -5,13 +5,8 @@
 import { optionalPackage } from '../../optional-packages.js';
 import type { FileFormat, RecordDocument } from './file-format.js';
 
-export const BUNDLINGS = ['collection', 'transaction'] as const;
-export type Bundling = (typeof BUNDLINGS)[number];
-
 /** Options of a format. */
 export interface FormatOptions {
-  /** The type of FHIR's Bundles: for readers, or for a server that stores them. */
-  readonly bundle: Bundling;
   /** CSV for a spreadsheet (csv-cell.ts). */
   readonly forSpreadsheet: boolean;
 }
@@ -82,7 +77,12 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
   fhir: {
     summary: 'one FHIR R4 Bundle per line, for audit repositories',
     extension: '.ndjson',
-    load: ({ bundle }) => linesOf('fhir', bundle === 'transaction' ? 'fhirTransaction' : 'fhir'),
+    load: () => linesOf('fhir'),
+  },
+  'fhir-transaction': {
+    summary: 'the same Bundles as transactions, which a FHIR server stores once',
+    extension: '.ndjson',
+    load: () => linesOf('fhir', 'fhirTransaction'),
   },
   otlp: {
     summary: 'one OTLP/JSON trace per line, for tracing tools',
