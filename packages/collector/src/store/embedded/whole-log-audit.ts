@@ -59,6 +59,7 @@ import {
   numberAt,
   readFrames,
   walk,
+  framesOf,
 } from './log-frames.js';
 import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
 import {
@@ -269,14 +270,14 @@ export class LogReading {
     this.#options.onProgress(this.#entries, Math.max(this.#audit.covered, this.#entries));
   }
 
-  async #frames({ buffer, offsets, end, sequence, position, segment }: FrameBlock): Promise<void> {
+  async #frames(block: FrameBlock): Promise<void> {
+    const { end, position, segment } = block;
     const index = this.#segments.indexOf(segment as SurveyedSegment);
     this.#beginSegments(index + 1);
     const start = index * MOST_IN_SEGMENT + position;
     const before = this.#own;
-    for (let i = 0; i < offsets.length; i++) {
-      const offset = offsets[i] ?? end;
-      this.#frame(buffer, offset, (offsets[i + 1] ?? end) - offset, sequence + i, start + offset);
+    for (const { buffer, offset, size, sequence } of framesOf(block)) {
+      this.#frame(buffer, offset, size, sequence, start + offset);
       if (this.#count === CHUNK) await this.#flush();
     }
     this.#ends[index] = position + end;
