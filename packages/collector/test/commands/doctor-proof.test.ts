@@ -142,7 +142,7 @@ describe('collector doctor on the proof', () => {
     expect(code).toBe(0);
     const reason =
       'since 2026-01-01T00:00:00.000Z: the signing command /opt/sign ended with exit code 1 (sign)';
-    expect(lines).toContain(`checkpoint: warning: no checkpoint could be made ${reason}`);
+    expect(lines).toContain(`checkpoint: warning: no checkpoint could be signed ${reason}`);
     fs.writeFileSync(inData('checkpoints', 'trouble.json'), '{}');
     expect((await said()).lines.join()).toContain('checkpoint: warning: ');
     // The next collector makes one, and has it removed.
