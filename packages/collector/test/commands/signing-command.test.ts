@@ -48,7 +48,7 @@ describe('a key behind a command', () => {
     await expect.poll(() => fs.existsSync(trouble)).toBe(true);
     // Also where doctor was not told of the command.
     expect(await doctor(dataDir)).toMatch(
-      /^WARNING +checkpoint +no checkpoint could be made since \d{4}-.*Z: the signing command .* ended with exit code 1 \(sign\)$/m,
+      /^WARNING +checkpoint +no checkpoint could be signed since \d{4}-.*Z: the signing command .* ended with exit code 1 \(sign\)$/m,
     );
     // What the program said of it is nothing for others.
     expect(fs.readFileSync(trouble, 'utf8')).not.toContain('cannot sign');
