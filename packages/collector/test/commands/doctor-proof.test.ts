@@ -94,7 +94,9 @@ describe('collector doctor on the proof', () => {
     act(file);
     const { code, lines } = await said();
     expect(code).toBe(3);
-    expect(lines[0]).toMatch(/^signing key: damage: .*\.pem (is not|must be|does not hold) .*; no collector starts with it$/);
+    expect(lines[0]).toMatch(
+      /^signing key: damage: .*\.pem (is not|must be|does not hold) .*; no collector starts with it$/,
+    );
     const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
     expect([started.code, started.stderr]).toEqual([3, expect.stringContaining(file)]);
   });
