@@ -260,8 +260,7 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
           name: 'Content-Encoding',
           in: 'header',
           required: false,
-          description:
-            'The compression of the body. The size limit applies before and after decompression.',
+          description: 'The compression of the body. The size limit applies before and after decompression.',
           schema: { type: 'string', enum: ['gzip', 'br', 'zstd'] },
         },
         EventDoor: {
