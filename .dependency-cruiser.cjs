@@ -124,7 +124,10 @@ module.exports = {
       severity: 'error',
       comment: 'outside of spool/, only the command that looks into a spool may know how it lies on the disk',
       from: { path: '^packages/client/src/', pathNot: ['^packages/client/src/(spool|cli)/'] },
-      to: { path: clientRoom('spool'), pathNot: ['^packages/client/src/spool/spool\\.ts$'] },
+      to: {
+        path: clientRoom('spool'),
+        pathNot: ['^packages/client/src/spool/(spool|disk-spool|crash-flush)\\.ts$'],
+      },
     },
     {
       name: 'nobody-imports-the-cli-of-the-client',
