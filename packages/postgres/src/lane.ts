@@ -576,7 +576,7 @@ export class Lane {
     try {
       return outcomeOf(candidate, row, encryption);
     } catch (error) {
-      onTrouble('a stored event cannot be opened: its keys cannot be had', error);
+      onTrouble('a stored event cannot be decrypted: its keys cannot be read', error);
       return 'unreadable';
     }
   }
