@@ -5,7 +5,7 @@ const room = (name) => `^packages/collector/src/${name}/`;
 const ASKED_BY_ALL_ROOMS =
   '^packages/collector/src/(clock|files|json-outline|json-text|loopback|numbers|optional-packages|programs|quantity|shared-index|stray-signals|system-code|unusable|unwritten-database)\\.ts$';
 const STORE_DOORS =
-  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-to-copy|open-shared|open-keys|open-access-log)\\.ts$';
+  '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-to-copy|open-shared|open-keys|open-access-log|open-state)\\.ts$';
 // The files that define a command of the collector.
 const COMMANDS =
   '^packages/collector/src/commands/(backup|check-proof|encryption-keys|events|import|keys|names|proof|restore|runs|signing-key|lifecycle/(erase|hold|retention)|records/records|serve/serve|verify/(doctor|verify))\\.ts$';

@@ -24,14 +24,14 @@ const FILTERS = {
   'sender period': '--since 2025-12-10 --until 2026-01-02 --clock sender',
   model: '--model sepsis-abstractor@3.0',
   organisation: '--organisation ward',
-  incomplete: '--incomplete',
+  incomplete: '--only incomplete',
 };
 const RUN_FILTERS = {
   target: '--target patient-0406',
   user: '--user clinician-1',
   app: '--app net',
-  conflict: '--conflict',
-  failed: '--failed',
+  conflict: '--only contradictory',
+  failed: '--only failed',
   'no outcome': '--outcome none',
   contradicted: '--outcome contradicted',
   'thumbs up': '--feedback thumbs-up',
@@ -172,9 +172,9 @@ class Situation {
     for (const [name, args] of Object.entries(filters))
       await this.run(`records, ${name}`, `records ${args}`, BYTES);
     await this.run('runs as CSV', 'runs --limit all --format csv', BYTES);
-    await this.run('runs as a table', 'runs --conflict');
+    await this.run('runs as a table', 'runs --only contradictory');
     await this.run('records after', `records --after ${Math.floor(this.sent * 0.8)}`, BYTES);
-    await this.run('records by day', `records --format parquet --partition day --out ${this.dir}-days`);
+    await this.run('records by day', `records --format parquet --out ${this.dir}-days/`);
     this.keep('records by day', { text: listing(this.side.path(`${this.dir}-days`)) });
     await this.run('events, period', `events ${filters.period} --kind outcome`, BYTES);
     await this.run('no such event', `events --event ${idOf('no such event')}`);
@@ -276,10 +276,10 @@ async function imports(situation, script, { port }) {
   const input = JSON.stringify({ kind: 'outcome', event: event('outcome', 'imported', 'imported') });
   const environment = { COLLECTOR_KEY: situation.keyOf('demo') };
   const where = `--organisation demo --url http://127.0.0.1:${port}`;
-  await situation.json('import', 'import import.ndjson --rejects rejects.ndjson', { where, environment });
-  await situation.json('import of one', 'import - --rejects none.ndjson', { where, environment, input });
-  situation.keep('rejected lines', { file: 'rejects.ndjson' }, 'sorted');
-  await situation.json('check of the file', 'import --check import.ndjson --rejects faults.ndjson', {
+  await situation.json('import', 'import import.ndjson', { where, environment });
+  await situation.json('import of one', 'import -', { where, environment, input });
+  situation.keep('rejected lines', { file: 'import.ndjson.rejects.ndjson' }, 'sorted');
+  await situation.json('check of the file', 'import --check import.ndjson', {
     where: '',
   });
   await situation.json('configuration', 'serve --check', VERDICT);
@@ -313,8 +313,8 @@ export async function encrypted(side, script) {
   side.write('bad-policy.json', JSON.stringify({ ...policy, default: { keep: 'for long' } }));
 
   const collector = await erased.serve('serve');
-  await erased.run('hold', 'hold add --name CASE-1 --subject-file held.txt');
-  await erased.run('hold on a run', `hold add --name CASE-2 --run ${runs[90].run}`);
+  await erased.run('hold', 'hold add CASE-1 --subject-file held.txt');
+  await erased.run('hold on a run', `hold add CASE-2 --run ${runs[90].run}`);
   await erased.json('holds', 'hold list', VERDICT);
   await erased.run('a faulty policy', 'retention policy set --dry-run bad-policy.json', { where: '' });
   await erased.run('policy is checked', 'retention policy set --dry-run policy.json', { where: '' });
@@ -362,7 +362,7 @@ export async function damaged(side, script) {
   const collector = await situation.serve('serve', '--encryption on', tinySegments);
   await situation.post(collector.port, script.demo.slice(0, 1600), 1);
   await situation.erase('a run', `--run ${script.runs[10].run}`, 'test-data');
-  await situation.run('hold', `hold add --name CASE-1 --run ${script.runs[3].run}`);
+  await situation.run('hold', `hold add CASE-1 --run ${script.runs[3].run}`);
   await collector.stop();
   await situation.run('events', 'events', BYTES);
   await (await situation.serve('serve again', '', tinySegments)).stop();

@@ -5,7 +5,12 @@
 export const PROGRAM = 'packages/collector/dist/main.js';
 
 /** Commands of the tree, and what the base has for them: `[/^new words /, 'old words ']`. */
-const AT_BASE = [];
+const AT_BASE = [
+  [/--only contradictory/, '--conflict'],
+  [/--only (failed|incomplete)/, '--$1'],
+  [/--out (\S+)\/( |$)/, '--partition day --out $1$2'],
+  [/^hold add (\S+)/, 'hold add --name $1'],
+];
 
 /** @param side base or tree. @returns the words of a command line. */
 export function wordsOf(side, command) {

@@ -1,23 +1,23 @@
-/** When a clock is set: it and the monotonic one of this process part. */
+/** Detects that the clock was set, by comparison with the monotonic clock of the process. */
 
-/** Less is the work of a time server that slews a clock, or of the way to it, in milliseconds. */
+/** Smaller differences come from a time server that slews the clock, or from measuring, in milliseconds. */
 const LEAST_MS = 1000;
 
-/** A clock was set, by so many milliseconds: less than 0 where it was set back. */
+/** The clock was set by `by` milliseconds; negative if it was set back. */
 export interface ClockStep {
-  /** When, by the new time: milliseconds since 1970 UTC. */
+  /** By the new time, in milliseconds since 1970 UTC. */
   readonly at: number;
   readonly by: number;
 }
 
 export class SteppingClock {
-  /** By how much it is ahead of the monotonic clock, between these. */
+  /** Bounds of its lead over the monotonic clock. */
   #ahead: { readonly least: number; readonly most: number } | undefined;
 
   /**
-   * @param at what the clock says, in milliseconds since 1970 UTC.
-   * @param asked when, on the clock of `performance.now`, and `answered` the latest that it can have said so.
-   * @returns how it was set since it was read last, as far as that is certain.
+   * @param at the clock's reading, in milliseconds since 1970 UTC.
+   * @param asked a time before the reading, on the clock of `performance.now`; `answered`: a time after it.
+   * @returns by how much the clock was set since the last reading, at least.
    */
   read(at: number, asked: number, answered = asked): ClockStep | undefined {
     const [before, ahead] = [this.#ahead, { least: at - answered, most: at - asked }];
@@ -28,7 +28,7 @@ export class SteppingClock {
   }
 }
 
-/** Which way, and how far. */
+/** The direction and size of a step. */
 export function describeStep({ at, by }: ClockStep): string {
   const seconds = Math.round(Math.abs(by) / 1000);
   return `${by > 0 ? 'forward' : 'back'} by ${seconds} s, to ${new Date(at).toISOString()}`;

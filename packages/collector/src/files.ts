@@ -1,5 +1,5 @@
 /**
- * The file layer: every call by which the ledger touches the disk, so that a test can make any of them fail.
+ * The file layer: every call by which the ledger accesses the disk, so that a test can make any of them fail.
  * Nothing here retries or hides an error.
  */
 import { randomBytes } from 'node:crypto';
@@ -8,56 +8,57 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { systemCode } from './system-code.js';
 
-/** A file as its name leads to it. */
+/** A file as found under a name. */
 export interface NamedFile {
-  /** The same for as long as it is the same file, and another one's never while that one is open. */
+  /** Identifies the file; not reused while the file is open. */
   readonly id: string;
   /** In bytes. */
   readonly size: number;
 }
 
-/** A file that this process holds, and that must stay under its name. */
+/** A file that this process has locked and that must keep its name. */
 export type HeldFile = Pick<NamedFile, 'id'> & { readonly path: string };
 
 export interface Files {
   open(path: string, flags: 'r' | 'r+' | 'wx+'): number;
   close(fd: number): void;
   size(fd: number): number;
-  /** @returns what has this name now; undefined when nothing has. */
+  /** @returns the file with this name; undefined if there is none. */
   look(path: string): NamedFile | undefined;
   /** Reads up to `length` bytes; fewer only at the end of the file. */
   read(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
-  /** Writes all of it or throws; after a throw any part may have been written. */
+  /** Writes everything or throws; after a throw any part may have been written. */
   write(fd: number, source: Uint8Array, length: number, position: number): void;
-  /** On return what was written to `fd` is on stable storage (fdatasync, POSIX.1-2017). */
+  /** On return everything written to `fd` is on stable storage (fdatasync, POSIX.1-2017). */
   datasync(fd: number): void;
   truncate(fd: number, size: number): void;
   rename(from: string, to: string): void;
   remove(path: string): void;
-  /** On return the directory exists; the names of all that had to be made are on stable storage. */
+  /** On return the directory exists, and the names of all created directories are on stable storage. */
   makeDirectory(path: string): void;
   list(directory: string): string[];
   /** On return the names in the directory are on stable storage. */
   syncDirectory(path: string): void;
   /**
-   * Creates `path` with `size` zero bytes that are on stable storage when the promise resolves. Written, not
-   * merely reserved: only blocks that exist and were written can be overwritten without a journal commit.
+   * Creates `path` with `size` zero bytes, on stable storage when the promise resolves. The zeros are written
+   * and not just reserved: only written blocks can be overwritten without a journal commit.
    */
   createZeroed(path: string, size: number): Promise<void>;
-  /** As `datasync`, by the thread pool. */
+  /** As `datasync`, in the thread pool. */
   datasyncLater(fd: number): Promise<void>;
   /**
-   * On return `path` holds just these bytes, on stable storage under its name; whatever happens before that, it holds
-   * either them or what it held before. By the thread pool.
+   * Replaces the contents of `path` atomically; on return they are on stable storage. Runs in the thread
+   * pool.
    */
   replace(path: string, bytes: Uint8Array): Promise<void>;
 }
 
 /**
- * Gives what root makes to the owner of what it belongs to, or a collector that runs as someone else could not use it. Where
- * the system does not let root do that, it stays root's. `nodeFiles` does so with all that it makes.
- * @param made a descriptor where there is one: who owns a directory could put a link in the place of a name.
- * @param model the file or directory whose owner gets it.
+ * Gives a file that root created to the owner of `model`, so that a collector that runs as another user can
+ * use it. If the system does not permit that, it stays root's. `nodeFiles` does this for every file it
+ * creates.
+ * @param made preferably a descriptor: the owner of a directory could replace a name by a link.
+ * @param model the file or directory whose owner is used.
  */
 export function handOver(made: string | number, model: string): void {
   if (process.getuid?.() !== 0) return;
@@ -67,11 +68,11 @@ export function handOver(made: string | number, model: string): void {
     if (typeof made === 'number') fs.fchownSync(made, uid, gid);
     else fs.lchownSync(made, uid, gid);
   } catch {
-    // A user namespace without that user, or a network file system that knows no root.
+    // In a user namespace without that user, or on a network file system that maps root.
   }
 }
 
-/** On return the file is there, empty and for its owner alone where it was not. Its directory is there. */
+/** Creates an empty private file if there is none. Its directory must exist. */
 export function makeFile(file: string): void {
   try {
     nodeFiles.close(nodeFiles.open(file, 'wx+'));
@@ -81,27 +82,29 @@ export function makeFile(file: string): void {
 }
 
 /**
- * Whether something of this name is there. `fs.existsSync` answers no as well when this user may not look, and that
- * made an all-clear of a directory that no one had read.
- * @throws the system's error when it cannot be told.
+ * Whether something with this name exists. Unlike `fs.existsSync`, it does not report an inaccessible file as
+ * missing.
+ * @throws the system's error if that is unknown.
  */
 export function exists(file: string): boolean {
   return fs.statSync(file, { throwIfNoEntry: false }) !== undefined;
 }
 
-/** The same of a file that can be read to its end: no pipe, on which a reader would wait, and no directory. */
+/** The same for a regular file; a reader might wait forever on a pipe. */
 export function isFile(file: string): boolean {
   return fs.statSync(file, { throwIfNoEntry: false })?.isFile() === true;
 }
 
 const ZEROS = Buffer.alloc(1 << 20);
-/** Room is flushed in pieces of so many bytes, so that the flush of a batch never waits behind a whole segment. */
+/**
+ * Zeros are flushed in pieces of this size, so that the flush of a batch does not wait for a whole segment.
+ */
 const ROOM_PIECE = 4 << 20;
 
-/** A disk that has less is not written full of zeros to find that out: whatever else writes to it would fail too. */
+/** Checks the free space first: filling the disk with zeros to find out would make other writers fail. */
 export async function assertFree(directory: string, bytes: number): Promise<void> {
   const { bavail, bsize, blocks } = await fs.promises.statfs(directory);
-  // Some file systems in user space report nothing at all.
+  // Some file systems in user space report nothing.
   if (blocks === 0 || bavail * bsize >= bytes) return;
   throw Object.assign(
     new Error(`ENOSPC: no space left on device, ${bytes} bytes are needed in ${directory}`),
@@ -111,7 +114,7 @@ export async function assertFree(directory: string, bytes: number): Promise<void
   );
 }
 
-/** A file in place of one that a crash may have left: never what a link leads to. */
+/** Creates a file, replacing one that a crash may have left; never follows a link. */
 async function openNew(file: string): Promise<fs.promises.FileHandle> {
   await fs.promises.rm(file, { force: true });
   const handle = await fs.promises.open(file, 'wx', 0o600);
@@ -203,7 +206,7 @@ export const nodeFiles: Files = {
   },
 };
 
-/** The bytes of a file from a place on. */
+/** The bytes of a file from an offset. */
 export function readFrom(files: Files, file: string, from = 0): Buffer {
   const fd = files.open(file, 'r');
   try {
@@ -214,7 +217,7 @@ export function readFrom(files: Files, file: string, from = 0): Buffer {
   }
 }
 
-/** As `Files.replace`, at once and on this thread: for the few small files that a batch of events may wait for. */
+/** As `Files.replace`, synchronously: for the few small files that a batch of events may wait for. */
 export function replaceNow(files: Files, file: string, bytes: Uint8Array): void {
   const draft = `${file}.draft`;
   files.makeDirectory(path.dirname(file));
@@ -231,12 +234,11 @@ export function replaceNow(files: Files, file: string, bytes: Uint8Array): void 
 }
 
 /**
- * Makes a file for its owner alone. On return it is durable. A link and not a rename, which would silently take the
- * place of a file of that name: of several processes that make the same file at once, one does.
- *
- * A crash may leave `<file>.<random>.tmp` behind.
+ * Creates a private file durably. It uses a link, because a rename would silently replace an existing file:
+ * of several processes that create the same file, exactly one succeeds. A crash may leave
+ * `<file>.<random>.tmp` behind.
  * @param model whose owner becomes the owner of the file.
- * @throws the system's error: EEXIST means that nothing was changed; after any other the file may be there.
+ * @throws the system's error: after EEXIST nothing has changed; after any other the file may exist.
  */
 export function createDurably(file: string, content: string, model?: string): void {
   const draft = `${file}.${randomBytes(4).toString('hex')}.tmp`;

@@ -1,6 +1,6 @@
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|::1)$/i;
 
-/** Whether it is a host name or address that no other machine reaches. */
+/** Whether the host name or address is reachable only from this host. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host);
 }

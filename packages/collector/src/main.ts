@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The `collector` command. Only stray-signals.js and this check may be imported before it: an older Node fails on the first
- * file that imports `node:sqlite`, with a stack that names a file of ours and no cure.
+ * The `collector` command. Only stray-signals.js and this check may be imported before it: an older Node
+ * fails at the first import of `node:sqlite`, with a stack trace that does not explain the cause.
  */
 import './stray-signals.js';
 import { EXIT } from './commands/exit-codes.js';
@@ -10,8 +10,8 @@ const NEEDED = 24;
 
 if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   process.stderr.write(
-    `collector: needs Node.js ${NEEDED} or newer, and this is ${process.versions.node}; ` +
-      'in a checkout, use ./collector, which brings its own\n',
+    `collector: needs Node.js ${NEEDED} or newer, but this is ${process.versions.node}; ` +
+      'in a checkout, use ./collector, which has its own\n',
   );
   process.exitCode = EXIT.usage;
 } else {

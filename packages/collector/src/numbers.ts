@@ -1,34 +1,34 @@
 /**
- * How a number is declared: once, beside the counters that it is read from. `/metrics`, the cells of the console and of
- * its state, and docs/reference/metrics.md are made from the declarations.
+ * Declarations of numbers. Each is declared once, beside the counters that it reads. `/metrics`, the cells of
+ * the console and its state, and docs/reference/metrics.md are made from the declarations.
  */
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Undefined: not known, and left out. */
+/** Undefined if unknown; then it is omitted. */
 export type Value = number | boolean | undefined;
 
-/** A line of a metric. `metricName` is the name on it, when it is not that of the family. */
+/** A line of a metric. `metricName` is set if it differs from the name of the family. */
 interface Line {
   readonly labels: Labels;
   readonly value: number;
   readonly metricName?: string;
 }
 
-/** Where the console shows a number, and how. A number that is not known has no cell. */
+/** How the console shows a number. An unknown number has no cell. */
 export interface Cell {
   readonly card: 'health' | 'storage' | 'proof' | 'runs';
   readonly label: string;
   /** `instant`: seconds since 1970. */
   readonly format: 'count' | 'bytes' | 'instant';
-  /** The noun that follows a count: its singular and its plural. */
+  /** Singular and plural of the noun after a count. */
   readonly noun?: readonly [string, string];
   readonly more?: string;
-  /** Shown only when it is not 0, and then as a warning. */
+  /** Shown only if not 0, as a warning. */
   readonly warns?: true;
 }
 
-/** @template Source what it is read from: the plain numbers that a room counts. */
+/** @template Source the plain numbers that it reads. */
 export interface Declared<Source> {
   readonly name: string;
   readonly type: 'gauge' | 'counter' | 'histogram';
@@ -45,7 +45,7 @@ interface Single<Source> {
   readonly cell?: Cell;
 }
 
-/** A line for each set of labels. Labels are of closed tables, or of what the operator made. */
+/** One line per set of labels. Labels come from closed tables or from the operator's configuration. */
 interface Labelled<Source> {
   readonly name: string;
   readonly help: string;
@@ -56,7 +56,7 @@ export function gauge<Source>(number: Single<Source> | Labelled<Source>): Declar
   return declared('gauge', number);
 }
 
-/** Its name ends in `_total`. */
+/** The name ends in `_total`. */
 export function counter<Source>(number: Single<Source> | Labelled<Source>): Declared<Source> {
   return declared('counter', number);
 }
@@ -82,13 +82,13 @@ function line(labels: Labels, value: Value): readonly Line[] {
   return value === undefined ? [] : [{ labels, value: Number(value) }];
 }
 
-/** Counts in a row of buckets as they are kept, one a bucket and not summed up, and the sum of the values. */
+/** Counts per bucket, not cumulative, and the sum of the values. */
 export interface Buckets {
   readonly counts: ArrayLike<number>;
   readonly sum: number;
 }
 
-/** The buckets of a metric: `bounds` are counted, `shown` are written, and all are divided by `scale`. */
+/** Buckets of a metric: `bounds` are counted, `shown` are written, and all values are divided by `scale`. */
 export interface Scale {
   readonly bounds: readonly number[];
   readonly shown: readonly number[];
@@ -122,7 +122,7 @@ function bucketLines(name: string, { bounds, shown, scale }: Scale, row: Buckets
   return lines;
 }
 
-/** Those of another source: of a part of it, which may be missing. */
+/** Numbers of a part of another source; the part may be missing. */
 export function within<Whole, Part>(
   part: (whole: Whole) => Part | undefined,
   numbers: readonly Declared<Part>[],
@@ -140,30 +140,30 @@ export function seconds(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : ms / 1000;
 }
 
-/* Rows of buckets: what a histogram is counted in, where the hot path counts, and what is read out of them. */
+/* Histogram buckets: bounds, counting on the hot path, and quantiles. */
 
-/** The preferred numbers R20 (ISO 3), 20 a decade, from 100 on. A quantile is off by a seventh at most. */
+/** The preferred numbers R20 (ISO 3), 20 per decade, from 100. A quantile is off by at most a seventh. */
 const R20 = [
   100, 112, 125, 140, 160, 180, 200, 224, 250, 280, 315, 355, 400, 450, 500, 560, 630, 710, 800, 900,
 ];
 
-/** Divided, not multiplied by a fraction: 0.2 has to be the very number 0.2. */
+/** Divided rather than multiplied by a fraction, so that 0.2 is exactly 0.2. */
 const decade = (begin: number) =>
   R20.map((number) => (begin < 100 ? number / (100 / begin) : number * (begin / 100)));
 
-/**
- * Upper bounds of times in milliseconds, from 0.1 ms to 10 s. What takes longer falls into one more bucket behind the
- * last bound.
- */
+/** Upper bounds of times in milliseconds, from 0.1 ms to 10 s. Longer times count in one more bucket. */
 export const TIME_BOUNDS_MS: readonly number[] = [0.1, 1, 10, 100, 1000].flatMap(decade).concat(10_000);
 
-/** Upper bounds of delays in milliseconds, from 10 ms to a quarter of an hour: a database may be away for minutes. */
+/**
+ * Upper bounds of delays in milliseconds, from 10 ms to 15 minutes: a database may be unavailable for
+ * minutes.
+ */
 export const DELAY_BOUNDS_MS: readonly number[] = [10, 100, 1000, 10_000, 100_000].flatMap(decade);
 
 /** Upper bounds of counts. */
 export const SIZE_BOUNDS: readonly number[] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
-/** From a fast disk's flush to what no sender waits for. */
+/** From the flush of a fast disk to beyond the timeout of senders. */
 export const TIMES: Scale = {
   bounds: TIME_BOUNDS_MS,
   shown: [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],
@@ -176,7 +176,7 @@ export const DELAYS: Scale = {
 };
 export const SIZES: Scale = { bounds: SIZE_BOUNDS, shown: SIZE_BOUNDS, scale: 1 };
 
-/** The place of the first bound that the value does not exceed; the number of bounds when it exceeds them all. */
+/** The index of the first bound that is not less than the value; the number of bounds if there is none. */
 export function bucketOf(bounds: readonly number[], value: number): number {
   let low = 0;
   let high = bounds.length;
@@ -189,10 +189,10 @@ export function bucketOf(bounds: readonly number[], value: number): number {
 }
 
 /**
- * The value that a part `q` of all counted ones does not exceed, taken as evenly spread within its bucket. Values behind
- * the last bound count as the last bound.
- * @param counts one a bucket, not summed up.
- * @returns undefined when nothing was counted.
+ * The `q`-quantile, assuming an even distribution within each bucket. Values above the last bound count as
+ * the last bound.
+ * @param counts per bucket, not cumulative.
+ * @returns undefined if nothing was counted.
  */
 export function quantile(
   bounds: readonly number[],

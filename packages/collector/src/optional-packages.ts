@@ -1,8 +1,9 @@
 /**
- * Packages that are installed where they are used. This table is the only place that names them: nothing else here
- * imports them, their types included, so that the collector builds and runs without them.
+ * Packages that are installed only where they are used. Only this table names them: nothing else imports them
+ * or their types, so the collector builds and runs without them.
  */
 import { createRequire } from 'node:module';
+import { Unusable } from './unusable.js';
 
 const PACKAGES = {
   demo: '@clinical-events/demo',
@@ -11,25 +12,17 @@ const PACKAGES = {
   report: '@clinical-events/report',
 } as const;
 
-/** The message says how it is installed. */
-export class PackageMissing extends Error {
-  override name = 'PackageMissing';
-
-  constructor(name: string) {
-    super(
-      `this needs the package ${name}, which is not installed: run node scripts/setup.mjs --all in the checkout, or install ` +
-        'the package beside the collector',
-    );
-  }
-}
-
 /**
- * @param door of the package: `/fhir`; empty for its main door.
- * @throws PackageMissing
+ * @param door an entry point of the package, such as `/fhir`; empty for the main one.
+ * @throws Unusable if it is not installed; the message explains how to install it.
  */
 export async function optionalPackage<Door>(of: keyof typeof PACKAGES, door = ''): Promise<Door> {
   const name = PACKAGES[of];
-  if (!isInstalled(name)) throw new PackageMissing(name);
+  if (!isInstalled(name))
+    throw new Unusable(
+      `this needs the package ${name}, which is not installed: ` +
+        'run node scripts/setup.mjs --all in the checkout, or install the package beside the collector',
+    );
   return (await import(`${name}${door}`)) as Door;
 }
 

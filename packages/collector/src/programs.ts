@@ -1,23 +1,23 @@
 /**
- * The programs that an operator names by `command:PATH`, around a KMS, an HSM or a vault. Each is started without a shell,
- * with one word as its argument, and the collector's environment. It is in a process group of its own: a wrapper's client
- * ends with it, and cannot hold its output open. Its standard error goes nowhere, and nothing that it prints is part of an
- * error: it may be a secret.
+ * Programs that an operator names by `command:PATH`, for a KMS, an HSM or a vault. Each is started without a
+ * shell, with one argument and the collector's environment, in its own process group, so that its children
+ * end with it. Its standard error is discarded, and error messages contain nothing it prints, since that may
+ * be a secret.
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { systemCode } from './system-code.js';
 
 /** More than any key, signature or wrapped key needs. */
 const MOST_OUTPUT_BYTES = 64 << 10;
-/** What the system says of a file that is no program, or names an interpreter that is not there. */
+/** System errors for a file that is not a program, or whose interpreter is missing. */
 const UNSTARTABLE: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ENOTDIR', 'EACCES', 'ENOEXEC']);
 const OPTIONS = { detached: true, windowsHide: true } as const;
 
-/** A program did not end with 0. The message has its path and nothing that it printed. */
+/** A program did not exit with 0. The message has its path and nothing that it printed. */
 export class ProgramFailed extends Error {
   override name = 'ProgramFailed';
 
-  /** @param isUnfit whether another try would come to the same. */
+  /** @param isUnfit whether a retry would fail in the same way. */
   constructor(
     message: string,
     readonly isUnfit: boolean,
@@ -26,7 +26,7 @@ export class ProgramFailed extends Error {
   }
 }
 
-/** What the program prints, once it has ended with 0. @throws ProgramFailed */
+/** The output of the program after exit code 0. @throws ProgramFailed */
 export function outputOf(program: string, verb: string, input: string, timeLimitMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(program, [verb], { ...OPTIONS, stdio: ['pipe', 'pipe', 'ignore'] });
@@ -43,7 +43,7 @@ export function outputOf(program: string, verb: string, input: string, timeLimit
     };
     const timer = setTimeout(() => stop(tooSlow(timeLimitMs)), timeLimitMs);
     child.on('error', (error) => fail(unstartable(systemCode(error)), UNSTARTABLE.has(systemCode(error))));
-    // A program may end without reading what it is given: its output tells.
+    // A program may end without reading its input; its output decides.
     child.stdin.on('error', () => undefined);
     child.stdin.end(input);
     child.stdout.on('data', (piece: Buffer) => {
@@ -59,7 +59,7 @@ export function outputOf(program: string, verb: string, input: string, timeLimit
   });
 }
 
-/** The same, while this thread waits. @throws ProgramFailed */
+/** The same, synchronously. @throws ProgramFailed */
 export function outputNow(program: string, verb: string, input: string, timeLimitMs: number): string {
   const { pid, status, signal, error, stdout } = spawnSync(program, [verb], {
     ...{ ...OPTIONS, input, stdio: ['pipe', 'pipe', 'ignore'], encoding: 'utf8' },
@@ -95,8 +95,9 @@ function ended(code: number | null, signal: NodeJS.Signals | null): string {
 }
 
 /**
- * Kills a program that was started in a process group of its own, with whatever it has started.
- * @param pid of the program: its group's id, which is not given to another while a process of the group lives.
+ * Kills the process group of a program started here, including its children.
+ * @param pid of the program. It is also the id of the group, which is not reused while a process of the group
+ *   lives.
  */
 export function endGroup(pid: number | undefined): void {
   if (pid === undefined) return;
@@ -104,6 +105,6 @@ export function endGroup(pid: number | undefined): void {
     // There are no process groups on Windows.
     process.kill(process.platform === 'win32' ? pid : -pid, 'SIGKILL');
   } catch {
-    // It has ended.
+    // It has already ended.
   }
 }

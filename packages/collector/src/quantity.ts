@@ -13,7 +13,7 @@ function parse(text: string, units: Readonly<Record<string, number>>): number | 
   return Number.isSafeInteger(value) ? value : undefined;
 }
 
-/** The largest unit that divides the value, so that what was written as 64KiB is shown as 64KiB. */
+/** Uses the largest unit that divides the value, so that 64KiB is shown as 64KiB. */
 function format(value: number, units: Readonly<Record<string, number>>, plain: string): string {
   const fitting = Object.entries(units).filter(([, factor]) => value >= factor && value % factor === 0);
   const [unit, factor] = fitting.at(-1) ?? [plain, 1];
@@ -21,9 +21,8 @@ function format(value: number, units: Readonly<Record<string, number>>, plain: s
 }
 
 /**
- * Reads `1MiB`, `64KiB`, `1000000`. Units of a thousand (kB, MB) are none: half of those who write them mean the
- * others.
- * @returns bytes, or undefined when the text is no size.
+ * Parses `1MiB`, `64KiB`, `1000000`. Decimal units (kB, MB) are rejected as ambiguous.
+ * @returns bytes, or undefined if the text is not a size.
  */
 export function parseByteSize(text: string): number | undefined {
   return parse(text, BYTES);
@@ -35,8 +34,8 @@ export function formatByteSize(bytes: number): string {
 }
 
 /**
- * Reads `500ms`, `10s`, `1m`, `24h`, `90d`. A plain number is milliseconds; a day is 24 hours.
- * @returns milliseconds, or undefined when the text is no duration.
+ * Parses `500ms`, `10s`, `1m`, `24h`, `90d`. A plain number is milliseconds; a day is 24 hours.
+ * @returns milliseconds, or undefined if the text is not a duration.
  */
 export function parseDuration(text: string): number | undefined {
   return parse(text, MILLISECONDS);
@@ -47,12 +46,14 @@ export function formatDuration(ms: number): string {
   return format(ms, MILLISECONDS, 'ms');
 }
 
-/** About how much, for a person: `12 KiB`, `1.5 MiB`. */
+/** An approximate size for a person: `12 KiB`, `1.5 MiB`. */
 export function aboutBytes(bytes: number): string {
   return bytes < 1 << 20 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / (1 << 20)).toFixed(1)} MiB`;
 }
 
-/** A number of things, in words: `1 segment`, `2 segments`. The console has its own, as it runs in a browser too. */
+/**
+ * A number and its noun: `1 segment`, `2 segments`. The console has its own, since it also runs in a browser.
+ */
 export function counted(number: number, thing: string, things = `${thing}s`): string {
   return `${number} ${number === 1 ? thing : things}`;
 }

@@ -1,7 +1,7 @@
 /**
- * Room for a -shm. SQLite maps it into memory and writes one byte in each 4 KiB of it before, so that a full disk is an
- * error. Where blocks are smaller, the rest of the 4 KiB has no block yet, and the process that writes there when the
- * disk is full ends by SIGBUS (docs/internals/adr/0024-sqlite-shared-memory.md).
+ * Reserves blocks for a -shm file. SQLite maps it into memory and first writes one byte in each 4 KiB, so
+ * that a full disk is an error. With smaller blocks, the rest of each 4 KiB has no block yet, and a process
+ * that writes there on a full disk is killed by SIGBUS (docs/internals/adr/0024-sqlite-shared-memory.md).
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -9,9 +9,9 @@ import type { DatabaseSync } from 'node:sqlite';
 
 const PAGE_BYTES = 4 << 10;
 const REGION_BYTES = 32 << 10;
-/** With less free, a -shm of 32 KiB and a transaction may not fit. */
+/** With less free space, a -shm of 32 KiB and a transaction may not fit. */
 const NEEDED_BYTES = 128 << 10;
-/** Of a file in `stat`, whatever the file system's are. */
+/** The unit of `blocks` in `stat`, on every file system. */
 const STAT_BLOCK_BYTES = 512;
 const SQLITE_FULL = 13;
 
@@ -20,17 +20,17 @@ export function hasSpace(directory: string): boolean {
   return blocks === 0 || bavail * bsize >= NEEDED_BYTES;
 }
 
-/** To be asked before SQLite opens the file, which may make its -shm. @throws as SQLite does on a full disk. */
+/** Call before SQLite opens the file and possibly creates its -shm. @throws like SQLite on a full disk. */
 export function assertRoomForIndex(file: string): void {
   const directory = path.dirname(file);
-  // The blocks that an index has are those that the next one needs.
+  // The next index reuses the blocks of the previous one.
   if (blockBytes(directory) >= PAGE_BYTES || hasSpace(directory) || isFilled(file, 1)) return;
   throw Object.assign(new Error('database or disk is full'), { errcode: SQLITE_FULL });
 }
 
 /**
- * On return so many regions of the index, each for 4,096 pages of the -wal, have their blocks. Under the lock for
- * writing no one else changes what is behind the first block, which has its place already.
+ * On return this number of index regions, each for 4,096 pages of the -wal, have their blocks. Under the
+ * write lock no other process changes anything after the first block, which exists already.
  */
 export function fillIndex(database: DatabaseSync, file: string, regions: number): void {
   const step = blockBytes(path.dirname(file));
@@ -50,12 +50,12 @@ export function fillIndex(database: DatabaseSync, file: string, regions: number)
   }
 }
 
-/** By device and inode. */
+/** Descriptors by device and inode. */
 const open = new Map<string, number>();
 
 /**
- * Stays open as long as the process: closing any descriptor of a file drops all locks that the process has on it, those
- * of SQLite too (fcntl(2)), and the next process would then cut the index under this one's map.
+ * Stays open until the process ends: closing any descriptor of a file drops all locks of the process on it,
+ * including SQLite's (fcntl(2)), and another process would then truncate the index that this one has mapped.
  */
 function opened(index: string): { readonly descriptor: number; readonly size: number } {
   const { dev, ino, size } = fs.statSync(index);

@@ -1,10 +1,11 @@
 /**
- * The first import of each program that holds keys (docs/internals/adr/0010-signals.md). Without a listener SIGUSR1
- * opens Node's inspector, through which every local user reads the keys, and the other stray signals kill at once.
+ * The first import of each program that holds keys (docs/internals/adr/0010-signals.md). Without a listener,
+ * SIGUSR1 opens Node's inspector, which gives every local user access to the keys, and the other signals kill
+ * the process.
  */
 import inspector from 'node:inspector';
 
-/** Not SIGABRT, SIGTRAP and SIGSYS: V8 and seccomp raise them so that a process that is broken does not continue. */
+/** Without SIGABRT, SIGTRAP and SIGSYS, which V8 and seccomp raise to end a broken process. */
 export const STRAY = [
   ...['SIGUSR1', 'SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO'],
   ...['SIGPWR', 'SIGSTKFLT', 'SIGXCPU', 'SIGXFSZ'],
@@ -12,9 +13,12 @@ export const STRAY = [
 
 for (const signal of STRAY) process.on(signal, () => undefined);
 
-/** That of a SIGUSR1 before the listener. One that the command line or NODE_OPTIONS asks for stays. */
+/**
+ * Closes an inspector opened by an early SIGUSR1, but not one requested on the command line or in
+ * NODE_OPTIONS.
+ */
 function closeInspector(): void {
-  // eslint-disable-next-line no-restricted-properties -- an option of Node, which config/ would be read too late for
+  // eslint-disable-next-line no-restricted-properties -- an option of Node; config/ would be loaded too late
   const asked = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].some((text) =>
     text.includes('--inspect'),
   );
@@ -22,5 +26,6 @@ function closeInspector(): void {
 }
 
 closeInspector();
-// The signal may have come just before the listener: Node opens the inspector a moment later, from another thread.
+// If the signal arrived just before the listener, Node opens the inspector a moment later, from another
+// thread.
 setImmediate(closeInspector);

@@ -1,4 +1,4 @@
-/** An option, a file or a directory that a person has named cannot be used. The message says why; exit code 2. */
+/** An option, file or directory named by a person cannot be used. The message explains why; exit code 2. */
 export class Unusable extends Error {
   override name = 'Unusable';
 }

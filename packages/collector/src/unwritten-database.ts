@@ -1,4 +1,7 @@
-/** Opens an SQLite file, beside a process that writes it or without one, and writes nothing beside it. */
+/**
+ * Opens an SQLite file for reading without creating files beside it, whether or not another process writes
+ * it.
+ */
 import { copyFileSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -8,17 +11,17 @@ import { assertRoomForIndex } from './shared-index.js';
 
 const BUSY_TIMEOUT_MS = 5_000;
 /**
- * SQLITE_IOERR, SQLITE_FULL, SQLITE_CANTOPEN and SQLITE_PROTOCOL, without their extended parts: of a -shm that cannot be
- * used as it stands, and cannot be changed.
+ * SQLITE_IOERR, SQLITE_FULL, SQLITE_CANTOPEN and SQLITE_PROTOCOL, without extended parts: a -shm that is
+ * unusable and cannot be changed.
  */
 const SHARED_CODES = [10, 13, 14, 15];
 
 /**
- * SQLite reads a file in WAL mode only with its -wal and -shm beside it, and makes these when they are not there.
- * Both are there while a collector runs and after a crash. Neither is after an orderly end: nothing has the file open
- * then, and it may be taken for one that does not change. (The hole: a command that opens, writes and closes it within
- * the same milliseconds can make it look damaged.) A copy may hold the -wal alone, with changes that the file lacks:
- * these are read from a copy of both, for this user alone, whose names are gone on return.
+ * SQLite reads a file in WAL mode only with its -wal and -shm, and creates them if they are missing. Both
+ * exist while a collector runs and after a crash. After an orderly end neither exists; the file is then
+ * opened as immutable. (Not covered: a command that opens, writes and closes it within the same milliseconds
+ * can make it look damaged.) A copy may have only the -wal, with changes that the file lacks: both are then
+ * copied to private files that are deleted on return.
  */
 export function openWithoutWriting(file: string): DatabaseSync {
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false });
@@ -32,8 +35,8 @@ export function openWithoutWriting(file: string): DatabaseSync {
       return database;
     } catch (error) {
       database?.close();
-      // After a crash, or a start that failed, the -shm may have to grow first, and a full disk does not let it. One
-      // that was copied beside a writer may not fit the -wal.
+      // After a crash or a failed start, the -shm may have to grow, which a full disk prevents. A -shm copied
+      // while being written may not match the -wal.
       const code = (error as { errcode?: unknown } | null)?.errcode;
       if (typeof code !== 'number' || !SHARED_CODES.includes(code & 0xff)) throw error;
     }
@@ -50,7 +53,7 @@ export function openWithoutWriting(file: string): DatabaseSync {
     copyFileSync(`${file}-wal`, `${copy}-wal`);
     assertRoomForIndex(copy);
     const database = new DatabaseSync(copy, { readOnly: true });
-    // The first reading opens the -wal and the -shm; open files outlive their names.
+    // The first read opens the -wal and the -shm; open files outlive their names.
     look(database);
     return database;
   } finally {

@@ -83,7 +83,7 @@ describe('collector report [R-715]', () => {
     const [, command] = /<code>([^<]* runs [^<]*)<\/code>/.exec(fs.readFileSync(out, 'utf8')) ?? [];
     expect(command).toMatch(/^collector runs --data-dir \//);
     expect(command).toContain(
-      `--data-dir ${dataDir} --incomplete --organisation ward-7 --since 2026-03-01 ` +
+      `--data-dir ${dataDir} --only incomplete --organisation ward-7 --since 2026-03-01 ` +
         '--until 2026-03-02T08:31:02.001Z --clock sender',
     );
   });

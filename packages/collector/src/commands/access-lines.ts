@@ -1,38 +1,54 @@
-/** What lines of an access log say: the log of this host, and of a mirror its own. */
+/** Reads lines of an access log: the host's own log, and a mirror's log of its readings. */
 import { isObject } from '@clinical-events/protocol';
 import { AccessChain } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
-import { type Actor, isActor } from './actor.js';
 
-/** The members that show that the collector has written a line, and those of it that are read. */
+const KINDS = ['os', 'oidc', 'proxy'] as const;
+
+/** The members are a promise to programs (docs/INTEGRITY.md, "The access log"). */
+export interface Actor {
+  /** The source of the name: the operating system, an OpenID Connect provider, or a proxy. */
+  readonly kind: (typeof KINDS)[number];
+  /** The login user; without one, a stated name, the user who called sudo, or the user of the process. */
+  readonly name: string;
+  /** The role of a person in the viewer; on the host the rights of the system user apply. */
+  readonly role?: string;
+  /** Whether a login proves the name. */
+  readonly proven?: boolean;
+  /** The stated name, where a login proves another. */
+  readonly stated?: string;
+}
+
+/** The members by which a line of the collector is recognised, and the members that are read. */
 export interface AccessLine {
   /** An instant, RFC 3339 in UTC. */
   readonly at: string;
   readonly state: 'begun' | 'ended';
-  /** The id that the two lines of an access have. */
+  /** The id that the two lines of an access share. */
   readonly reading?: string;
   readonly command?: string;
   readonly actor: Actor;
   readonly reason?: string;
-  /** Of the viewer: whether the person used rights that are kept for emergencies. */
+  /** Set by the viewer: whether the person used emergency access rights. */
   readonly break_glass?: boolean;
   readonly filter?: Readonly<Record<string, unknown>>;
-  /** Of the process; null for one that the system has no name for. */
+  /** User id of the process. */
   readonly uid: number;
+  /** Null if the system has no name for the user id. */
   readonly user: string | null;
   readonly login_uid?: number;
   readonly sudo_user?: string;
 }
 
-/** No line that a command appends is as long. */
+/** Longer than any line that a command appends. */
 export const LONGEST_LINE = 16 << 20;
-/** With what every line begins. */
+/** Every line begins with this. */
 const BEGINNING = '{"at":"';
 
 /**
- * What a line of the log is. `torn`: the beginning of one, as a crash or a full disk leaves it, or nothing. `foreign`:
- * no command has written it.
- * @param bytes without the line feed; undefined for one that is too long.
+ * Classifies a line. `torn`: an incomplete line, as a crash or a full disk leaves it, or an empty one.
+ * `foreign`: not written by a command.
+ * @param bytes without the line feed; undefined if the line is too long.
  */
 export function lineIn(bytes: Buffer | undefined): AccessLine | 'torn' | 'foreign' {
   if (bytes === undefined) return 'foreign';
@@ -41,7 +57,7 @@ export function lineIn(bytes: Buffer | undefined): AccessLine | 'torn' | 'foreig
   try {
     read = JSON.parse(text);
   } catch {
-    // Where power was lost, zeros may stand for what did not reach the disk.
+    // After a power failure, blocks that did not reach the disk may read as zeros.
     const written = text.replaceAll('\0', '');
     return written.startsWith(BEGINNING.slice(0, written.length)) ? 'torn' : 'foreign';
   }
@@ -64,7 +80,18 @@ function isAccessLine(value: unknown): value is AccessLine {
   );
 }
 
-/** Members that are not in every line. */
+function isActor(value: unknown): value is Actor {
+  if (typeof value !== 'object' || value === null) return false;
+  const { kind, name, role, proven, stated } = value as Record<string, unknown>;
+  return (
+    KINDS.some((each) => each === kind) &&
+    typeof name === 'string' &&
+    [role, stated].every((each) => each === undefined || typeof each === 'string') &&
+    (proven === undefined || typeof proven === 'boolean')
+  );
+}
+
+/** Members that a line may lack. */
 const OPTIONAL: Readonly<Record<string, (value: unknown) => boolean>> = {
   reason: (value) => typeof value === 'string',
   break_glass: (value) => typeof value === 'boolean',
@@ -84,10 +111,10 @@ function isOfAccess({ state, ...more }: Readonly<Record<string, unknown>>): bool
 }
 
 /**
- * The line with which `erase plan` began to write a plan. It is believed as it stands in the file; `verify` finds out
- * whether lines were changed since they were under a head.
+ * The line that `erase plan` wrote for a plan. The line is taken as it is in the file; `verify` reports
+ * changed lines.
  * @param sha256 of the plan, 64 hexadecimal digits.
- * @returns the first one; undefined when there is none.
+ * @returns the first such line; undefined if there is none.
  */
 export async function findPlan(dataDirectory: string, sha256: string): Promise<AccessLine | undefined> {
   for await (const line of linesWith(dataDirectory, sha256))
@@ -95,16 +122,19 @@ export async function findPlan(dataDirectory: string, sha256: string): Promise<A
   return undefined;
 }
 
-/** The command of the lines by which a mirror reports that it has followed an erasure. */
+/** The command in the lines by which a mirror reports that it has followed an erasure. */
 export const FOLLOWED = 'mirror';
 
-/** A mirror of a log in a database, and when it has followed an erasure (RFC 3339); null while it has not reported so. */
+/**
+ * A mirror of a log in a database, and when it followed an erasure (RFC 3339); null until it has reported
+ * that.
+ */
 export interface FollowingMirror {
   readonly mirror: string;
   readonly followed: string | null;
 }
 
-/** The mirrors that have reported anything, in the order in which they did so first. */
+/** The mirrors that have reported anything, ordered by their first report. */
 export async function mirrorsOf(dataDirectory: string, action: string): Promise<FollowingMirror[]> {
   const found = new Map<string, FollowingMirror>();
   for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${FOLLOWED}"`)) {
@@ -116,7 +146,10 @@ export async function mirrorsOf(dataDirectory: string, action: string): Promise<
   return [...found.values()];
 }
 
-/** The first lines of accesses that have a text in them: of the log of this host, and of a mirror its own behind them. */
+/**
+ * The first lines of accesses that contain a text: from the host's log, then from a mirror's log of its
+ * readings.
+ */
 async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<AccessLine> {
   for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
     const chain = new AccessChain(LONGEST_LINE);

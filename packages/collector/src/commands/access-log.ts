@@ -1,12 +1,12 @@
 /**
- * Who read or changed what: `<data directory>/access.log`, one JSON object a line, appended and flushed.
+ * The access log: `<data directory>/access.log`, one JSON object per line, appended and flushed.
  *
- * Both happen on the host and never over HTTP, so this is the one place where they show. An access has two lines with the
- * same id: the first stands on the disk before anything is given out or changed, so a command that is killed has been logged
- * too; the second says how much it was. Without the second, it may have been anything.
+ * Commands read and act on the host and not over HTTP, so this log is their only trace. An access has two
+ * lines with the same id. The first is on disk before anything is printed or changed, so a killed command is
+ * logged too. The second has the number of events. If it is missing, any number may have been read.
  *
- * The log has heads of the chain over the lines (ledger/access-log-heads.ts), so none is ever changed or taken back, also
- * not one that a crash or a full disk has torn: the next begins on a line of its own.
+ * Heads of the hash chain cover the lines (ledger/access-log-heads.ts), so no line is changed or removed;
+ * after a torn line the next one begins on a line of its own.
  */
 import { randomUUID } from 'node:crypto';
 import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';
@@ -20,42 +20,46 @@ import { CommandFailure, EXIT } from './exit-codes.js';
 export interface Access {
   /** The command that reads or acts. */
   readonly command: string;
-  /** What it was asked for: names of kinds, runs, times; never the contents of an event. Persons are left out of the line. */
+  /** The arguments: kinds, runs, times; never the contents of an event. Persons are left out of the line. */
   readonly filter: Readonly<Record<string, unknown>>;
-  /** Whether it changes something. Then it is never done without a line, also not on a read-only file system. */
+  /**
+   * Whether the access changes something. An act is never performed without a line, even on a read-only file
+   * system.
+   */
   readonly isAct?: boolean | undefined;
-  /** The name of who acts, as the command was given it. It never takes the place of a login user's. */
+  /** The actor's name as given to the command. It never replaces the name of a login user. */
   readonly by?: string;
-  /** Why, as the command was given it. */
+  /** The reason as given to the command. */
   readonly reason?: string;
 }
 
-/** Filters whose value is the id of a patient or a user, or words that may be about one. */
+/** Filters whose value is the id of a patient or a user, or text that may be about one. */
 const OF_PERSONS = ['target', 'user', 'contains'];
 
 /** How an access ended. */
 export interface AccessEnd {
-  /** How many events it gave out. */
+  /** Number of events printed. */
   readonly events: number;
-  /** False when it ended before it had given out all that it was asked for. */
+  /** False if the access ended early. */
   readonly complete: boolean;
-  /** What it has made, where that is known only then: ids and numbers, never a secret. */
+  /** What an act has made, where that is known only at the end: ids and numbers, never a secret. */
   readonly done?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * On return the beginning is logged on stable storage; but the reading of a snapshot that cannot be written is not logged,
- * with a warning.
- * @returns logs the end in the same way.
- * @throws {@link CommandFailure} that names the file: then nothing may be given out or done.
+ * Logs the beginning of an access; on return the line is on stable storage. Reading a snapshot that cannot be
+ * written is not logged, with a warning.
+ * @returns a function that logs the end in the same way.
+ * @throws {@link CommandFailure} with the file's name if the line cannot be written; the access must not
+ *   proceed.
  */
 export function beginAccess(dataDirectory: string, access: Access): (end: AccessEnd) => void {
   const lines = linesOf(access);
   const isLogged = append(dataDirectory, lines.begun, access);
   if (!isLogged)
     process.stderr.write(
-      `collector: warning: ${accessLogPath(dataDirectory)} cannot be written, because the file system is read-only: ` +
-        'this access is not logged\n',
+      `collector: warning: ${accessLogPath(dataDirectory)} cannot be written, as the file system is ` +
+        `read-only: this access is not logged\n`,
     );
   return (end) => {
     if (isLogged) append(dataDirectory, lines.ended(end), access);
@@ -79,8 +83,8 @@ function linesOf({ command, filter, by, reason }: Access): {
 }
 
 /**
- * The same filter with `true` for what is of a person. A hash would name the person all the same: ids of patients are few
- * enough to try them all, and a salt would lie beside the log.
+ * The filter with `true` in place of persons. A hash would still identify a person: patient ids are few
+ * enough to try all of them, and a salt would be stored beside the log.
  */
 function withoutPersons(filter: Access['filter']): Access['filter'] {
   const logged = { ...filter };
@@ -89,8 +93,9 @@ function withoutPersons(filter: Access['filter']): Access['filter'] {
 }
 
 /**
- * On a mirror it is a file of its own, whose lines `collector mirror` brings to the access log of the database.
- * @returns false for the reading of a snapshot: on a read-only file system on which no collector runs.
+ * On a mirror, lines go to a file of its own, from which `collector mirror` copies them to the database's
+ * access log.
+ * @returns false when reading a snapshot: a read-only file system without a running collector.
  */
 function append(dataDirectory: string, line: object, access: Access): boolean {
   const isMirror = readMirrorNote(dataDirectory) !== undefined;
@@ -103,10 +108,11 @@ function append(dataDirectory: string, line: object, access: Access): boolean {
     const code = systemCode(error) ?? String(error);
     const isReading = code === 'EROFS' && access.isAct !== true;
     if (isReading && !isLocked(dataDirectory)) return false;
+    const still = `${unlessLogged(access)}${isReading ? ' while a collector runs' : ''}`;
     throw new CommandFailure(
       code === 'EACCES' || code === 'EPERM'
         ? `permission denied: ${file}; ${unlessLogged(access)}`
-        : `${file} cannot be written (${code}), and ${unlessLogged(access)}${isReading ? ' while a collector runs' : ''}`,
+        : `${file} cannot be written (${code}), and ${still}`,
       EXIT.failure,
       { cause: error },
     );
@@ -114,35 +120,35 @@ function append(dataDirectory: string, line: object, access: Access): boolean {
 }
 
 function unlessLogged({ isAct }: Access): string {
-  return `nothing is ${isAct ? 'done' : 'read'} unless it is logged there`;
+  return `nothing is ${isAct ? 'changed' : 'read'} unless it is logged there`;
 }
 
-/* How a command logs that it reads events, or changes something. */
+/* How a command logs that it reads events or changes something. */
 
-/** What has been given out so far. The command keeps it up to date. */
+/** What the command has printed so far. The command updates it. */
 export interface GivenOut {
   events: number;
-  /** True once all that was asked for is given out or done. */
+  /** True once everything that was requested is printed or done. */
   complete: boolean;
   /** What an act has made. */
   done?: AccessEnd['done'];
 }
 
 /**
- * On return the beginning is logged, so that events may be given out. The end is logged when the process ends.
- * @throws CommandFailure when the access cannot be logged; but a snapshot that cannot be written is read all the
- * same, with a warning. A directory that a collector holds is none, however this process has it mounted. An act is
- * never done without a line.
+ * On return the beginning is logged, so that events may be given out. The end is logged when the process
+ * ends. Logs the beginning now and the end when the process exits.
+ * @throws CommandFailure if the access cannot be logged. A read-only snapshot without a running collector can
+ *   still be read, with a warning.
  */
 export function logAccess(dataDir: string, access: Access): GivenOut {
   const end = beginAccess(dataDir, access);
   const givenOut: GivenOut = { events: 0, complete: false };
-  // Also when no one reads on (a closed pipe).
+  // An exit handler, so that the end is also logged after a closed pipe.
   process.once('exit', () => {
     try {
       end(ending(givenOut));
     } catch (error) {
-      // What was given out cannot be taken back; that it began has been logged.
+      // Printed output cannot be taken back; its beginning is logged.
       process.stderr.write(`collector: ${messageOf(error)}\n`);
       process.exitCode = EXIT.failure;
     }
@@ -156,13 +162,13 @@ function ending({ events, complete, done }: GivenOut): AccessEnd {
 
 /** An access to a log in a database. */
 export interface SharedAccess extends GivenOut {
-  /** Logs the end, once. To be called before the log is closed, however the command has ended. */
+  /** Logs the end. Call it exactly once, before the log is closed, also after an error. */
   end(): Promise<void>;
 }
 
 /**
- * On return the beginning is logged in the database, so that events may be given out.
- * @throws CommandFailure when it cannot be logged.
+ * Logs the beginning in the database.
+ * @throws CommandFailure if it cannot be logged.
  */
 export async function logSharedAccess(log: AccessLogStore, access: Access): Promise<SharedAccess> {
   const lines = linesOf(access);
@@ -171,8 +177,8 @@ export async function logSharedAccess(log: AccessLogStore, access: Access): Prom
       await log.append(JSON.stringify(line));
     } catch (error) {
       const reason = messageOf(error);
-      const message = `the access log in the database cannot be written (${reason}), and ${unlessLogged(access)}`;
-      throw new CommandFailure(message, EXIT.failure, { cause: error });
+      const message = `the access log in the database cannot be written (${reason})`;
+      throw new CommandFailure(`${message}, and ${unlessLogged(access)}`, EXIT.failure, { cause: error });
     }
   };
   await append(lines.begun);
@@ -183,9 +189,9 @@ export async function logSharedAccess(log: AccessLogStore, access: Access): Prom
 }
 
 /**
- * Does an act between its two lines, in the data directory or in the database that has the log.
- * @param act it says itself when it is complete.
- * @throws CommandFailure when the beginning cannot be logged: then nothing was done.
+ * Performs an act between its two lines, in the data directory or in the database that has the log.
+ * @param act sets `complete` itself.
+ * @throws CommandFailure if the beginning cannot be logged; then nothing was done.
  */
 export async function logAct<Result>(
   place: string | AccessLogStore,

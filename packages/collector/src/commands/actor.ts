@@ -1,47 +1,36 @@
-/** Who acts on this host: the `actor` of a line of the access log. */
+/** The `actor` of a line of the access log. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import { sudoUser } from '../config/environment.js';
-
-/** The members are a promise to programs (docs/INTEGRITY.md, "The access log"). */
-export interface Actor {
-  /** Where the name is from: this operating system, a provider of OpenID Connect, a proxy. */
-  readonly kind: (typeof KINDS)[number];
-  /** The user who logged in where there is one, otherwise a stated name, the user who called sudo, or the process's. */
-  readonly name: string;
-  /** Of a person of the viewer; on the host it is the rights of the system's user that count. */
-  readonly role?: string;
-  /** Whether the system knows by a login that it is this one. */
-  readonly proven?: boolean;
-  /** The name that was stated beside a proven one. */
-  readonly stated?: string;
-}
+import type { Actor } from './access-lines.js';
 
 /** A user whose name is known. */
 export interface ActingUser {
   readonly name: string;
-  /** Whether the system knows by a login that it is this one; false of a name that was only stated. */
+  /** Whether a login proves the name; false for a stated name. */
   readonly isProven: boolean;
 }
 
-const KINDS = ['os', 'oidc', 'proxy'] as const;
+/** The value of /proc/self/loginuid in a process without a login. */
 const NO_LOGIN = 0xffff_ffff;
-/** No system has longer names; any user may set the variable. */
+/** Longer than any user name; users can set the variable to any text. */
 const LONGEST_NAME = 256;
-/** Looks in all directories of users that the host is joined to. An absolute path, which PATH cannot replace. */
+/**
+ * Looks a user up in every directory that the host is joined to. Absolute, so that PATH cannot replace it.
+ */
 const GETENT = '/usr/bin/getent';
 const ANSWERED_MS = 5000;
 
-/** The user who logged in; undefined where the system knows of no login, as in a container. */
+/** The login user; undefined where the system knows no login, as in a container. */
 export function actingUser(): ActingUser | undefined {
   const uid = loginUser();
   return uid === undefined ? undefined : { name: nameOf(uid), isProven: true };
 }
 
 /**
- * What a line says of who acts: `actor`, and beside it what that was concluded from.
- * @param stated the name that the command was given.
+ * The members of a line that identify the actor: `actor`, and the facts from which it was derived.
+ * @param stated the name given to the command.
  */
 export function whoActs(stated?: string): { readonly actor: Actor } & Readonly<Record<string, unknown>> {
   const { uid, user } = processUser();
@@ -58,18 +47,7 @@ export function whoActs(stated?: string): { readonly actor: Actor } & Readonly<R
   };
 }
 
-export function isActor(value: unknown): value is Actor {
-  if (typeof value !== 'object' || value === null) return false;
-  const { kind, name, role, proven, stated } = value as Record<string, unknown>;
-  return (
-    KINDS.some((each) => each === kind) &&
-    typeof name === 'string' &&
-    [role, stated].every((each) => each === undefined || typeof each === 'string') &&
-    (proven === undefined || typeof proven === 'boolean')
-  );
-}
-
-/** Of this process. One that the system has no name for has a number all the same, as in a container. */
+/** The user of this process. In a container the user id may have no name. */
 function processUser(): { readonly uid: number; readonly user: string | null } {
   try {
     const { uid, username } = os.userInfo();
@@ -79,7 +57,10 @@ function processUser(): { readonly uid: number; readonly user: string | null } {
   }
 }
 
-/** The user of the session, which sudo and su do not change (Linux audit, proc(5)); undefined without a session. */
+/**
+ * The user of the login session, which sudo and su do not change (proc(5), loginuid); undefined without a
+ * session.
+ */
 function loginUser(): number | undefined {
   try {
     const uid = Number(fs.readFileSync('/proc/self/loginuid', 'latin1'));
@@ -89,7 +70,7 @@ function loginUser(): number | undefined {
   }
 }
 
-/** The number where the system has no name for it. */
+/** The user's name, or its number if the system has no name for it. */
 function nameOf(uid: number): string {
   const { uid: own, user } = processUser();
   if (own === uid && user !== null) return user;

@@ -1,4 +1,4 @@
-/** What an operator types to name events, runs, organisations, times and files. */
+/** Parsers for the arguments that name events, runs, organisations, times and files. */
 import { isUtf8 } from 'node:buffer';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import { parseDuration } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
-/** @throws CommandFailure that names the words, and the one that was probably meant. */
+/** @throws CommandFailure that lists the words and suggests the nearest. */
 export function wordFrom<Word extends string>(option: string, text: string, words: readonly Word[]): Word {
   const found = words.find((word) => word === text);
   if (found !== undefined) return found;
@@ -18,7 +18,7 @@ export function wordFrom<Word extends string>(option: string, text: string, word
   );
 }
 
-/** The same for several words with commas between them; the order and repeats do not matter. */
+/** The same for a comma-separated list; order and repeats do not matter. */
 export function wordsFrom<Word extends string>(
   option: string,
   text: string,
@@ -27,17 +27,20 @@ export function wordsFrom<Word extends string>(
   return new Set(text.split(',').map((word) => wordFrom(option, word.trim(), words)));
 }
 
-/* What an operator types to say which events are meant, read strictly. Each function throws a usage failure. */
+/* Strict parsers of single arguments. Each throws a usage failure. */
 
-/** No key belongs to a name of another form. So a script's empty variable is a fault, and not an empty answer. */
+/**
+ * Rejects a name that no key can have, so that an empty variable in a script is an error and not an empty
+ * answer.
+ */
 export function organisationFrom(text: string): string {
   if (isOrganisation(text)) return text;
   throw usage(`--organisation: ${JSON.stringify(text)} is not 1 to 64 characters of A-Z a-z 0-9 . _ -`);
 }
 
 /**
- * A UUID, in any case.
- * @param argument what it was given as, for the message.
+ * A UUID in any letter case.
+ * @param argument the option or argument, for the message.
  * @returns its lower-case form.
  */
 export function idFrom(argument: string, text: string): string {
@@ -50,10 +53,11 @@ export function idFrom(argument: string, text: string): string {
 const MOST_TEXT_BYTES = 64 << 20;
 
 /**
- * What a file has, in place of an argument: that is shown to every user of the host.
+ * The contents of a file that replaces an argument, because every user of the host can read the argument
+ * list.
  * @param file `-` for standard input.
- * @param holds what belongs into it, for messages.
- * @throws CommandFailure when it is no text in UTF-8; never with anything of it.
+ * @param holds describes the expected contents, for messages.
+ * @throws CommandFailure if the file is not UTF-8 text; the message contains nothing of the file.
  */
 function textIn(option: string, file: string, holds: string): string {
   const source = sourceOf(file);
@@ -64,13 +68,13 @@ function textIn(option: string, file: string, holds: string): string {
     const code = systemCode(error) ?? 'UNKNOWN';
     throw usage(
       code === 'EISDIR'
-        ? `${option}: ${source} is a directory: name a file with ${holds}`
+        ? `${option}: ${source} is a directory: give a file with ${holds}`
         : `${option}: ${source} cannot be read (${code})`,
     );
   }
   if (bytes.length > MOST_TEXT_BYTES) throw usage(`${option}: ${source} is larger than 64 MiB`);
   if (!isUtf8(bytes) || bytes.includes(0))
-    throw usage(`${option}: ${source} is no text in UTF-8: save it as UTF-8, with ${holds}`);
+    throw usage(`${option}: ${source} is not UTF-8 text: save it as UTF-8, with ${holds}`);
   return new TextDecoder().decode(bytes);
 }
 
@@ -79,9 +83,9 @@ function sourceOf(file: string): string {
 }
 
 /**
- * The ids of a file, one a line, without the blanks around them.
+ * The ids in a file, one per line, trimmed.
  * @param file `-` for standard input.
- * @throws CommandFailure when there is no id, or the file is not text in UTF-8; its message has no id.
+ * @throws CommandFailure if the file has no id or is not UTF-8 text; the message contains no id.
  */
 export function idsIn(option: string, file: string): string[] {
   const lines = textIn(option, file, 'one id a line').split(/\r\n|[\r\n]/);
@@ -90,48 +94,48 @@ export function idsIn(option: string, file: string): string[] {
   return [...ids];
 }
 
-/** @throws CommandFailure where a file has that name: its name would be looked for, and not what it holds. */
+/** @throws CommandFailure if the text is the name of a file: the file's contents were probably meant. */
 function notOfFile(option: string, text: string): string {
   let isFile = false;
   try {
     isFile = fs.statSync(text).isFile();
   } catch {
-    // Most texts cannot even be the name of one.
+    // Most texts are not valid file names.
   }
   if (isFile)
     throw usage(
-      `${option}: a file has this name: to read it, write @ before it; to look for the name itself, put it into a file`,
+      `${option}: this is the name of a file: write @ before it to read the file; to search for the name ` +
+        'itself, put it into a file',
     );
   return text;
 }
 
-/** A text: `@FILE` or `-`, which hold it, or the text itself. Never in a message. */
+/** A text, or `@FILE` or `-` to read it from. Messages never contain it. */
 export function textFrom(option: string, text: string, holds: string): string {
   if (text === '@') throw usage(`${option}: "@" names nothing`);
   if (text === '-') return textIn(option, text, holds);
   return text.startsWith('@') ? textIn(option, text.slice(1), holds) : notOfFile(option, text);
 }
 
-/** The id of a person: `@FILE` or `-`, which hold it, or the id itself. */
+/** The id of a person, or `@FILE` or `-` to read it from. */
 export function personFrom(option: string, text: string): string {
   if (text === '' || text === '@') throw usage(`${option}: ${JSON.stringify(text)} names nothing`);
   if (text !== '-' && !text.startsWith('@')) return notOfFile(option, text);
   const [id = '', ...others] = idsIn(option, text === '-' ? text : text.slice(1));
   if (others.length === 0) return id;
-  throw usage(
-    `${option}: takes one id, and ${text === '-' ? 'standard input' : text.slice(1)} has ${others.length + 1}`,
-  );
+  throw usage(`${option}: takes one id, and ${sourceOf(text.replace('@', ''))} has ${others.length + 1}`);
 }
 
-/** A date stands for its beginning in UTC; anything longer has to say its offset. */
+/** A date means its beginning in UTC; anything longer must include its offset. */
 export function instantFrom(option: string, text: string): number {
   const shape = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/i;
   const instant = shape.test(text) ? Date.parse(text) : Number.NaN;
-  // Date.parse takes 31 February for 3 March.
+  // Date.parse reads 31 February as 3 March.
   const day = Date.parse(text.slice(0, 10));
   if (Number.isNaN(instant) || new Date(day).getUTCDate() !== Number(text.slice(8, 10))) {
     throw usage(
-      `${option}: ${JSON.stringify(text)} is neither a date (2026-01-31) nor an instant (2026-01-31T12:00:00Z)`,
+      `${option}: ${JSON.stringify(text)} is neither a date like 2026-01-31 nor an instant like ` +
+        '2026-01-31T12:00Z',
     );
   }
   return instant;
@@ -143,8 +147,8 @@ export interface Period {
 }
 
 /**
- * `--since` and `--until`, where they were given.
- * @param mayBeEmpty whether both may be the same instant.
+ * `--since` and `--until`, where given.
+ * @param mayBeEmpty whether the two may be equal.
  */
 export function periodFrom(
   { since, until }: { readonly since?: string; readonly until?: string },
@@ -159,15 +163,15 @@ export function periodFrom(
   throw usage(`--since: ${since} is ${mayBeEmpty ? 'later than' : 'not earlier than'} --until ${until}`);
 }
 
-/** @returns the whole path of a file or directory that `--out` names and that is not there. */
+/** @returns the absolute path that `--out` names; nothing of that name exists. */
 export function newPlaceFrom(text: string): string {
-  if (text === '-') throw usage('--out: - is no file; without --out it goes to standard output');
+  if (text === '-') throw usage('--out: - is not a file; without --out, output goes to standard output');
   const out = path.resolve(text);
   if (fs.statSync(path.dirname(out), { throwIfNoEntry: false })?.isDirectory() !== true)
     throw usage(`--out: there is no directory ${path.dirname(out)}`);
-  // A link that leads nowhere is there too.
+  // A dangling link exists too.
   if (fs.lstatSync(out, { throwIfNoEntry: false }) !== undefined)
-    throw usage(`--out: ${out} is there already, and is not written over`);
+    throw usage(`--out: ${out} exists and is not overwritten`);
   return out;
 }
 
@@ -175,31 +179,31 @@ export function newPlaceFrom(text: string): string {
 const END_OF_TIME = Date.UTC(10_000, 0);
 const INSTANT = /^(\d{4}-\d{2}-\d{2})[Tt]\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:[Zz]|[+-]\d{2}:\d{2})$/;
 
-/** Date.parse takes 30 February for 2 March; a day that exists comes back as it was. */
+/** Date.parse reads 30 February as 2 March; only a day that exists survives the round trip. */
 function isDate(day: string): boolean {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
-/** A duration with its unit: `--expires 90` would be 90 milliseconds, and was surely meant as days. */
+/** A duration with its unit: a bare `--expires 90` would be 90 milliseconds, and surely meant days. */
 function timeFrom(text: string): number | undefined {
   return /^[1-9]\d*$/.test(text) ? undefined : parseDuration(text);
 }
 
-/** An instant (RFC 3339), or how long from now. @returns milliseconds since 1970 UTC, in the future. */
+/** An instant (RFC 3339) or a duration from now. @returns milliseconds since 1970 UTC, in the future. */
 export function expiryFrom(text: string | undefined, nowMs: number): number | undefined {
   if (text === undefined) return undefined;
   const [, date] = INSTANT.exec(text) ?? [];
   const at = date === undefined ? nowMs + (timeFrom(text) ?? Number.NaN) : Date.parse(text.toUpperCase());
   if (!(at < END_OF_TIME) || (date !== undefined && !isDate(date))) {
     throw usage(
-      `--expires: ${JSON.stringify(text)} is neither an instant like 2027-01-01T00:00:00Z nor a time like 90d`,
+      `--expires: ${JSON.stringify(text)} is neither like 2027-01-01T00:00:00Z nor a time like 90d`,
     );
   }
   if (at <= nowMs) throw usage(`--expires: ${text} is not in the future`);
   return at;
 }
 
-/** How long an old key stays accepted. @returns milliseconds. */
+/** How long the old key stays accepted, in milliseconds. */
 export function overlapFrom(text: string, nowMs: number): number {
   const overlap = timeFrom(text);
   if (overlap === undefined || nowMs + overlap >= END_OF_TIME) {
@@ -208,7 +212,6 @@ export function overlapFrom(text: string, nowMs: number): number {
   return overlap;
 }
 
-/** Undefined when none was given. */
 export function clockFrom(text: string | undefined): Clock | undefined {
   return text === undefined ? undefined : wordFrom('--clock', text, CLOCKS);
 }
@@ -219,8 +222,8 @@ const FEWEST_DIGITS = 8;
 const ALL_DIGITS = 32;
 
 /**
- * The id of a run, or its beginning of 8 digits or more, as `collector runs` prints it. Dashes may be left out.
- * @returns in lower case and with dashes; `isWhole` when it is all of the id.
+ * A run id, or its first 8 or more digits as `collector runs` prints them. Dashes are optional.
+ * @returns it in lower case and with dashes; `isWhole` if it is a complete id.
  */
 export function runIdFrom(option: string, text: string): { readonly id: string; readonly isWhole: boolean } {
   const digits = text.replaceAll('-', '').toLowerCase();
@@ -228,20 +231,20 @@ export function runIdFrom(option: string, text: string): { readonly id: string; 
   const isHex = /^[0-9a-f]+$/.test(digits) && digits.length >= FEWEST_DIGITS && digits.length <= ALL_DIGITS;
   if (!isHex || (text.includes('-') && ![id, `${id}-`].includes(text.toLowerCase()))) {
     throw usage(
-      `${option}: ${JSON.stringify(text)} is neither a UUID nor the first ${FEWEST_DIGITS} digits or more of one`,
+      `${option}: ${JSON.stringify(text)} is neither a UUID nor its first ${FEWEST_DIGITS} or more digits`,
     );
   }
   return { id, isWhole: digits.length === ALL_DIGITS };
 }
 
-/** The first hexadecimal digits of a UUID, with its dashes. */
+/** Puts dashes into the first digits of a UUID. */
 function dashed(digits: string): string {
   return Array.from(digits, (digit, i) => (DASHES.includes(i) ? `-${digit}` : digit)).join('');
 }
 
 /**
- * The beginning of a run's id that no other run has: 8 digits, or as many as it takes.
- * @param neighbours ids of other runs: in their order, the one before and the one behind are enough.
+ * The shortest prefix of a run id, of at least 8 digits, that no other run shares.
+ * @param neighbours ids of other runs; the previous and the next one in sorted order are enough.
  */
 export function shortId(id: string, neighbours: readonly string[]): string {
   const digits = id.replaceAll('-', '');
@@ -258,7 +261,7 @@ export function shortId(id: string, neighbours: readonly string[]): string {
 
 const MOST_CANDIDATES = 8;
 
-/** For a short id that several runs begin with. @param ids of these runs, or the first of them. */
+/** The failure for a short id that matches several runs. @param ids of these runs, or the first of them. */
 export function severalRuns(option: string, beginning: string, ids: readonly string[]): CommandFailure {
   const shown = ids.slice(0, MOST_CANDIDATES).join(', ');
   const more = ids.length > MOST_CANDIDATES ? ', …' : '';
@@ -268,9 +271,9 @@ export function severalRuns(option: string, beginning: string, ids: readonly str
 const MOST_LOOKED_AT = 64;
 
 /**
- * The record that is meant by its id or the beginning of it.
- * @param asked the option and what was typed, of one organisation when that is given.
- * @throws CommandFailure when no run or several runs begin with it.
+ * The run that an id or a prefix of one identifies.
+ * @param asked the option and its text, within one organisation if given.
+ * @throws CommandFailure if no run or several runs match.
  */
 export function recordMeant(
   catalogue: Pick<Catalogue, 'run'>,
@@ -286,17 +289,17 @@ export function recordMeant(
   return one;
 }
 
-/** What was asked for by its id. */
+/** An id that a command was asked for. */
 export interface AskedFor {
   readonly what: 'event' | 'run' | 'entry';
   readonly id: string;
   readonly dataDir: string;
-  /** Whether other options leave some of the log out, in which it may be. */
+  /** Whether other options exclude part of the log, which may hold it. */
   readonly isNarrowed?: boolean;
 }
 
-/** The one sentence of all commands for an id that is not there; with exit code 6. */
+/** The failure of every command for an id that does not exist: exit code 6. */
 export function notThere({ what, id, dataDir, isNarrowed = false }: AskedFor): CommandFailure {
-  const narrowed = isNarrowed ? ' with what the other options ask for' : '';
+  const narrowed = isNarrowed ? ' that matches the other options' : '';
   return new CommandFailure(`there is no ${what} ${id} in ${dataDir}${narrowed}`, EXIT.notFound);
 }

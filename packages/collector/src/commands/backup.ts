@@ -1,4 +1,4 @@
-/** `collector backup`: brings a copy of the data directory up to date, once or every few seconds. */
+/** `collector backup`: copies the data directory, once or every few seconds. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -36,23 +36,23 @@ const EXAMPLES = `  $ collector backup /mnt/backup/collector
   $ collector backup /mnt/backup/collector --follow
   $ collector verify --data-dir /mnt/backup/collector
 
-The back-up is a data directory, without what is derived from the log (index, tree, catalogue). It is made while a
-collector runs or without one. The first run copies everything, each later one only what is new. If a run is killed or
-the disk is full, the back-up of before is still whole, and the next run goes on.
+The back-up is a data directory without the files that are derived from the log (index, tree, catalogue). A
+collector may run meanwhile. The first run copies everything, each later run only what is new. If a run is
+killed or the disk is full, the previous back-up stays intact and the next run continues.
 
---follow makes a round every 5 seconds until a signal ends it. When the disk of the collector dies, what was
-acknowledged after the last completed round is lost; backup.json in the directory has its time.
+--follow copies every 5 seconds until a signal ends it. If the collector's disk fails, events acknowledged
+after the last completed round are lost; backup.json in the directory has the time of that round.
 
-The directory holds what the events hold, and the hashes of the API keys. Where payloads are encrypted, they are so in
-the back-up, and their keys are never in it: a mirror of them has to be there, or --keys-elsewhere given. The private signing keys are left out unless
---with-signing-keys is given; a later run without it leaves those that are there.
+The directory holds the events and the hashes of the API keys. Encrypted payloads stay encrypted, and their
+keys are never in the back-up: mirror them, or give --keys-elsewhere. The private signing keys are copied only
+with --with-signing-keys; a later run without it keeps those that are there.
 
-The back-up is logged in access.log in the data directory, and for the console, which warns when the last one is too old
-(limits.backup-max-age-ms in the configuration): run it as the collector's user.
+The back-up is logged in access.log in the data directory. The console warns when the last back-up is too old
+(limits.backup-max-age-ms in the configuration), so run this as the collector's user.
 
-Exit codes: 0 the back-up is there; 3 the log is damaged, or it does not go on from the back-up; 2 the directory holds
-something else, 5 another back-up is being written to it, 6 there is no log, 1 nothing is signed yet, no room is left, or
-something could not be read.`;
+Exit codes: 0 the back-up is complete; 3 the log is damaged, or does not continue the log in the back-up; 2
+the directory holds something else; 5 another back-up is writing to it; 6 there is no log; 1 nothing is signed
+yet, the disk is full, or something could not be read.`;
 
 /** Size from which a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 64;
@@ -68,20 +68,19 @@ interface BackupOptions {
 export const command = defineCommand<BackupOptions>({
   name: 'backup',
   description: 'Copy the data directory while a collector runs; a later run copies only what is new.',
-  arguments: { '<directory>': 'where to; made when it is not there' },
+  arguments: { '<directory>': 'target; created if missing' },
   options: {
-    '--with-signing-keys': 'copy the private signing keys too',
-    '--keys-elsewhere':
-      'the keys of encrypted payloads, of which there is no mirror, are kept in another way',
-    '--follow': 'make a round every 5 seconds, until a signal',
-    '--json': 'print what was done as JSON; with --follow one line a round',
+    '--with-signing-keys': 'copy the private signing keys as well',
+    '--keys-elsewhere': 'payload keys without a mirror are kept in another way',
+    '--follow': 'copy every 5 seconds until a signal',
+    '--json': 'print the result as JSON; with --follow one line per round',
   },
   configuration: 'backup',
   examples: EXAMPLES,
   run: ({ options, config }, directory) => backUpTo(path.resolve(directory), config(), options),
 });
 
-/** What all rounds of a process share. */
+/** State that the rounds of one process share. */
 interface Job {
   readonly directory: string;
   readonly config: Config;
@@ -96,7 +95,7 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
   assertKeysKept(dataDir, options);
   const job: Job = { directory, config, options, givenOut: undefined };
   try {
-    // Before anything is made there: it may be the wrong directory.
+    // Checked before anything is written: it may be the wrong directory.
     assertContinues(directory, await sourceOf(job));
     const lock = lockDirectory(directory);
     try {
@@ -110,20 +109,21 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
   }
 }
 
-/** A back-up never holds the keys of payloads, and is worth nothing when they are lost with the host. */
+/** A back-up never contains the payload keys, and is worthless if they are lost with the host. */
 function assertKeysKept(dataDir: string, { keysElsewhere }: BackupOptions): void {
   const places = readKeyPlaces(dataDir);
   if (keysElsewhere || !hasKeys(places)) return;
   const whole = keyInventory(places).directories.filter(({ behind }) => behind === 0);
   if (whole.length > 1) return;
+  const only = whole.map(({ directory }) => directory).join();
   throw usage(
-    `the payloads of this log are encrypted, and their keys are in ${whole.map(({ directory }) => directory).join()} alone; a back-up never ` +
-      'holds them. Name a mirror on another disk (collector serve --encryption-keys DIR,MIRROR), or say ' +
-      '--keys-elsewhere when they are kept in another way',
+    `the payloads of this log are encrypted, and their keys are only in ${only}; a back-up never contains ` +
+      'them. Name a mirror on another disk (collector serve --encryption-keys DIR,MIRROR), or give ' +
+      '--keys-elsewhere if they are kept in another way',
   );
 }
 
-/** What is wrong for a time, like a full disk, is reported once and tried again. */
+/** Repeats rounds. A temporary failure, such as a full disk, is reported once and retried. */
 async function follow(job: Job): Promise<void> {
   const stop = new AbortController();
   onStop(() => stop.abort());
@@ -148,7 +148,7 @@ function isPassing(failure: unknown): failure is Error {
   return systemCode(failure) !== undefined;
 }
 
-/** @param before the round whose outcome was printed last; nothing is printed of one that copied nothing more. */
+/** @param before the last round that was printed; a round that adds nothing to it is not printed. */
 async function round(job: Job, before: Round | undefined): Promise<Round> {
   const { directory, config, options } = job;
   const at = new Date().toISOString();
@@ -180,7 +180,7 @@ async function sourceOf({ directory, config, options }: Job): Promise<CopySource
   const found = await newestCheckpoint(dataDir, openStore(dataDir).tree);
   if (found === undefined) {
     throw new CommandFailure(
-      `nothing is signed in ${dataDir} yet: the next start of a collector signs a checkpoint`,
+      `nothing is signed in ${dataDir} yet: a collector signs a checkpoint when it starts`,
       EXIT.failure,
     );
   }
@@ -197,7 +197,10 @@ async function sourceOf({ directory, config, options }: Job): Promise<CopySource
   });
 }
 
-/** For the console. A failure does not fail the back-up; a snapshot cannot be written, and has no console. */
+/**
+ * Records the back-up for the console. A failure does not fail the back-up; a read-only snapshot has no
+ * console.
+ */
 function noteDone(dataDir: string, { state: { at, events } }: Round, follows: boolean): void {
   try {
     writeBackupNote(dataDir, { at: at ?? '', events, ...(follows && { follows }) });
@@ -215,17 +218,17 @@ function barFor({ json }: BackupOptions): ProgressBar {
   return new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES, rate: true });
 }
 
-/** On one disk the copy is lost with what it is a copy of. */
+/** Whether the copy would be lost together with the log. */
 function isOnOneDisk({ directory, config }: Job): boolean {
   return fs.statSync(directory).dev === fs.statSync(path.join(config.dataDir, 'ledger')).dev;
 }
 
-/** Keys that an earlier run was asked for stay there. */
+/** Whether it holds signing keys, also from an earlier run. */
 function holdsKeys({ directory }: Job): boolean {
   return fs.existsSync(path.join(directory, 'signing-keys'));
 }
 
-/** For scripts; the names are a promise. */
+/** The output for programs; the names are a promise. */
 function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessLogKept }: Round): string {
   const { origin, at: time, events, entries, signed_entries, last_received_at } = state;
   const fields = {
@@ -250,37 +253,37 @@ function report(job: Job, done: Round): string {
     `${job.directory} holds ${held}. ${aboutBytes(bytes)} of the log copied now.`,
     holdsKeys(job)
       ? 'It holds the private signing keys: anyone who can read it can sign in the name of this log.'
-      : 'The private signing keys are not in it: a restored log goes on only with them, so keep a copy elsewhere, or ' +
-        'give --with-signing-keys.',
+      : 'It does not hold the private signing keys: a restored log can continue only with them, so keep a ' +
+        'copy elsewhere, or give --with-signing-keys.',
   ];
   if (hasKeys(readKeyPlaces(job.config.dataDir))) {
     lines.push(
-      'Its payloads are encrypted, and their keys are not in it: keep the mirror of them elsewhere.',
+      'Its payloads are encrypted and their keys are not in it: keep a mirror of the keys elsewhere.',
     );
   }
   if (isOnOneDisk(job)) {
-    lines.push('It is on the same file system as the log, and is lost with it: keep one on another machine.');
+    lines.push('It is on the file system of the log and would be lost with it: keep one on another machine.');
   }
   if (accessLogKept !== undefined) {
     lines.push(
-      `access.log does not go on from the one that was backed up before, which is kept as ${accessLogKept}.`,
+      `access.log does not continue the one that was backed up before, which is kept as ${accessLogKept}.`,
     );
   }
   return lines.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('');
 }
 
-/** @returns what to throw instead. */
+/** Translates errors into failures for the operator. */
 function backupFailure(error: unknown, directory: string): unknown {
   const failure = (message: string, code: ExitCode) => new CommandFailure(message, code, { cause: error });
   if (isNoRoom(error)) {
     const code = systemCode(error) ?? 'full';
     return failure(
-      `no room is left (${code}); the back-up of before in ${directory} is whole, and the next run goes on`,
+      `the disk is full (${code}); the previous back-up in ${directory} is intact; the next run continues`,
       EXIT.failure,
     );
   }
   if (!(error instanceof Error)) return error;
-  // Names in it may be someone else's.
+  // File names in it may come from others.
   const message = printable(error.message);
   if (error instanceof DirectoryInUse) {
     return failure(`another back-up is being written to ${directory}`, EXIT.inUse);
@@ -288,8 +291,8 @@ function backupFailure(error: unknown, directory: string): unknown {
   if (error instanceof Unusable) return failure(message, EXIT.usage);
   if (error instanceof LogDiffers) {
     return failure(
-      `this log does not go on from the one in ${directory}: ${message}. Nothing there was changed; ` +
-        'docs/guide/back-up-and-restore.md, "A log that has diverged from its back-up", says what to do',
+      `this log does not continue the one in ${directory}: ${message}. Nothing was changed there; see ` +
+        'docs/guide/back-up-and-restore.md, "A log that has diverged from its back-up"',
       EXIT.damaged,
     );
   }
@@ -297,7 +300,7 @@ function backupFailure(error: unknown, directory: string): unknown {
     return failure('access.log is not a regular file, and was not opened', EXIT.damaged);
   }
   if (error instanceof StoreDamaged) {
-    return failure(`${message}; the back-up of before is whole; see collector verify`, EXIT.damaged);
+    return failure(`${message}; the previous back-up is intact; see collector verify`, EXIT.damaged);
   }
   if (error instanceof SigningKeyFault) {
     return failure(message, error.reason === 'key-missing' ? EXIT.notFound : EXIT.damaged);

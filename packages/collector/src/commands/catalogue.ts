@@ -1,4 +1,4 @@
-/** How a command gets the catalogue: up to date, in one state while it is asked, and with its faults in words. */
+/** How a command gets an up-to-date catalogue that does not change while it is read. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -30,31 +30,31 @@ export { modelsNamed };
 
 export interface CatalogueRequest {
   readonly dataDir: string;
-  /** Nothing is shown of how far it is. */
+  /** Suppresses progress. */
   readonly quiet: boolean;
-  /** Ends the update; its reason is thrown. */
+  /** Aborts the update; its reason is thrown. */
   readonly signal: AbortSignal;
-  /** How long another process is waited for that takes nothing in; tests make it short. */
+  /** How long to wait for another process that makes no progress; tests shorten it. */
   readonly waitMs?: number;
 }
 
 const WAIT_MS = 30_000;
 const SILENT_WAIT_MS = 2000;
-/** Less is taken in before the operator wonders. */
+/** Size from which a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 32;
 const MEBIBYTE = 1 << 20;
 const ATTEMPTS = 5;
 
 /**
- * On return the catalogue covers every event that was durable at the call. The caller closes it.
- * @throws CommandFailure when the log is damaged, CatalogueFault when there is no catalogue to be had; the reason of the
+ * Opens a catalogue that covers every event that was durable at the call. The caller closes it.
+ * @throws CommandFailure if the log is damaged; CatalogueFault if no catalogue can be made; the reason of the
  *   signal.
  */
 export async function openCatalogue(request: CatalogueRequest): Promise<CatalogueAccess> {
   const { events: log, tree } = openStore(request.dataDir);
   let access: CatalogueAccess | undefined;
   try {
-    // Asked first: a running collector appends while the log is read.
+    // Read first: a running collector appends while the log is read.
     const claimed = await claimedSize(tree);
     access = new CatalogueAccess(request, log);
     await access.update();
@@ -69,17 +69,17 @@ export async function openCatalogue(request: CatalogueRequest): Promise<Catalogu
 
 function directoryFor({ dataDir, quiet }: CatalogueRequest, log: EventLog): string {
   const directory = catalogueDirectory(dataDir);
-  // A catalogue names patients: it is made elsewhere only where this directory cannot be written.
+  // A catalogue contains patient ids: it is made elsewhere only if this directory cannot be written.
   if (isWritable(directory)) return directory;
   const parent = os.tmpdir();
   if (!quiet && log.extent >= BAR_FROM_MEBIBYTES * MEBIBYTE) {
-    const where = `no catalogue can be made in ${dataDir}: it is made in ${parent} (TMPDIR), for this command alone`;
+    const where = `cannot make a catalogue in ${dataDir}: making one in ${parent} (TMPDIR) for this command`;
     process.stderr.write(`collector: ${where}\n`);
   }
   return temporaryDirectory(parent);
 }
 
-/** What is there of it, or the directory that it would be made in. */
+/** Whether the existing catalogue, or the directory for a new one, can be written. */
 function isWritable(directory: string): boolean {
   const parts = [directory, path.join(directory, 'catalogue.sqlite')].filter((part) => fs.existsSync(part));
   try {
@@ -92,7 +92,7 @@ function isWritable(directory: string): boolean {
   }
 }
 
-/** For the owner alone; it goes with the process. */
+/** A private directory that is removed when the process exits. */
 function temporaryDirectory(parent: string): string {
   let made: string;
   try {
@@ -107,11 +107,11 @@ function temporaryDirectory(parent: string): string {
 }
 
 export class CatalogueAccess {
-  /** Answers from one state of it until it is closed. */
+  /** Shows one state until it is closed. */
   readonly catalogue: Catalogue;
   #cursor: Cursor = BEGINNING;
 
-  /** @param log is closed with the catalogue. @throws CatalogueFault */
+  /** @param log closed together with the catalogue. @throws CatalogueFault */
   constructor(
     private readonly request: CatalogueRequest,
     readonly log: EventLog,
@@ -123,18 +123,18 @@ export class CatalogueAccess {
       onWait(elapsedMs) {
         if (isReported || elapsedMs < SILENT_WAIT_MS) return;
         isReported = true;
-        process.stderr.write('collector: waiting for another process, which is writing the catalogue\n');
+        process.stderr.write('collector: waiting for another process that is writing the catalogue\n');
       },
     });
   }
 
-  /** Behind the last entry that it covers. */
+  /** After the last entry that the catalogue covers. */
   get cursor(): Cursor {
     return this.#cursor;
   }
 
   /**
-   * Asks again, of a catalogue that was rebuilt, when the question shows that it is damaged.
+   * Answers a question. If the question reveals damage, the catalogue is rebuilt and the question repeated.
    * @param mayRepeat false once something was printed, which cannot be taken back.
    * @throws CommandFailure, or what the question throws.
    */
@@ -161,13 +161,13 @@ export class CatalogueAccess {
     this.catalogue.release();
     for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
       this.#cursor = await this.#takeIn();
-      // False when another process has taken in more since, and is not through.
+      // False if another process has added more since, and has not finished.
       if (this.catalogue.hold()) return;
     }
-    throw new CatalogueBusy('another process is writing the catalogue all the time: try again');
+    throw new CatalogueBusy('the catalogue is busy: another process keeps writing it; try again');
   }
 
-  /** Waits for as long as another process takes something in. */
+  /** Waits while another process makes progress. */
   async #takeIn(): Promise<Cursor> {
     const { signal } = this.request;
     const bar = this.#bar();
@@ -208,23 +208,23 @@ export class CatalogueAccess {
 }
 
 /*
- * A reading of runs from the catalogue: logged in the access log, and ended by a signal.
+ * Reading runs from the catalogue: logged in the access log, and ended by a signal.
  */
 
 export interface RunAccessOptions {
   readonly dataDir: string;
   readonly logAs: Access;
-  /** Progress is not shown. */
+  /** Suppresses progress. */
   readonly quiet: boolean;
-  /** The message when a signal ends it. */
+  /** The message if a signal ends it. */
   readonly interrupted?: string;
-  /** What the progress bar counts, and from how many on it is shown. */
+  /** What the progress bar counts, and the number from which it is shown. */
   readonly counts?: Pick<ProgressOptions, 'unit' | 'from'>;
 }
 
 /** What records are made from. */
 export interface RecordSource {
-  /** Up to date, and the same until the reading ends. */
+  /** Up to date, and unchanged until the reading ends. */
   readonly catalogue: Catalogue;
   readonly log: EventLog;
 }
@@ -239,10 +239,10 @@ export interface RunReading extends RecordSource {
 const EVENTS = { unit: 'events', from: 50_000 };
 
 /**
- * The reading counts as complete once `use` has returned. A catalogue that proves damaged before anything is given
- * out is rebuilt, and `use` is called again.
- * @throws CommandFailure when there is no log, when it is damaged or shorter than a checkpoint says, when there is no
- *   catalogue to be had, or when the access cannot be logged.
+ * Runs `use` on an up-to-date catalogue. The reading is complete once `use` returns. If the catalogue proves
+ * damaged before anything is printed, it is rebuilt and `use` is called again.
+ * @throws CommandFailure if there is no log, if it is damaged or shorter than a checkpoint claims, if no
+ *   catalogue can be made, or if the access cannot be logged.
  */
 export async function readRuns<Answer>(
   { dataDir, logAs, quiet, interrupted, counts = EVENTS }: RunAccessOptions,
@@ -268,7 +268,7 @@ export async function readRuns<Answer>(
   }
 }
 
-/** Records that are made here, one after the other. */
+/** Makes records on this thread, one after another. */
 export async function* recordsIn(source: RecordSource, filter: RunFilter): AsyncGenerator<ClinicalRecord> {
   for (const page of source.catalogue.placed(filter)) {
     const runs = page.map((record) => ({ record, places: record.places() }));
@@ -297,7 +297,7 @@ async function linksOf(
   };
 }
 
-/** The run of an event; null when it is of none, undefined when the log does not have it. */
+/** The run of an event; null if it has none, undefined if the log does not have the event. */
 export async function runOfEvent(
   { catalogue, log }: RecordSource,
   organisation: string,
@@ -307,25 +307,28 @@ export async function runOfEvent(
   return found?.runId;
 }
 
-/* What an empty answer would not show: names in a filter that no record has, mostly a slip, and the other clock. */
+/*
+ * Hints for an empty answer: names in the filter that no record has, and events found only by the other
+ * clock.
+ */
 
-/** For an answer that is empty by the time of receipt. */
+/** For an answer that is empty by time of receipt. */
 export const BY_SENDERS =
-  "by the senders' clocks there are some in that time, as after an import or a demo: --clock sender goes by these";
+  "by the senders' clocks there are some in that period, as after an import or a demo: add --clock sender";
 
 export interface NameFilter extends Pick<RunFilter, 'organisation' | 'application' | 'user' | 'target'> {
   /** MODEL_ID or MODEL_ID@VERSION. */
   readonly model?: string | undefined;
 }
 
-/** The nearest name is looked for among the names of the most runs; longer names are left out. */
+/** The nearest name is searched among the names with the most runs; longer names are left out. */
 const MOST_NAMES = 10_000;
 const LONGEST_NAME = 200;
 
 /**
- * Counts names in the catalogue: for when nothing was found.
- * @param showsPersons whether the nearest user may be named. The id that was typed never is, nor any of a patient.
- * @returns a warning for each name that no record has, with the nearest one that one has.
+ * Finds names in the filter that no record has, for use when nothing was found.
+ * @param showsPersons whether the nearest user may be named. The typed id and targets are never named.
+ * @returns one warning per unknown name, with the nearest existing name.
  */
 export function unknownNames(
   catalogue: Catalogue,
@@ -351,7 +354,7 @@ export function unknownNames(
     [
       { user },
       () =>
-        `no run has this user${showsPersons ? nearest('users', user) : '; to see which there are: collector names users'}`,
+        `no run has this user${showsPersons ? nearest('users', user) : '; list them: collector names users'}`,
     ],
     [
       { application },
@@ -361,7 +364,9 @@ export function unknownNames(
   return warnings.flatMap(([asked, warning]) => (isUnknown(asked) ? warning() : []));
 }
 
-/** As a filter takes them. A sender's characters must not move the cursor, so such a name is left out. */
+/**
+ * Names as a filter takes them. A name with control characters is left out, since it could move the cursor.
+ */
 function* namesNear(catalogue: Catalogue, kind: NameKind): Generator<string> {
   for (const { names } of catalogue.names(kind, { limit: MOST_NAMES })) {
     const [name = '', version] = names.map((each) => each ?? '');
@@ -370,7 +375,7 @@ function* namesNear(catalogue: Catalogue, kind: NameKind): Generator<string> {
   }
 }
 
-/** The same for a command that has no catalogue open: nothing is said where none can be had. */
+/** The same for a command without an open catalogue; empty if none can be made. */
 export async function unknownNamesIn(
   dataDir: string,
   filter: NameFilter,

@@ -1,4 +1,4 @@
-/** `collector check-proof`: whether a proof holds, by the files that it is given and by nothing else. */
+/** `collector check-proof`: checks a proof using only the files that it is given. */
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
 import { buffer } from 'node:stream/consumers';
@@ -27,13 +27,13 @@ import { uuidText } from '../store/text.js';
 import { defineCommand } from './define.js';
 import { EXIT, type ExitCode, usage } from './exit-codes.js';
 import { jsonText, printable, wrappedFor } from './terminal.js';
-import { keysFrom, reading, rotationsIn } from './given-keys.js';
+import { keysFrom, reading, trustedFrom } from './given-keys.js';
 
-/* What `check-proof` says of a proof that holds: to scripts, and to people. */
+/* How `check-proof` reports a valid proof, to programs and to people. */
 
 type Valid = Extract<ProofVerdict, { valid: true }>;
 
-/** A witness that has cosigned the checkpoint, and when, by its own clock: seconds since 1970 UTC. */
+/** A witness that cosigned the checkpoint, and the time of its own clock: seconds since 1970 UTC. */
 export interface Cosigned {
   readonly witness: NoteKey;
   readonly time: number;
@@ -41,7 +41,7 @@ export interface Cosigned {
 
 function instant(ms: number): string {
   const date = new Date(ms);
-  // Dates end in the year 275760, and a log can sign any number.
+  // A log can sign any number, but dates end in the year 275760.
   return Number.isNaN(date.getTime()) ? `${ms} ms after 1970` : date.toISOString();
 }
 
@@ -49,7 +49,7 @@ function runIdIn({ envelope }: Valid): string | undefined {
   return envelope.runId.every((byte) => byte === 0) ? undefined : uuidText(envelope.runId);
 }
 
-/** For scripts; the names are a promise. */
+/** The output for programs; the names are a promise. */
 export function describe(verdict: Valid, body: Buffer | undefined, cosigned: readonly Cosigned[]): object {
   const { envelope, index, checkpoint, signedBy } = verdict;
   return {
@@ -76,11 +76,11 @@ export function describe(verdict: Valid, body: Buffer | undefined, cosigned: rea
 
 const DOOR_WORDS: Readonly<Record<Door, string>> = {
   endpoint: 'an endpoint for events',
-  import: 'an import, as its sender has said',
-  otlp: 'OTLP; the collector made the event of a span or a log record',
+  import: 'an import, according to its sender',
+  otlp: 'OTLP; the collector made the event from a span or a log record',
 };
 
-/** For people who have to rely on it, and may not know how it works. */
+/** The output for people, who may not know how the proof works. */
 export function report(
   verdict: Valid,
   body: Buffer | undefined,
@@ -100,8 +100,8 @@ export function report(
         ];
   const what =
     body === undefined
-      ? `An event was stored as entry ${index + 1} of the log ${origin}, and its content has been
-  destroyed since; nothing can be said of that:`
+      ? `An event was stored as entry ${index + 1} of the log ${origin}. Its content has been erased
+  since, and nothing is proved about it:`
       : `The ${body.length} bytes given, exactly as they are (SHA-256 ${hash('sha256', body)}),
   are entry ${index + 1} of the log ${origin}:`;
   return `VALID
@@ -111,33 +111,33 @@ Proved:
     event id      ${uuidText(envelope.eventId)}
     run           ${run ?? 'none'}
     kind          ${kind}
-    received at   ${instant(envelope.receivedAt)}, according to the collector's clock
+    received at   ${instant(envelope.receivedAt)}, by the collector's clock
     from          ${from}
-  The log had ${counted(checkpoint.size, 'entry', 'entries')} when it signed the tree that this one is in, with the key
+  The log had ${counted(checkpoint.size, 'entry', 'entries')} when it signed this tree, with the key
     ${printable(signedBy)}
 ${cosigned.map(witnessed).join('')}
 Not proved:
-  That what the event says is true, who used the API key, and that the collector's clock was right.
-  That the log shows this same tree to everybody: compare checkpoints that are held elsewhere.
+  That the event is true, who used the API key, and that the collector's clock was right.
+  That the log shows this tree to everyone: compare it with checkpoints kept elsewhere.
 ${unchecked(proof, [signedBy, ...cosigned.map(({ witness }) => witness.vkey)])}`;
 }
 
-/** An entry that no sender has sent. */
+/** Describes an entry that the log wrote itself. */
 function ofTheLog(kind: number, body: Buffer | undefined): string {
   const says = kind === ENTRY_KINDS.lifecycleAction && body !== undefined ? actionIn(body) : undefined;
-  if (says?.does !== 'erase') return `an entry of the log's own (${kind})`;
+  if (says?.does !== 'erase') return `an entry of the log itself (${kind})`;
   const erased = counted(eventsOf(says.keys).size, 'event');
   return `an action: ${says.action}
-    says          ${erased} erased, for the reason ${says.reason}`;
+    says          ${erased} erased, with the reason ${says.reason}`;
 }
 
 function witnessed({ witness, time }: Cosigned): string {
-  return `  The witness ${printable(witness.name)} knew this tree, and no other history of the log, at ${instant(time * 1000)}
-    by its own clock.
+  return `  The witness ${printable(witness.name)} had seen this tree, and no other history of the log, at
+    ${instant(time * 1000)} by its own clock.
 `;
 }
 
-/** Names of witnesses must not look as if they vouched for anything here. */
+/** Lists unchecked signatures, so that their names do not look as if they vouched for anything. */
 function unchecked(proof: string, checked: readonly string[]): string {
   const keys = checked.map(parseVerifierKey);
   const others = parseNote(parseProof(proof).checkpoint)
@@ -145,27 +145,27 @@ function unchecked(proof: string, checked: readonly string[]): string {
     .map(({ name, keyId }) => `${printable(name)} (${keyIdText(keyId)})`);
   return others.length === 0
     ? ''
-    : `  Nor were further signatures under the checkpoint checked: ${others.join(', ')}.\n`;
+    : `  The validity of the other signatures on the checkpoint: ${others.join(', ')}.\n`;
 }
 
 const EXAMPLES = `  $ collector check-proof event.tlog-proof --event body.json --key log.vkey
-  $ collector check-proof event.tlog-proof --event body.json --key first.vkey --rotations rotations/
+  $ collector check-proof event.tlog-proof --event body.json --key first.vkey --key rotations/
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey --witness witness.vkey
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 | jq -j .body |
       collector check-proof event.tlog-proof --event - --key log.vkey
 
-It needs no data directory and no network, and takes no settings from the environment. The body has to be the event as it
-was sent, byte for byte. The key is the log's verifier key, from "collector signing-key show"; get it by another way than the
-proof, because everything rests on it. When the log has changed its key since you got yours, its rotation notes lead from
-one to the other. A witness that has cosigned states by its own clock when it knew the tree, and that the log has shown it no
-other history.
+It needs no data directory and no network, and reads no settings from the environment. The body must be the
+event as sent, byte for byte. --key is the log's verifier key, from "collector signing-key show"; obtain it
+separately from the proof, because everything depends on it. If the log has changed its key since you got
+yours, its rotation notes link the two. A witness that cosigned attests, by its own clock, when it saw the
+tree and that the log showed it no other history.
 
-Exit codes: 0 the proof holds, 3 it does not, 2 a key is malformed or the command line is wrong, 6 a file is not there.`;
+Exit codes: 0 the proof holds, 3 it does not, 2 a key is malformed or the command line is wrong, 6 a file is
+missing.`;
 
 interface CheckOptions {
   readonly event?: string;
   readonly key: readonly string[];
-  readonly rotations?: readonly string[];
   readonly witness?: readonly string[];
   readonly json?: true;
 }
@@ -174,20 +174,16 @@ const STANDARD_INPUT = '-';
 export const command = defineCommand<CheckOptions>({
   name: 'check-proof',
   description: 'Check the proof of an event, without the log and without a network.',
-  arguments: { '<proof>': 'the file that "collector proof" wrote; - is standard input' },
+  arguments: { '<proof>': 'file written by "collector proof"; - for standard input' },
   options: {
     '--event <body>':
-      'the file with the exact body of the event; - is standard input; none for one that was erased',
+      'file with the exact body of the event, or - for standard input; omit it for an erased event',
     '--key <vkey>': {
-      help: '(required) a verifier key of the log that you trust, a file with one, or @ and a file; may be given again',
+      help: '(required) verifier key of the log, a file with keys, or a file or directory of rotation notes; repeatable',
       ...{ isRequired: true, isRepeatable: true },
     },
-    '--rotations <path>': {
-      help: 'rotation notes of the log: a file or a directory; may be given again',
-      isRepeatable: true,
-    },
     '--witness <vkey>': {
-      help: 'a witness that must have cosigned the checkpoint: its verifier key, or a file; may be given again',
+      help: 'a witness that must have cosigned the checkpoint: its verifier key, or a file; repeatable',
       isRepeatable: true,
     },
     '--json': 'print the verdict as one JSON object',
@@ -201,11 +197,11 @@ async function check(file: string, options: CheckOptions): Promise<ExitCode> {
   if (file === STANDARD_INPUT && event === STANDARD_INPUT) {
     throw usage('the proof and the body cannot both be standard input');
   }
-  const keys = options.key.flatMap((key) => keysFrom('--key', key, wellFormed));
+  const { keys, rotations } = trustedFrom(options.key, wellFormed);
+  if (keys.length === 0) throw usage('--key: give a verifier key of the log, besides rotation notes');
   const witnesses = (options.witness ?? [])
     .flatMap((key) => keysFrom('--witness', key, wellFormed))
     .map(witnessKey);
-  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
   const content = await contentOf(file);
   const proof = proofText(content);
   const body = event === undefined ? undefined : await contentOf(event);
@@ -226,7 +222,7 @@ async function check(file: string, options: CheckOptions): Promise<ExitCode> {
   if (body !== undefined && isPrintedEvent(body)) {
     const name = event === STANDARD_INPUT ? 'standard input' : event;
     throw usage(
-      `--event: ${name} is a line of "collector events", and not the body in it; get that with: jq -j .body`,
+      `--event: ${name} is a line of "collector events", not the body in it; extract it with: jq -j .body`,
     );
   }
   const said = reason === 'untrusted-key' ? untrusted(given) : message;
@@ -240,7 +236,7 @@ function notValid(reason: string, message: string, json: true | undefined): Exit
   return EXIT.damaged;
 }
 
-/** @returns what each of the witnesses said, or why one of them has said nothing that counts. */
+/** @returns the cosignature of each witness, or why one of them is missing or invalid. */
 function cosignaturesOn(checkpoint: string, witnesses: readonly NoteKey[]): Cosigned[] | { message: string } {
   const cosigned: Cosigned[] = [];
   for (const witness of witnesses) {
@@ -248,13 +244,13 @@ function cosignaturesOn(checkpoint: string, witnesses: readonly NoteKey[]): Cosi
       cosigned.push({ witness, time: verifyCosignature(checkpoint, witness).time });
     } catch (error) {
       if (!(error instanceof NoteUnsigned || error instanceof NoteForged)) throw error;
-      return { message: `The log's part of the proof holds, but ${witness.name}: ${error.message}.` };
+      return { message: `The log's part of the proof is valid, but ${witness.name}: ${error.message}.` };
     }
   }
   return cosigned;
 }
 
-/** Whether it can be used is seen when the proof is checked. @throws KeyMalformed. */
+/** Checks the form only; the check of the proof reports a key that cannot be used. @throws KeyMalformed */
 function wellFormed(vkey: string): string {
   parseVerifierKey(vkey);
   return vkey;
@@ -263,7 +259,7 @@ function wellFormed(vkey: string): string {
 function witnessKey(vkey: string): NoteKey {
   try {
     const key = noteKey(vkey);
-    if (key.type === NOTE_ED25519) throw new KeyMalformed('that is the key of a log and not of a witness');
+    if (key.type === NOTE_ED25519) throw new KeyMalformed('this is the key of a log, not of a witness');
     return key;
   } catch (error) {
     if (error instanceof KeyMalformed) throw usage(`--witness: ${error.message}`);
@@ -276,23 +272,23 @@ async function contentOf(file: string): Promise<Buffer> {
   return reading(file, () => fs.readFileSync(file));
 }
 
-/** Whether the log had destroyed the body before it made the proof: then the proof has no salt. */
+/** Whether the body was erased before the proof was made: such a proof has no salt. */
 function isOfErased(proof: string): boolean {
   try {
     const { extra } = parseProof(proof);
     return extra.length - decodeEnvelope(extra).size === HASH_BYTES;
   } catch {
-    // The check reports what is wrong with it.
+    // The check reports what is wrong with the proof.
     return true;
   }
 }
 
-/** Bytes that are no text become U+FFFD, which no proof of ours has. */
+/** Invalid UTF-8 becomes U+FFFD, which no proof contains. */
 function proofText(bytes: Buffer): string {
   return new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes);
 }
 
-/** Whether it is what `collector events` prints for an event: easily taken for the event. */
+/** Whether it is a line printed by `collector events`, which is easily mistaken for the event. */
 function isPrintedEvent(body: Buffer): boolean {
   let value: unknown;
   try {
@@ -307,7 +303,7 @@ function isPrintedEvent(body: Buffer): boolean {
   );
 }
 
-/** Keys by their ids. */
+/** Lists keys by id. */
 function idsOf(keys: readonly { readonly keyId: number }[]): string {
   const ids = [...new Set(keys.map(({ keyId }) => keyIdText(keyId)))];
   const most = 8;
@@ -315,17 +311,17 @@ function idsOf(keys: readonly { readonly keyId: number }[]): string {
   return `${ids.length === 1 ? 'key' : 'keys'} ${listed}`;
 }
 
-/** No trusted key has signed the checkpoint, so the signer is unknown. */
+/** For a checkpoint that no trusted key has signed. */
 function untrusted({ proof, keys }: ProofCheck): string {
   const { text, signatures } = parseNote(parseProof(proof).checkpoint);
   const { origin } = parseCheckpoint(text);
   const ofLog = signatures.filter(({ name }) => name === origin);
   const signers = idsOf(ofLog.length > 0 ? ofLog : signatures);
   const given = idsOf(keys.map(parseVerifierKey)).replace(/^keys? /, '');
-  return `The checkpoint is signed by none of the trusted keys. It is signed by ${signers}; you gave ${given}.`;
+  return `No trusted key has signed the checkpoint. It is signed by ${signers}; you gave ${given}.`;
 }
 
-/** The key that signed the checkpoint, if rotation notes lead from it to a key that was given. */
+/** The key that signed the checkpoint, if rotation notes lead from it to a given key. */
 async function earlierSigner({ proof, keys, rotations = [] }: ProofCheck): Promise<string | undefined> {
   const note = parseProof(proof).checkpoint;
   const candidates = new Set(rotations.map((each) => parseRotation(parseNote(each).text).oldKey));
@@ -336,35 +332,35 @@ async function earlierSigner({ proof, keys, rotations = [] }: ProofCheck): Promi
       verifyNote(note, [noteKey(vkey)]);
       return keyIdText(parseVerifierKey(vkey).keyId);
     } catch {
-      // A note that does not hold proves nothing.
+      // An invalid note proves nothing.
     }
   }
   return undefined;
 }
 
-/** What may have gone wrong on the way, in whole sentences. */
+/** Likely causes of an invalid proof, as whole sentences. */
 async function hints(given: ProofCheck, { reason }: ProofVerdict & { valid: false }): Promise<string[]> {
   const { proof, body, rotations = [] } = given;
   if (reason === 'proof-malformed' && proof.trimStart().startsWith('{')) {
-    return ['It seems to be the output of "collector proof --json": get the proof in it with jq -j .proof.'];
+    return ['This looks like the output of "collector proof --json": extract the proof with jq -j .proof.'];
   }
   if (reason === 'untrusted-key') {
     if (rotations.length === 0) {
-      return ['If the log has changed its key since yours, give its rotation notes by --rotations.'];
+      return ['If the log has changed its key since you got yours, give its rotation notes with --key too.'];
     }
     const earlier = await earlierSigner(given);
     return earlier === undefined
       ? []
       : [
-          `By the rotation notes ${earlier} is a key from before the one that you gave: check with that one, as you ` +
-            'got it by another way than the proof.',
+          `According to the rotation notes, ${earlier} is older than the key you gave: check with ` +
+            `${earlier}, obtained separately from the proof.`,
         ];
   }
   const LINE_BREAK = 0x0a;
   if (reason === 'event-differs' && body?.at(-1) === LINE_BREAK) {
     const without = await checkProof({ ...given, body: body.subarray(0, -1) });
     if (without.valid)
-      return ['It does hold for the body without the line break at its end, which was not sent.'];
+      return ['It holds for the body without the line break at its end, which was not sent.'];
   }
   return [];
 }

@@ -1,4 +1,4 @@
-/** Makes a definition a command that can be typed: its options, its help, its configuration and its exit code. */
+/** Turns a definition into a command: its options, help, configuration and exit code. */
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { Command, Option } from 'commander';
@@ -15,7 +15,7 @@ import { readMirrorNote } from '../tree/state-files.js';
 import type { Call, Definition, OwnOption } from './define.js';
 import { usage } from './exit-codes.js';
 
-/** The command of a definition, with those below it. */
+/** The command of a definition, with its subcommands. */
 export function commandOf(definition: Definition): Command {
   const { name, description, configuration, examples, commands = [] } = definition;
   const command = new Command(name).description(description);
@@ -25,7 +25,7 @@ export function commandOf(definition: Definition): Command {
   if (configuration !== undefined) addConfigOptions(command, configuration);
   if (examples !== undefined) command.addHelpText('after', `\nExamples:\n${examples}`);
   for (const each of commands) command.addCommand(commandOf(each));
-  // An option after `erase plan` is that command's, also where `erase` has one of the same name.
+  // After `erase plan`, an option belongs to `plan` even if `erase` has one of the same name.
   if (commands.length > 0) command.enablePositionalOptions();
   if ('run' in definition) command.action(() => act(command, definition));
   return command;
@@ -41,23 +41,23 @@ function ownOption(flags: string, declared: OwnOption): Option {
   return option;
 }
 
-/** Their values stay text: `config.ts` alone reads them. */
+/** The values stay text: only `config.ts` parses them. */
 function addConfigOptions(command: Command, name: CommandName): void {
   const options = optionsOf(name);
   for (const { name: option, placeholder, help } of options)
     command.option(`--${option} <${placeholder}>`, help);
-  // A start finds the faults of all options together (serve/resolved-config.ts).
+  // `serve` checks all options together (serve/resolved-config.ts).
   if (name !== 'serve' && options.some((option) => option.name === 'store'))
     command.hook('preAction', () => assertStore(readConfig(givenOptions(command, name))));
 }
 
-/** @throws ConfigError where no log can be opened by the address. */
+/** @throws ConfigError if no log can be opened at the address. */
 async function assertStore({ config, sourceOf }: ConfigReading): Promise<void> {
   const message = await storeFault(config?.store ?? '');
   if (message !== undefined) throw new ConfigError([{ source: sourceOf('store'), message }]);
 }
 
-/** The options of the configuration that were typed, by name; also before the command, where a group has them too. */
+/** The configuration options on the command line, by name; also those given before a subcommand. */
 function givenOptions(command: Command, name: CommandName): Record<string, string> {
   const values = command.optsWithGlobals<Record<string, unknown>>();
   const given: Record<string, string> = {};
@@ -68,7 +68,7 @@ function givenOptions(command: Command, name: CommandName): Record<string, strin
   return given;
 }
 
-/** On return the command is done, and the exit code is set. */
+/** Runs the command and sets the exit code. */
 async function act(command: Command, definition: Definition): Promise<void> {
   if (definition.hidesArguments) process.title = titleOf(command);
   const exitCode = await definition.run?.(callOf(command, definition), ...command.args);
@@ -96,23 +96,23 @@ function callOf(command: Command, { configuration }: Definition): Call {
   };
 }
 
-/** The commands that work where the log is in a database, or without a log. */
+/** The commands that work on a log in a database, or without a log. */
 const ON_SHARED_STORES: readonly CommandName[] = [
   ...(['serve', 'keys', 'issuing', 'events', 'doctor', 'signing-key', 'verify', 'proof'] as const),
   ...(['store', 'quarantine', 'mirror', 'lifecycle', 'hold', 'import'] as const),
 ];
 
-/** @throws ConfigError with every fault; CommandFailure where the command cannot be used on the store that is named. */
+/** @throws ConfigError with every fault; CommandFailure if the command cannot be used on the named store. */
 function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandName): Config {
   if (config === undefined) throw new ConfigError(faults);
   const { store, dataDir } = config;
   if (isShared(config) && !ON_SHARED_STORES.includes(name)) {
     throw usage(
       `--store: this command reads a data directory: copy the log into one with collector mirror --store ` +
-        `${store} --data-dir DIR, and then give --data-dir DIR and no --store`,
+        `${store} --data-dir DIR, then give --data-dir DIR without --store`,
     );
   }
-  // Each command would fail in it in its own words, and none would name it.
+  // Otherwise each command would fail inside it in its own words.
   if (fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() === false)
     throw new ConfigError([{ source: sourceOf('data-dir'), message: `${dataDir} is not a directory` }]);
   if (
@@ -121,8 +121,8 @@ function soundConfig({ config, faults, sourceOf }: ConfigReading, name: CommandN
     readMirrorNote(dataDir) === undefined
   ) {
     throw usage(
-      `--store: this is done on a mirror of the log, and ${dataDir} is not a mirror: make one with collector mirror --store ` +
-        `${store} --data-dir DIR, and give --data-dir DIR with --store`,
+      `--store: this command needs a mirror of the log, and ${dataDir} is not one: make it with collector ` +
+        `mirror --store ${store} --data-dir DIR, then give --data-dir DIR together with --store`,
     );
   }
   return config;

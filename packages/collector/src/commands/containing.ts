@@ -1,4 +1,7 @@
-/** Runs whose inputs or outputs have certain words: what the catalogue does not know, so that payloads are read. */
+/**
+ * Finds runs whose inputs or outputs contain certain words. The catalogue has no payloads, so the log is
+ * read.
+ */
 import type { EventKind } from '@clinical-events/protocol';
 import type { CatalogueRun, RunFilter } from '../catalogue/catalogue.js';
 import { counted } from '../quantity.js';
@@ -7,7 +10,7 @@ import type { Words, WordSearch } from '../records/words.js';
 import type { ReadEvents } from '../store/contract/events.js';
 import type { RunReading } from './catalogue.js';
 
-/** By kind the member whose texts are looked at. */
+/** The member that is searched, by kind. */
 const SAID: Partial<Readonly<Record<EventKind, string>>> = {
   'inference-start': 'inputs',
   'human-output': 'output',
@@ -23,12 +26,12 @@ export class Containing {
     private readonly source: Pick<RunReading, 'catalogue' | 'log' | 'signal' | 'bar'>,
   ) {}
 
-  /** How many runs were read. */
+  /** Number of runs read. */
   get searched(): number {
     return this.#searched;
   }
 
-  /** Of the runs that match those that have all the words, in the order of the filter. Reads no further than it is asked. */
+  /** The runs that match the filter and contain all the words, in the filter's order. Reads lazily. */
   async *among(filter: RunFilter): AsyncGenerator<CatalogueRun> {
     const { catalogue, log, signal, bar } = this.source;
     const of = catalogue.count(filter);
@@ -57,11 +60,11 @@ export class Containing {
     search.look((JSON.parse(text) as Readonly<Record<string, unknown>>)[member]);
   }
 
-  /** How far it has read, and what it could not. */
+  /** How many runs were searched, and which payloads could not be read. */
   remarks(): string[] {
     const unread = [
       ...(this.#erased > 0 ? [`${this.#erased} erased`] : []),
-      ...(this.#encrypted > 0 ? [`${this.#encrypted} encrypted by a key that is not there`] : []),
+      ...(this.#encrypted > 0 ? [`${this.#encrypted} encrypted with a missing key`] : []),
     ];
     const payloads = counted(this.#erased + this.#encrypted, 'payload');
     return [

@@ -1,11 +1,11 @@
-/** Records counted while a thread reads further pages of the catalogue. */
+/** Counts records while a thread reads the next pages of the catalogue. */
 import type { Catalogue, RunFilter } from '../catalogue/catalogue.js';
 import type { PageQuery, PageRange, PageRows, ReadPage } from '../catalogue/questions.js';
 import type { CountedRun } from '../records/counted-run.js';
 import { LogThread } from './log-thread.js';
 import type { PageThreadData } from './page-thread.js';
 
-/** Of fewer events a thread is not worth its start. */
+/** With fewer events, starting a thread does not pay. */
 const FROM_EVENTS = 500_000;
 
 export interface PageReader {
@@ -13,7 +13,7 @@ export interface PageReader {
   stop(): Promise<void>;
 }
 
-/** @param sequence of the catalogue: pages of another state of it are not read. */
+/** @param sequence the state of the catalogue; the thread does not read pages of another state. */
 export function startReading(file: string, sequence: number, query: PageQuery): PageReader {
   const workerData: PageThreadData = { file, sequence, query };
   const thread = new LogThread<PageRange, PageRows | null>(new URL('page-thread.js', import.meta.url), {
@@ -22,7 +22,7 @@ export function startReading(file: string, sequence: number, query: PageQuery): 
   return { read: (range) => thread.do(range).catch(() => null), stop: () => thread.stop() };
 }
 
-/** As Catalogue.counted. */
+/** As `Catalogue.counted`. */
 export async function* countedRecords(
   catalogue: Catalogue,
   filter: RunFilter,

@@ -1,67 +1,69 @@
 /**
- * One way to define a command: what it is called, what it takes and what it does. command-line.ts makes a command for a
- * terminal of it, so that a definition loads neither the parser nor the configuration.
+ * The declaration of a command: its name, arguments, options and action. command-line.ts makes it executable,
+ * so that a definition loads neither the parser nor the configuration.
  */
 import type { CommandName, Config, ConfigReading } from '../config.js';
 import type { ExitCode } from './exit-codes.js';
 
-/** An option of a command's own. A text is the help of one that is given at most once. */
+/** An option of the command. A string is the help of an option that is given at most once. */
 export type OwnOption =
   | string
   | {
       readonly help: string;
       readonly default?: string;
-      /** The only values that it takes. */
+      /** The accepted values. */
       readonly choices?: readonly string[];
       readonly isRequired?: true;
-      /** It may be given several times; its value is an array. */
+      /** May be given several times; the value is an array. */
       readonly isRepeatable?: true;
     };
 
-/** One call of a command. */
+/** One invocation of a command. */
 export interface Call<Options = object> {
-  /** Values of the command's own options, by their names in camel case. */
+  /** Values of the command's own options, by name in camel case. */
   readonly options: Options;
-  /** The options of the configuration that were typed, by name. */
+  /** The configuration options on the command line, by name. */
   readonly given: Readonly<Record<string, string>>;
   /**
    * Reads the configuration from command line, environment and file.
-   * @param instead options of the configuration that the command sets itself, by name.
-   * @throws ConfigError with every fault; CommandFailure where the command cannot be used on the store that is named.
+   * @param instead configuration options that the command sets itself, by name.
+   * @throws ConfigError with every fault; CommandFailure if the command cannot be used on the named store.
    */
   readonly config: (instead?: Readonly<Record<string, string>>) => Config;
-  /** The same with every fault of it. Never throws. */
+  /** The same, returning every fault. Never throws. */
   readonly reading: (instead?: Readonly<Record<string, string>>) => ConfigReading;
 }
 
-/** What a command is. `Options` are the values of its own options. */
+/** A command. `Options` is the type of its own options. */
 export interface Definition<Options = object> {
   readonly name: string;
-  /** One sentence, for its help. */
+  /** One sentence for the help. */
   readonly description: string;
-  /** Arguments in their order, as the help shows them (`<file>`, `[id]`, `<file...>`), with what each is. */
+  /**
+   * Arguments in order, as the help shows them (`<file>`, `[id]`, `<file...>`), each with its description.
+   */
   readonly arguments?: Readonly<Record<string, string>>;
-  /** Its own options as the help shows them: `--json`, `--out <file>`. */
+  /** Own options as the help shows them: `--json`, `--out <file>`. */
   readonly options?: Readonly<Record<string, OwnOption>>;
-  /** The name by which options of the configuration apply to it; absent where it takes none. */
+  /** Selects the configuration options that apply to the command; absent if none do. */
   readonly configuration?: CommandName;
-  /** Text below the heading "Examples:", with what else its help says. */
+  /** Text below the heading "Examples:", including any further explanation. */
   readonly examples?: string;
-  /** Its arguments may name a person: they are taken out of the list of processes. */
+  /** The arguments may name a person: they are removed from the process list. */
   readonly hidesArguments?: true;
-  /** Commands of its own, in the order of its help. */
+  /** Subcommands, in the order of the help. */
   readonly commands?: readonly Definition[];
   /**
-   * Absent where the name alone asks for help.
-   * @param words its arguments, one parameter each; an optional one may be undefined.
-   * @returns the exit code; 0 when undefined.
+   * Absent if the command has only subcommands.
+   * @param words the arguments, one parameter each; an optional one may be undefined.
+   * @returns the exit code; undefined means 0.
    */
   run?(call: Call<Options>, ...words: string[]): Outcome;
 }
 
 type Outcome = ExitCode | undefined | Promise<ExitCode | undefined> | Promise<void>;
 
-/** A file of a command exports the result as `command`. */
+/** Each command file exports the result as `command`. */
 export function defineCommand<Options = object>(definition: Definition<Options>): Definition {
   return definition as Definition;
 }

@@ -1,4 +1,4 @@
-/** What is found of the keys of encrypted payloads: where they are, and whether every mirror is up to date. */
+/** Findings about the keys of encrypted payloads: where they are, and whether every mirror is up to date. */
 import fs from 'node:fs';
 import { exists } from '../files.js';
 import {
@@ -15,17 +15,17 @@ import { sharedKeyPlaces } from '../store/open-to-read.js';
 import { readMirrorNote } from '../tree/state-files.js';
 
 export function keysLost({ directories }: KeyPlaces): string {
-  return `payloads are encrypted, and their keys are not in ${directories.join(', ')}`;
+  return `payloads are encrypted, but their keys are not in ${directories.join(', ')}`;
 }
 
 export function keysUnfinished(directories: readonly string[]): string {
   return (
-    `a start has begun to make the keys of payloads in ${directories.join(', ')} and did not finish; no event is ` +
-    'encrypted by them, and the next start continues'
+    `an earlier start began to make payload keys in ${directories.join(', ')} and did not finish; no event ` +
+    'is encrypted with them, and the next start continues'
   );
 }
 
-/** What is found of the keys of payloads; nothing where payloads are not encrypted. @throws KeysUnfit */
+/** Findings about the payload keys; empty if payloads are not encrypted. @throws KeysUnfit */
 export function encryptionFindings(dataDir: string): StoreFinding[] {
   const places = readKeyPlaces(dataDir);
   if (hasKeys(places)) return keyFindings(dataDir, places, keyInventory(places));
@@ -36,69 +36,53 @@ export function encryptionFindings(dataDir: string): StoreFinding[] {
   return isLost ? [{ severity: 'damage', subject: 'encryption', message: keysLost(places) }] : [];
 }
 
-/** What is found of keys that are there. */
+/** Findings about existing keys. */
 export function keyFindings(
   dataDir: string,
   { directories, kek }: KeyPlaces,
   { buckets, epoch, epochBegun, directories: held }: KeyInventory,
 ): StoreFinding[] {
-  const about = (severity: StoreFinding['severity'], message: string): StoreFinding => {
-    return { severity, subject: 'encryption', message };
-  };
-  const findings = [
-    about(
-      'ok',
-      `payloads are encrypted; the keys of ${counted(buckets, 'stretch', 'stretches')} of the log are under epoch ` +
-        `${epoch}, begun ${epochBegun.slice(0, 10)}, and ${kek === '' ? 'the file kek beside them' : kek}`,
-    ),
-  ];
+  const findings: StoreFinding[] = [];
+  const found = (severity: StoreFinding['severity'], message: string) =>
+    findings.push({ severity, subject: 'encryption', message });
+  found(
+    'ok',
+    `payloads are encrypted; the keys of ${counted(buckets, 'range')} of the log are under epoch ${epoch}, ` +
+      `begun ${epochBegun.slice(0, 10)}, wrapped by ${kek === '' ? 'the file kek beside them' : kek}`,
+  );
   const right = held.find(({ isThere, kekFault }) => isThere && kekFault === undefined);
   for (const { directory, isThere, behind, kekFault } of held) {
-    if (kekFault !== undefined)
-      findings.push(
-        about(
-          'damage',
-          right === undefined
-            ? `${kekFault}, and no other directory has it`
-            : `${kekFault}; that of ${right.directory} is used, and the next start copies it there`,
-        ),
+    if (kekFault !== undefined && right === undefined)
+      found('damage', `${kekFault}, and no other directory has it`);
+    else if (kekFault !== undefined)
+      found(
+        'damage',
+        `${kekFault}; the one in ${right?.directory} is used, and the next start copies it there`,
       );
     const lacking = behind - Number(kekFault !== undefined);
-    if (!isThere)
-      findings.push(
-        about(
-          'damage',
-          `${directory} holds no keys: mount it, or fill it again (collector encryption-keys copy --mirror ${directory})`,
-        ),
-      );
+    const refill = `collector encryption-keys copy --mirror ${directory}`;
+    if (!isThere) found('damage', `${directory} holds no keys: mount it, or refill it: ${refill}`);
     else if (lacking > 0)
-      findings.push(
-        about(
-          'damage',
-          `${directory} is not up to date: ${differencesIn({ directories, kek }, directory).join(', ')}`,
-        ),
+      found(
+        'damage',
+        `${directory} is not up to date: ${differencesIn({ directories, kek }, directory).join(', ')}`,
       );
-    else if (kekFault === undefined) findings.push(about('ok', `${directory} has all keys`));
+    else if (kekFault === undefined) found('ok', `${directory} has all keys`);
   }
   const [first = ''] = directories;
-  // A mirror of a log can be made again.
-  if (directories.length < 2 && readMirrorNote(dataDir) === undefined) {
-    findings.push(
-      about(
-        'warning',
-        'the keys are in one directory alone, and without them no payload can be read again: name a mirror on another ' +
-          'disk (collector encryption-keys copy --mirror DIR)',
-      ),
+  // A mirror of a log can be recreated.
+  if (directories.length < 2 && readMirrorNote(dataDir) === undefined)
+    found(
+      'warning',
+      'the keys are in only one directory, and without them no payload can be read: add a mirror on ' +
+        'another disk (collector encryption-keys copy --mirror DIR)',
     );
-  }
-  if (isOnDiskOf(dataDir, first)) {
-    findings.push(
-      about(
-        'warning',
-        `${first} is on the disk of the data: who has that disk has the keys (docs/guide/encryption.md)`,
-      ),
+  if (isOnDiskOf(dataDir, first))
+    found(
+      'warning',
+      `${first} is on the disk of the data: access to that disk gives access to the keys ` +
+        '(docs/guide/encryption.md)',
     );
-  }
   return findings;
 }
 

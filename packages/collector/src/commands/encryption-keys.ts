@@ -1,4 +1,7 @@
-/** `collector encryption-keys`: looks after the keys of payloads, where they are and whether every mirror is up to date. */
+/**
+ * `collector encryption-keys`: manages the payload keys: where they are, and whether every mirror is up to
+ * date.
+ */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -29,7 +32,7 @@ import { keyFindings, keysLost, keysUnfinished } from './encryption-findings.js'
 import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertCollectorRuns, considered, deliver } from './lifecycle/delivery.js';
 import { rewrapErasureRecords } from './lifecycle/erasure-record.js';
-import { holdDirectory } from './regular-files.js';
+import { holdDirectory } from './held-directory.js';
 import { findingsTable, jsonText } from './terminal.js';
 
 const EXAMPLES = `  $ collector encryption-keys status
@@ -37,23 +40,27 @@ const EXAMPLES = `  $ collector encryption-keys status
   $ collector encryption-keys copy --mirror /mnt/keys-mirror/collector
   $ collector encryption-keys copy /media/safe/collector-keys --expires 14d
   $ collector encryption-keys rotate
-  $ collector encryption-keys rewrap --new-kek command:/usr/local/bin/collector-kms
+  $ collector encryption-keys rewrap command:/usr/local/bin/collector-kms
 
-"status" opens no payload and changes nothing. "copy" is for a safe: no erasure reaches the copy, so it is to be destroyed
-when its time is over, and certificates of erasure name that time. Events that came after it do not open by it. "copy
---mirror" makes an empty directory that is there one of the mirrors, which the collector keeps up to date: from its next
-start on, or from the next erasure, stretch or epoch if that comes first. "rotate" begins a new epoch: what a disk still
-holds of replaced key files needs the key of the old epoch, which is erased. A collector does so by itself half a day after
-an erasure, and once a month. "rewrap" exchanges what wraps the keys, in every directory, and erases the files kek beside
-them; run it again if it was cut off.
+"status" opens no payload and changes nothing.
 
-Exit codes: 0 done, or every directory has all keys (there may be warnings), 3 one of them lacks some, 6 payloads are not
-encrypted, 8 no epoch was begun because too few directories can be written or the key that wraps cannot be had, 9 begun and
-not at its end because a directory cannot be reached.`;
+"copy" is for a safe. No erasure reaches the copy, so destroy it on its expiry date, which certificates of
+erasure state. The copy does not open events that are stored later. "copy --mirror" makes an existing, empty
+directory a mirror that the collector keeps up to date, from its next start or from the next erasure, key
+range or epoch, if that is earlier.
+
+"rotate" begins a new epoch: replaced key files that are still on a disk need the key of the old epoch, which
+is destroyed. A collector rotates half a day after an erasure, and once a month. "rewrap" replaces the key
+that wraps the keys, in every directory, and erases the files kek beside them; if it is interrupted, run it
+again.
+
+Exit codes: 0 done, or every directory has all keys (warnings are possible), 3 a directory lacks keys, 6
+payloads are not encrypted, 8 no epoch was begun because too few directories can be written or the wrapping
+key is not available, 9 begun but not finished because a directory cannot be reached.`;
 
 const status = defineCommand<{ readonly json?: true }>({
   name: 'status',
-  description: 'Say where the keys of payloads are, and whether the mirrors are up to date.',
+  description: 'Show where the payload keys are and whether the mirrors are up to date.',
   options: { '--json': 'print it as one JSON object' },
   configuration: 'encryption-keys',
   examples: EXAMPLES,
@@ -62,11 +69,11 @@ const status = defineCommand<{ readonly json?: true }>({
 
 const copy = defineCommand<CopyOptions>({
   name: 'copy',
-  description: 'Copy the keys to a directory that no erasure reaches, or make it a mirror.',
-  arguments: { '<directory>': 'empty, or with --mirror one that was a mirror' },
+  description: 'Copy the keys to a directory that erasures do not reach, or make it a mirror.',
+  arguments: { '<directory>': 'an empty directory, or with --mirror a former mirror' },
   options: {
-    '--expires <when>': 'until when the copy is kept: an instant or a time from now (14d)',
-    '--mirror': 'make it a mirror, which erasures reach',
+    '--expires <when>': 'how long the copy is kept: an instant, or a time from now (14d)',
+    '--mirror': 'make it a mirror, which erasures do reach',
   },
   configuration: 'encryption-keys',
   examples: EXAMPLES,
@@ -81,33 +88,28 @@ const rotate = defineCommand({
   run: ({ config }) => rotateKeys(config()),
 });
 
-const rewrap = defineCommand<{ readonly newKek: string }>({
+const rewrap = defineCommand({
   name: 'rewrap',
-  description: 'Exchange the key that wraps the keys, while no collector runs.',
-  options: {
-    '--new-kek <place>': {
-      help: 'file: or command: and an absolute path, as --kek has it',
-      isRequired: true,
-    },
-  },
+  description: 'Replace the key that wraps the payload keys, while no collector runs.',
+  arguments: { '<kek>': 'file: or command: with an absolute path, as for --kek' },
   configuration: 'encryption-keys',
   examples: EXAMPLES,
-  run: ({ options, config }) => rewrapKeys(config().dataDir, options.newKek),
+  run: ({ config }, kek = '') => rewrapKeys(config().dataDir, kek),
 });
 
 export const command = defineCommand({
   name: 'encryption-keys',
-  description: 'Look after the keys that payloads are encrypted by.',
+  description: 'Manage the keys of encrypted payloads.',
   commands: [status, copy, rotate, rewrap],
 });
 
-/** @throws CommandFailure when there are no keys. */
+/** @throws CommandFailure if there are no keys. */
 function placesOf(dataDir: string): KeyPlaces {
   const places = readKeyPlaces(dataDir);
   if (sharedKeyPlaces(dataDir) !== undefined)
     throw usage(
-      `the keys of this log are in ${places.directories.join()}, which its collectors look after; of those of a mirror see ` +
-        'its own directory',
+      `the keys of this log are in ${places.directories.join()} and are managed by its collectors; for the ` +
+        'keys of a mirror name its directory',
     );
   if (hasKeys(places)) return places;
   if (notesKeys(dataDir)) throw new CommandFailure(keysLost(places), EXIT.damaged);
@@ -123,16 +125,16 @@ interface CopyOptions {
 
 async function copyTo(directory: string, dataDir: string, { expires, mirror }: CopyOptions): Promise<void> {
   if (mirror && expires !== undefined)
-    throw usage('--expires: cannot be used with --mirror, which has no end');
+    throw usage('--expires: cannot be combined with --mirror, which does not expire');
   const end = expiryFrom(expires, Date.now());
-  if (!mirror && end === undefined) throw usage('--expires: say until when the copy is kept, such as 14d');
+  if (!mirror && end === undefined) throw usage('--expires: give the end of its use, such as 14d');
   const until = end === undefined ? undefined : new Date(end).toISOString();
   const places = placesOf(dataDir);
   const others = places.directories.filter((each) => each !== directory);
   const isFilled = mirror && hasKeys({ directories: [directory], kek: '' });
   if (isFilled && others.length < places.directories.length)
-    throw usage(`${directory} is one of the directories already`);
-  if (!exists(directory)) throw usage(`there is no directory ${directory}: make it first`);
+    throw usage(`${directory} is already one of the key directories`);
+  if (!exists(directory)) throw usage(`there is no directory ${directory}: create it first`);
   if (!isFilled && fs.readdirSync(directory).length > 0)
     throw usage(`${directory} is ${mirror ? 'neither empty nor a mirror of these keys' : 'not empty'}`);
   const sources = mirror ? { ...places, directories: others } : places;
@@ -149,7 +151,7 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
   }
   if (until !== undefined) {
     access.complete = true;
-    process.stdout.write(`copied to ${directory}; to be destroyed by ${until.slice(0, 10)}\n`);
+    process.stdout.write(`copied to ${directory}; destroy the copy by ${until.slice(0, 10)}\n`);
     return;
   }
   await noteKeyPlaces(dataDir, { ...places, directories: [...new Set([...places.directories, directory])] });
@@ -161,7 +163,7 @@ async function copyTo(directory: string, dataDir: string, { expires, mirror }: C
 async function rotateKeys(config: Config): Promise<ExitCode> {
   placesOf(config.dataDir);
   const actions = openStore(config.dataDir).events.actions?.();
-  if (actions === undefined) throw usage('the log is in a database, and is not encrypted');
+  if (actions === undefined) throw usage('the log is in a database and is not encrypted');
   assertCollectorRuns(config);
   const action = { action: randomUUID(), does: 'rotate', epoch: 1 } as const;
   const filter = { action: action.action };
@@ -171,22 +173,24 @@ async function rotateKeys(config: Config): Promise<ExitCode> {
   Object.assign(access, { complete: state === 'done', done: { epoch } });
   const which = isShared(config) ? 'a new epoch in the database of keys' : `epoch ${epoch}`;
   process.stdout.write(
-    `${which} has begun${state === 'pending' ? ', and a directory still has to follow' : ''}\n`,
+    `${which} has begun${state === 'pending' ? ', but a key directory has not followed yet' : ''}\n`,
   );
   return state === 'pending' ? EXIT.pending : EXIT.ok;
 }
 
-/** Wherever it is cut off, what is noted opens the keys, and the next run finishes it. */
+/**
+ * An interruption at any point leaves keys that the recorded KEK opens; the next run completes the change.
+ */
 async function rewrapKeys(dataDir: string, newKek: string): Promise<void> {
   const fault = kekFault(newKek);
-  if (fault !== undefined) throw usage(`--new-kek: ${fault}`);
+  if (fault !== undefined) throw usage(`kek: ${fault}`);
   const places = placesOf(dataDir);
   const beside = places.directories.map((directory) => `file:${kekFileOf(directory)}`);
   if (beside.includes(newKek))
-    throw usage('--new-kek: the file kek beside the keys is erased; name another file');
+    throw usage('kek: the file kek beside the keys is erased by this command; name another file');
   const lock = holdDirectory(
     dataDir,
-    ': stop the collector, run this again, and start the collector with the new --kek if it is given one',
+    ': stop the collector, run this again, then start the collector with the new --kek',
   );
   try {
     const filter = { kek: newKek };
@@ -203,14 +207,14 @@ async function rewrapKeys(dataDir: string, newKek: string): Promise<void> {
   } catch (error) {
     if (error instanceof KekFault) throw usage(error.message);
     if (error instanceof VaultAway)
-      throw new CommandFailure(`${error.message}: run it again when it can be`, EXIT.pending, {
+      throw new CommandFailure(`${error.message}: run it again once it can`, EXIT.pending, {
         cause: error,
       });
     throw error;
   } finally {
     lock.release();
   }
-  process.stdout.write(`the keys are wrapped by ${newKek} alone; start the collector with --kek ${newKek}\n`);
+  process.stdout.write(`the keys are wrapped by ${newKek} only; start the collector with --kek ${newKek}\n`);
 }
 
 function printStatus(dataDir: string, json: boolean): ExitCode {

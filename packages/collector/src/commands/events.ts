@@ -1,4 +1,4 @@
-/** `collector events`: the stored events, exactly as they were sent, one JSON object a line. */
+/** `collector events`: prints the stored events exactly as sent, one JSON object per line. */
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
@@ -41,20 +41,22 @@ const EXAMPLES = `  $ collector events --since 2026-01-01 --kind outcome,user-fe
   $ collector events --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 | jq '.body | fromjson'
   $ collector events --event 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10
   $ collector events --follow
-  $ collector events --entry 4863 | jq '.body | fromjson'
+  $ collector events --event 4863 | jq '.body | fromjson'
 
-Each line holds sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and body.
-"body" is a string with the exact text that was sent; its SHA-256 is "sha256".
+Each line has sequence, received_at, kind, profile, door, organisation, key_id, event_id, run_id, sha256 and
+body.
+"body" is a string with the exact text that was sent; "sha256" is its SHA-256.
 
-The log has entries of its own among the events: actions such as an erasure (kind 128) and heads of the access log (kind
-129). --entry prints one by its number, with the same members.
+The log also has entries of its own: actions such as an erasure (kind 128) and heads of the access log (kind
+129).
+--event prints one of them by its number, with the same members.
 
-It can run beside a collector. access.log in the data directory has what was asked for and how many events were given out.
-Where that cannot be written nothing is printed, except for a read-only file system on which no collector runs: a snapshot
-is read with a warning.
+A collector may run at the same time. The arguments and the number of events printed are logged in access.log
+in the data directory. If that file cannot be written, nothing is printed, except from a snapshot: a read-only
+file system on which no collector runs is read with a warning.
 
-Exit codes: 6 no event has the id of --event, or is of the run of --run, among those asked for, or no entry of the log's own
-has the number of --entry.`;
+Exit codes: 6 no event matches the id of --event or --run and the other options, or the log has no entry of
+its own with this number.`;
 
 interface EventsOptions {
   readonly kind?: string;
@@ -64,14 +66,13 @@ interface EventsOptions {
   readonly since?: string;
   readonly until?: string;
   readonly follow?: true;
-  readonly entry?: string;
 }
 
 const FOLLOW_EVERY_MS = 200;
-/** Bodies that are in memory together. */
+/** Bodies held in memory at a time. */
 const READ_BYTES = 4 << 20;
 const MOST_ORGANISATIONS = 1 << 16;
-/** Lines are written in pieces of about this size, in characters. */
+/** Characters written at a time, approximately. */
 const PIECE = 64 << 10;
 
 export const command = defineCommand<EventsOptions>({
@@ -79,20 +80,21 @@ export const command = defineCommand<EventsOptions>({
   description: 'Print stored events as NDJSON, in the order in which they were stored.',
   options: {
     '--kind <kinds>': `only these kinds, separated by commas: ${EVENT_KINDS.join(', ')}`,
-    '--run <id>': 'only events that name this run, or open it; the short id of "runs" will do',
-    '--event <id>': 'only the event with this id, of every organisation that has one',
+    '--run <id>': 'only events of this run, or the one that opens it; a short id from "runs" is accepted',
+    '--event <id>':
+      'only the event with this id, in every organisation that has one; or the entry with this number',
     '--organisation <name>': 'only events of this organisation',
-    '--since <time>': 'only events received at this instant or later: a date or an RFC 3339 instant',
-    '--until <time>': 'only events received before this instant',
+    '--since <time>': 'only events received at or after this time: a date or an RFC 3339 instant',
+    '--until <time>': 'only events received before this time',
     '--follow': 'print new events as they arrive, until interrupted',
-    '--entry <number>': "only the entry of the log's own that has this number; goes with no other of these",
   },
   configuration: 'events',
   examples: EXAMPLES,
   async run({ options, config }) {
+    const entry = entryFrom(options);
+    if (entry !== undefined) return printEntry(config(), entry);
     const filter = filterFrom(options);
     if (options.run !== undefined) runIdFrom('--run', options.run);
-    if (options.entry !== undefined) return printEntry(config(), entryFrom(options));
     await print(config(), { filter, run: options.run }, options);
   },
 });
@@ -101,7 +103,7 @@ async function print(config: Config, { filter: asked, run }: Query, options: Eve
   const { kind, event, organisation, since, until, follow } = options;
   const meant = run === undefined ? undefined : runIdFrom('--run', run);
   if (meant?.isWhole === false && isShared(config))
-    throw usage('--run: a short id is looked for in the catalogue, which a mirror has: give the whole id');
+    throw usage('--run: only a mirror has the catalogue that resolves short ids: give the whole id');
   const filter = { kind, run, event, organisation, since, until, follow };
   const isOfLog = run === undefined && event === undefined;
   const signal = interruption();
@@ -133,7 +135,7 @@ async function print(config: Config, { filter: asked, run }: Query, options: Eve
   await readLog(config, { command: 'events', filter }, work, isOfLog ? LOG_DIRECTORIES : undefined);
 }
 
-/** Prints one of the log's own entries. */
+/** Prints an entry that the log wrote itself. */
 async function printEntry(config: Config, number: number): Promise<void> {
   const access = { command: 'events', filter: { entry: number } };
   await readLog(config, access, (reading) => printOwnEntry(reading, number), LOG_DIRECTORIES);
@@ -156,7 +158,7 @@ async function printOwnEntry(
     givenOut.complete = true;
     if (typeof entry.kind === 'string')
       throw new CommandFailure(
-        `entry ${number} is an event: collector events --event ${entry.eventId} prints it`,
+        `entry ${number} is an event: print it with collector events --event ${entry.eventId}`,
         EXIT.notFound,
       );
     givenOut.events++;
@@ -166,34 +168,24 @@ async function printOwnEntry(
   }
 }
 
-function entryFrom({
-  entry = '',
-  kind,
-  run,
-  event,
-  organisation,
-  since,
-  until,
-  follow,
-}: EventsOptions): number {
-  const others = { kind, run, event, organisation, since, until, follow };
-  const [other] = Object.entries(others).find(([, value]) => value !== undefined) ?? [];
-  if (other !== undefined) throw usage(`--entry: goes without --${other}`);
-  if (!/^[1-9]\d{0,14}$/.test(entry))
-    throw usage(`--entry: ${JSON.stringify(entry)} is not the number of an entry, which count from 1`);
-  return Number(entry);
+/** The number of an entry of the log itself; undefined if --event does not have one. */
+function entryFrom({ event = '', ...others }: EventsOptions): number | undefined {
+  if (!/^[1-9]\d{0,14}$/.test(event)) return undefined;
+  const [other] = Object.keys(others);
+  if (other !== undefined) throw usage(`--event: an entry number cannot be combined with --${other}`);
+  return Number(event);
 }
 
-/** What was asked for; of a run, what was typed. */
+/** The request; `run` is the text that was typed. */
 interface Query {
   readonly filter: EventFilter;
   readonly run: string | undefined;
 }
 
 interface Found {
-  /** With the whole id of the run. */
+  /** With the whole run id. */
   readonly filter: EventFilter;
-  /** Behind the last entry that was looked at. */
+  /** After the last entry that was examined. */
   readonly cursor: Cursor;
 }
 
@@ -211,7 +203,7 @@ class Printing {
     this.#givenOut = givenOut;
   }
 
-  /** Prints the events of the run or the id that is asked for, up to where the catalogue covers the log. */
+  /** Prints the requested events of a run or an id, up to the end of what the catalogue covers. */
   async byCatalogue(log: EventLog, dataDir: string, { filter, run }: Query): Promise<Found> {
     const { organisation, eventId } = filter;
     if (run === undefined && eventId === undefined) return { filter, cursor: BEGINNING };
@@ -222,7 +214,7 @@ class Printing {
       const quiet = !process.stderr.isTTY;
       access = await openCatalogue({ dataDir, quiet, signal: this.signal });
     } catch (error) {
-      // What stands before the damage is printed, and then what is damaged.
+      // The events before the damage are still printed, followed by the damage.
       const isDamaged = error instanceof CommandFailure && error.exitCode === EXIT.damaged;
       if (isDamaged && (whole?.isWhole ?? true)) return { filter: known, cursor: BEGINNING };
       throw error;
@@ -245,7 +237,7 @@ class Printing {
     }
   }
 
-  /** Prints the events that have the id that is asked for, if one is. */
+  /** Prints the events with the requested id, if there is one. */
   async byId(filter: EventFilter): Promise<Found> {
     const { eventId, organisation } = filter;
     if (eventId === undefined) return { filter, cursor: BEGINNING };
@@ -276,7 +268,7 @@ class Printing {
     await this.#flush();
   }
 
-  /** @returns where to go on; where it was begun when it was stopped. */
+  /** @returns where to continue; `from` if the signal stopped it. */
   async from(from: Cursor, filter: EventFilter): Promise<Cursor> {
     const scan = this.#scan(filter, from);
     for (;;) {
@@ -302,7 +294,7 @@ class Printing {
     if (this.#piece.length >= PIECE) await this.#flush();
   }
 
-  /** Actions are read once a batch. */
+  /** Actions, read once per batch. */
   #actions: Actions | undefined;
 
   #erasureOf(sequence: number): Erasure | undefined {
@@ -335,7 +327,7 @@ async function placesOf(
   return places;
 }
 
-/** As `EventLog.scan` decides. */
+/** The same decision as `EventLog.scan`. */
 function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   const { kinds, runId, since = -Infinity, until = Infinity } = filter;
   if (kinds !== undefined && !kinds.has(event.kind)) return false;

@@ -1,4 +1,4 @@
-/** How the `collector` command ends. Scripts rely on these numbers: add to them, never change one. */
+/** Exit codes of the `collector` command. Scripts rely on them: add codes, never change one. */
 import { systemCode } from '../system-code.js';
 import { wrappedFor } from './terminal.js';
 
@@ -23,28 +23,30 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: 'done',
   failure: 'failed for an unexpected reason',
   usage:
-    'the command line or the configuration is wrong, or no collector runs that could do it; nothing was done',
+    'the command line or the configuration is wrong, or no collector is running that could do it; nothing ' +
+    'was done',
   damaged: 'stored data is damaged; see collector doctor',
-  unsafe: 'storage failed while running, and going on would not be safe (serve)',
+  unsafe: 'storage failed while running, and continuing would not be safe (serve)',
   inUse:
-    'the data directory is in use by another collector, its catalogue by another process, or a directory of back-ups by ' +
-    'another back-up',
-  notFound: 'what was asked for does not exist',
+    'the data directory is used by another collector, its catalogue by another process, or a back-up ' +
+    'directory by another back-up',
+  notFound: 'the requested item does not exist',
   partly:
-    'some of the input was refused, and all the rest was done (import, erase); restored, but events are known that came after ' +
-    'the back-up (restore); the catalogue is not as the log has it (doctor, retention)',
-  refused: 'a hold or a floor of the retention policy forbids it (erase, retention)',
+    'part of the input was refused and the rest was done (import, erase); restored, but events after the ' +
+    'back-up are known to exist (restore); the catalogue differs from the log (doctor, retention)',
+  refused: 'forbidden by a hold or a minimum retention period (erase, retention)',
   pending:
-    'begun, and brought to its end by a collector that runs, once every directory of keys can be reached (erase, hold, ' +
+    'begun; a running collector completes it once every key directory can be reached (erase, hold, ' +
     'retention, encryption-keys)',
   planAgain:
-    'a hold has begun, or a retention policy was set, since it was planned; nothing was done: plan again (erase, retention)',
+    'a hold or a retention policy was set after the plan was made; nothing was done: plan again (erase, ' +
+    'retention)',
   interrupted:
-    'a signal ended it before its end; what it told of is done (import, demo, records, report), and what it asked a collector ' +
-    'for is not (erase, hold, retention, encryption-keys)',
+    'ended by a signal; what it reported is done (import, demo, records, report), and what it requested ' +
+    'from a collector is not (erase, hold, retention, encryption-keys)',
 };
 
-/** The exit codes for the help, one a line, without a line break at the end. */
+/** The exit codes for the help, one per line, without a final line break. */
 export function exitCodesHelp(): string {
   const lines = Object.entries(MEANING).map(([name, meaning]) => {
     const code = `  ${String(EXIT[name as keyof typeof EXIT]).padEnd(5)}`;
@@ -53,7 +55,7 @@ export function exitCodesHelp(): string {
   return ['Exit codes:', ...lines].join('\n');
 }
 
-/** A command could not do what it was asked to. The message is for the operator: one line, no secret. */
+/** A command could not do what was requested. The message is for the operator: one line, without secrets. */
 export class CommandFailure extends Error {
   override name = 'CommandFailure';
   constructor(
@@ -65,12 +67,12 @@ export class CommandFailure extends Error {
   }
 }
 
-/* What the system did not let this user do, whatever was wrapped around its answer on the way. */
+/* System errors. */
 
-/** @returns the file that was refused, or undefined when the error comes from something else. */
+/** @returns the file that this user may not access, at any depth of causes; undefined for other errors. */
 export function deniedPath(error: unknown): string | undefined {
   for (let at = error; at instanceof Error; at = at.cause) {
-    // A port below 1024 is refused with EACCES too, but has no path.
+    // A port below 1024 fails with EACCES too, but without a path.
     if (!('path' in at && typeof at.path === 'string')) continue;
     const code = systemCode(at);
     if (code === 'EACCES' || code === 'EPERM') return at.path;
@@ -78,7 +80,7 @@ export function deniedPath(error: unknown): string | undefined {
   return undefined;
 }
 
-/** The message of an error and of what caused it. */
+/** The messages of an error and its causes. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const denied = deniedPath(error);
@@ -89,12 +91,12 @@ export function reasonOf(error: unknown): string {
 }
 
 const STOPPING = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const;
-/** The terminal sends a Ctrl-C to npm as well, which passes it on some milliseconds later. */
+/** After Ctrl-C, npm receives the signal too and forwards it a few milliseconds later. */
 const SAME_STOP_MS = 1000;
 
 /**
- * Calls `stop` on the first signal that asks the process to end. A later one ends the process at once.
- * @returns removes the handlers.
+ * Calls `stop` on the first signal that asks the process to end. A second one ends the process immediately.
+ * @returns a function that removes the handlers.
  */
 export function onStop(stop: (signal: NodeJS.Signals) => void): () => void {
   let stoppedAt: number | undefined;
@@ -115,14 +117,14 @@ export function onStop(stop: (signal: NodeJS.Signals) => void): () => void {
   return remove;
 }
 
-/** Aborted by the first signal that asks the process to end, with exit code 130. */
+/** A signal that is aborted, with exit code 130, when the process is asked to end. */
 export function interruption(message = 'interrupted'): AbortSignal {
   const stop = new AbortController();
   onStop(() => stop.abort(new CommandFailure(message, EXIT.interrupted)));
   return stop.signal;
 }
 
-/** What the operator typed cannot be meant. */
+/** The command line cannot be meant that way. */
 export function usage(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.usage);
 }

@@ -1,4 +1,6 @@
-/** `collector import`: events from NDJSON files, sent to a running collector over HTTP, or only checked. */
+/**
+ * `collector import`: sends events from NDJSON files to a running collector over HTTP, or only checks them.
+ */
 import { type ErrorCode, EVENT_KINDS } from '@clinical-events/protocol';
 import { DEFAULT_ORGANISATION } from '../access/issuing.js';
 import { type Config, senderVariables } from '../config.js';
@@ -10,48 +12,52 @@ import { examine } from '../ledger/examine.js';
 import { EVENT_DOOR } from '../ingest/request.js';
 import { type Answer, EventEndpoint, nameOf } from '../sending/event-endpoint.js';
 import { Sender, SendingFailed } from '../sending/sender.js';
+import { counted } from '../quantity.js';
 import { CommandFailure, EXIT, type ExitCode, onStop, usage } from './exit-codes.js';
 import { defineCommand } from './define.js';
+import { giveText } from './terminal.js';
 import { LineFiles, type LineOptions, type ReadLine } from './line-files.js';
 import { assertAnswers, checkedKey, collectorUrl, keyFrom, warnOfPlainText } from './remote-collector.js';
 
 const DEFAULT_URL = 'http://127.0.0.1:8080';
 
 const EXAMPLES = `  $ collector import events.ndjson --key @import.key
-  $ collector import outcomes-*.ndjson --kind outcome --organisation ward-7 --url https://collector.test.example --key @ward-7.key
+  $ collector import outcomes-*.ndjson --kind outcome --organisation ward-7 --key @ward-7.key
   $ collector import legacy.ndjson --kind outcome --fix timestamps=Europe/Berlin --key @import.key
   $ zstd -dc events.ndjson.zst | collector import - --key @import.key
   $ collector import events.ndjson --check --profile full
 
 Each line of a file is one of
-  the event itself                            --kind says of which kind it is
-  {"kind": "outcome", "event": {…}}           the text of "event" is taken as it stands there
-  {"kind": "outcome", "body": "…"}            such as a line of "collector events": "body" is the exact text
-A wrapped line's sha256, or else its event_id, has to be that of the event. "-" is standard input.
+  the event itself                            give its kind with --kind
+  {"kind": "outcome", "event": {…}}           the text of "event" is stored exactly as written
+  {"kind": "outcome", "body": "…"}            as printed by "collector events": "body" is the exact text
+In the last two forms, sha256, or without it event_id, must match the event. "-" is standard input.
 
-The collector examines each event and stores it once, for the organisation and by the profile of the key. A line that
-names an organisation other than --organisation is refused. Its received_at is the time of the import: what a line says
-of when and by which key another collector received it is not taken over. Keep the files for that; --json prints the
-SHA-256 of each. The key comes from COLLECTOR_KEY, or from a file or standard input: in the list of arguments other
-users of this host could see it.
+The collector examines each event and stores it once, under the organisation and profile of the key. A line
+with an organisation other than --organisation is refused. received_at is the time of the import: when, and by
+which key, another collector received the event is not imported, so keep the files; --json prints their
+SHA-256. Give the key in COLLECTOR_KEY, in a file or on standard input: other users of this host can see the
+argument list.
 
-Lines that are faulty or contradict a stored event go to the reject file with the reason; it is for its owner alone, as
-it holds patient data. Corrected, they can be imported from there: jq -r .text events.ndjson.rejects.ndjson
+Lines that are invalid or contradict a stored event go to the reject file with the reason. Only its owner can
+read the file, since it contains patient data. Import corrected lines from there: jq -r .text
+events.ndjson.rejects.ndjson
 
-Import the same files again after an interruption: nothing is stored twice. What passes is waited for (429, 503, a broken
-connection); it gives up when nothing is accepted for 30 s.
+After an interruption, import the same files again: nothing is stored twice. Temporary failures (429, 503, a
+broken connection) are retried; the import gives up when nothing is accepted for 30 s.
 
---check sends nothing and needs neither key nor collector: each event is examined as a collector with these settings
-would, without regard to what is stored. It prints the first faults; the rest are in the reject file that --rejects
-names. --profile, the limits and --config go with it alone.
+--check sends nothing and needs neither key nor collector: each event is examined as by a collector with these
+settings, regardless of what is stored. It prints every fault.
+--profile, the limits and --config require --check.
 
---fix timestamps=ZONE gives timestamps without an offset that of a zone (+01:00, or a name such as Europe/Berlin), and
-notes in the event, as "import_fixes", what they were. Where clocks were changed, RFC 5545 says which offset is meant: a
-time that came twice is the first, one that never came is read by the clock before the change; "clock_change" says so.
+--fix timestamps=ZONE adds the offset of a zone (+01:00, or a name such as Europe/Berlin) to timestamps
+without one, and records the originals in the event as "import_fixes". At clock changes RFC 5545 decides: a
+time that occurred twice is the first, one that never occurred has the offset from before the change;
+"clock_change" marks both.
 
-Exit codes: 0 every event is stored, 7 some lines were refused and all others are stored, 130 interrupted, 1 it had to
-stop (the collector has gone, a file cannot be read), 2 the key or the command line is wrong, 6 there is no such file, or
-no collector answers. With --check: 0 every event passes, 1 some do not.`;
+Exit codes: 0 every event is stored, 7 some lines were refused and all others are stored, 130 interrupted, 1
+it had to stop (the collector has gone, or a file cannot be read), 2 the key or the command line is wrong, 6 a
+file does not exist, or no collector answers. With --check: 0 every event passes, 1 some do not.`;
 
 interface ImportOptions extends LineOptions {
   readonly check?: true;
@@ -59,9 +65,9 @@ interface ImportOptions extends LineOptions {
   readonly key?: string;
 }
 
-/** Events under way at once, and connections, at most. */
+/** Maximum number of unanswered events, and of connections. */
 const MOST_EVENTS = 256;
-/** Of events that have no answer yet; one alone may be larger. */
+/** Maximum bytes of unanswered events; a single event may be larger. */
 const MOST_BYTES = 64 << 20;
 
 export const command = defineCommand<ImportOptions>({
@@ -69,28 +75,23 @@ export const command = defineCommand<ImportOptions>({
   description: 'Send events from NDJSON files to a running collector, which stores them.',
   arguments: { '<file...>': 'NDJSON files; - for standard input' },
   options: {
-    '--kind <kind>': `the kind of all events: ${EVENT_KINDS.join(', ')}`,
-    '--fix <what>': 'timestamps=ZONE: the offset for timestamps that have none',
+    '--kind <kind>': `kind of all events: ${EVENT_KINDS.join(', ')}`,
+    '--fix <what>': 'timestamps=ZONE: the offset for timestamps without one',
     '--json': 'print the result as one JSON object',
-    '--url <url>': `the collector (default: COLLECTOR_URL, or ${DEFAULT_URL})`,
-    '--key <where>': '@FILE or - for standard input (default: COLLECTOR_KEY)',
-    '--organisation <name>': `that the key is for (default: "${DEFAULT_ORGANISATION}")`,
-    '--rejects <file>':
-      'where lines that are not stored go (default: <first file>.rejects.ndjson; nowhere with --check)',
-    '--check': 'examine the events as a collector would, and send nothing',
+    '--url <url>': `address of the collector (default: COLLECTOR_URL, or ${DEFAULT_URL})`,
+    '--key <where>': 'API key: @FILE, or - for standard input (default: COLLECTOR_KEY)',
+    '--organisation <name>': `organisation of the key (default: "${DEFAULT_ORGANISATION}")`,
+    '--check': 'examine the events as a collector would, without sending them',
   },
   configuration: 'import',
   examples: EXAMPLES,
   run({ options, given, config }, ...files) {
     if (options.check) return checkFiles(files, options, config());
     const [unused] = Object.keys(given);
-    if (unused !== undefined) throw usage(`--${unused}: goes with --check`);
+    if (unused !== undefined) throw usage(`--${unused}: requires --check`);
     return importFiles(files, options);
   },
 });
-
-/** How many faults are printed. */
-const FIRST_FAULTS = 10;
 
 async function checkFiles(
   files: readonly string[],
@@ -98,7 +99,6 @@ async function checkFiles(
   config: Config,
 ): Promise<ExitCode> {
   const lines = new LineFiles(files, options);
-  const first: string[] = [];
   try {
     for await (const read of lines.read()) {
       for (const line of read) {
@@ -106,7 +106,7 @@ async function checkFiles(
         if (fault === undefined) lines.passed(line);
         else {
           lines.refuse(line, fault);
-          if (first.length < FIRST_FAULTS) first.push(inWords(line, fault));
+          if (options.json !== true) await giveText(inWords(line, fault));
         }
       }
     }
@@ -115,9 +115,7 @@ async function checkFiles(
   }
   const { profile } = config;
   process.stdout.write(
-    options.json
-      ? lines.asJson('passed', { profile })
-      : lines.asText(`valid under profile ${profile}`) + first.join(''),
+    options.json ? lines.asJson('passed', { profile }) : lines.asText(`valid under profile ${profile}`),
   );
   return lines.refused.size > 0 ? EXIT.failure : EXIT.ok;
 }
@@ -134,7 +132,7 @@ function faultOf(
   return 'code' in examined ? { ...examined, eventId } : undefined;
 }
 
-/** Without a value of the event. */
+/** Describes a fault without any value of the event. */
 function inWords({ tally, number }: ReadLine, { code, details, message }: LineFault): string {
   const [issue, ...more] = (details?.['issues'] ?? []) as readonly { pointer: string; message: string }[];
   const reason = issue === undefined ? message : `${issue.pointer || '/'} ${issue.message}`;
@@ -152,7 +150,7 @@ async function importFiles(files: readonly string[], options: ImportOptions): Pr
   const lines = new LineFiles(files, {
     ...options,
     organisation: options.organisation ?? DEFAULT_ORGANISATION,
-    rejects: options.rejects ?? `${first === STANDARD_INPUT ? 'stdin' : first}.rejects.ndjson`,
+    rejects: `${first === STANDARD_INPUT ? 'stdin' : first}.rejects.ndjson`,
   });
   const endpoint = new EventEndpoint(url, key, { [EVENT_DOOR]: 'import' });
   const stop = new AbortController();
@@ -188,7 +186,7 @@ async function keyOf(files: readonly string[], { key }: ImportOptions): Promise<
   throw usage('--key: give @FILE, or the key in COLLECTOR_KEY');
 }
 
-/** On return there is a collector, and it knows the key. */
+/** Checks that a collector answers and knows the key. */
 async function assertTaken(url: URL, endpoint: EventEndpoint): Promise<void> {
   await assertAnswers(url);
   const answer = await endpoint.ask('outcome');
@@ -200,10 +198,11 @@ async function assertTaken(url: URL, endpoint: EventEndpoint): Promise<void> {
 
 function howFar(lines: LineFiles): string {
   const stored = lines.sum('passed');
-  return `${stored} event${stored === 1 ? ' is' : 's are'} stored; import the same again to go on, nothing is stored twice`;
+  const are = `${counted(stored, 'event')} ${stored === 1 ? 'is' : 'are'} stored`;
+  return `${are}; import the same files again to continue, nothing is stored twice`;
 }
 
-/** Many lines are under way at once; each is counted, or told of as refused, when it has its answer. */
+/** Sends lines, many at a time; each is counted or refused when its answer arrives. */
 class Import {
   readonly #lines: LineFiles;
   readonly #sender: Sender;
@@ -219,7 +218,7 @@ class Import {
     this.#stop = stop;
   }
 
-  /** @throws CommandFailure when it cannot go on; what is counted as stored is. */
+  /** @throws CommandFailure if it cannot continue; events counted as stored are stored. */
   async run(): Promise<void> {
     for await (const lines of this.#lines.read(this.#stop)) {
       for (const line of lines) {
@@ -263,7 +262,7 @@ class Import {
   }
 
   #count(line: ReadLine, { eventId }: Offered, answer: Answer | undefined): void {
-    // It was stopped before the collector had answered.
+    // Stopped before the collector answered.
     if (answer === undefined) return;
     const { status, details } = answer;
     if (status === 201) return this.#lines.passed(line);
@@ -273,7 +272,7 @@ class Import {
   }
 }
 
-/** What the reject file says of a line that was answered so. */
+/** The outcome in the reject file for an answer. */
 function outcomeOf(status: number, code: string): Refusal['outcome'] {
   if (code === ('event_erased' satisfies ErrorCode)) return 'erased';
   if (status === 409) return 'conflict';

@@ -1,4 +1,7 @@
-/** `collector keys`: create, list, rotate and revoke API keys, also while a collector runs on the same directory. */
+/**
+ * `collector keys`: creates, lists, rotates and revokes API keys, also while a collector runs on the
+ * directory.
+ */
 import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import { PROFILES } from '@clinical-events/protocol';
@@ -25,9 +28,9 @@ import { expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 import { defineCommand } from './define.js';
 import { instant } from '../quantity.js';
 
-/* What an operator types to `collector keys`, read strictly. Each function throws a usage failure that says how. */
+/* Strict parsers of single arguments. Each throws a usage failure with a hint. */
 
-/** `all`, or kinds and `otlp` with commas between them. */
+/** `all`, or a comma-separated list of kinds and `otlp`. */
 export function permissionsFrom(text: string): Permissions {
   const names = wordsFrom('--permissions', text, ['all', ...PERMISSIONS]);
   return names.has('all') ? 'all' : PERMISSIONS.filter((each) => names.has(each));
@@ -39,25 +42,27 @@ export function rateLimitFrom(text: string | undefined): RateLimit | undefined {
   const limit = parseRateLimit(text);
   if (limit === undefined) {
     throw usage(
-      `--rate-limit: ${JSON.stringify(text)} is not of the form 100/s or 100/s:500 (events per second, burst)`,
+      `--rate-limit: ${JSON.stringify(text)} is not of the form 100/s or 100/s:500 (events per second, ` +
+        'burst)',
     );
   }
   return limit;
 }
 
-/** `dns:` or `uri:`, and a name of that kind in the certificate. */
+/** `dns:` or `uri:` and a name of that type in the certificate. */
 export function clientCertificateFrom(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const name = certificateName(text);
   if (name === undefined) {
     throw usage(
-      `--client-certificate: ${JSON.stringify(text)} is neither like dns:app.example.org nor like uri:spiffe://example.org/app`,
+      `--client-certificate: ${JSON.stringify(text)} is neither like dns:app.example.org nor like ` +
+        'uri:spiffe://example.org/app',
     );
   }
   return name;
 }
 
-/** A key id. Never repeats what it was given: people paste whole keys where the id is asked for. */
+/** A key id. The message never repeats the text: people paste whole keys where the id is expected. */
 export function keyIdFrom(text: string): string {
   if (isKeyId(text)) return text;
   const keyId = keyIdOf(text);
@@ -65,7 +70,7 @@ export function keyIdFrom(text: string): string {
     throw usage('that is not a key id: 12 characters of a-z 2-7, as "collector keys list" shows');
   }
   throw usage(
-    `give the key id, ${keyId}, and not the key itself: other users of this host can read it in the process list`,
+    `give the key id, ${keyId}, not the key: other users of this host can read it in the process list`,
   );
 }
 
@@ -89,7 +94,7 @@ interface RotateOptions {
   readonly json?: true;
 }
 
-/** A key for scripts. The names are a promise; the secret and its hash are not among them. */
+/** A key for programs, without the secret and its hash. The names are a promise. */
 function keyJson(key: ApiKey, nowMs: number): object {
   return {
     key_id: key.keyId,
@@ -110,7 +115,7 @@ function keyJson(key: ApiKey, nowMs: number): object {
   };
 }
 
-/** To the second: enough for people. */
+/** Truncated to the second, for people. */
 function shortInstant(ms: number | undefined): string {
   return instant(ms)?.replace(/\.\d+Z$/, 'Z') ?? '-';
 }
@@ -119,7 +124,7 @@ function day(ms: number | undefined): string | undefined {
   return instant(ms)?.slice(0, 10);
 }
 
-/** What no key has is no column; --json has all, and instants in place of days. */
+/** Columns without a value are left out; --json has everything, with instants instead of days. */
 function keyTable(keys: readonly ApiKey[], nowMs: number): string {
   const columns: [string, (key: ApiKey) => string | undefined][] = [
     ['KEY ID', ({ keyId }) => keyId],
@@ -145,7 +150,7 @@ function keyTable(keys: readonly ApiKey[], nowMs: number): string {
   );
 }
 
-/** Undefined also when this user may not read it: a key can be made all the same. */
+/** Undefined if it cannot be read; keys can be created without it. */
 function certificateOf(file: string): X509Certificate | undefined {
   try {
     return new X509Certificate(fs.readFileSync(file));
@@ -159,7 +164,7 @@ const DEFAULT_PORT = 8080;
 function printIssued(issued: IssuedKey, config: Config, introduction: string): void {
   const { text, key } = issued;
   const kind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
-  // Where no port was said, or any free one, that of the collector that runs on the directory.
+  // Without an explicit port, the port of the collector that runs on the directory.
   const said = config.port !== 0 && config.port !== DEFAULT_PORT;
   const port = said ? config.port : (portOfHolder(config.dataDir) ?? DEFAULT_PORT);
   const listening = {
@@ -181,8 +186,8 @@ function printIssued(issued: IssuedKey, config: Config, introduction: string): v
 type Keys = Pick<KeyStore, 'list' | 'insert' | 'rotate' | 'revoke' | 'close'>;
 
 /**
- * Keys whose changes have lines in the access log.
- * On return the data directory is there, so that a line can be written also before the first start.
+ * Opens the keys so that their changes are logged in the access log. Creates the data directory, so that this
+ * also works before the first start.
  */
 async function openLogged(config: Config): Promise<Keys> {
   const keys = await openKeys(config);
@@ -239,8 +244,8 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
   };
   const absent = !isShared(config) && !exists(config.dataDir);
   const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
-  // A typing error in --data-dir would otherwise show only when the collector refuses the key.
-  if (absent) process.stderr.write(`collector: made the data directory ${config.dataDir}\n`);
+  // A typo in --data-dir would otherwise show only when the collector refuses the key.
+  if (absent) process.stderr.write(`collector: created the data directory ${config.dataDir}\n`);
   if (options.json) process.stdout.write(jsonText({ key: issued.text, ...keyJson(issued.key, now) }));
   else {
     const until = issued.key.expiresAt === undefined ? '' : ` until ${shortInstant(issued.key.expiresAt)}`;
@@ -257,7 +262,7 @@ async function list(options: ListOptions, config: Config): Promise<void> {
     throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
   }
   const now = Date.now();
-  // Reading changes nothing, and works on a read-only snapshot.
+  // Opened read-only, so that a snapshot can be listed.
   const all = isShared(config)
     ? await withKeys(config, (keys) => keys.list())
     : exists(keyDatabasePath(config.dataDir))
@@ -276,7 +281,7 @@ async function list(options: ListOptions, config: Config): Promise<void> {
   }
 }
 
-/** Whether there may be keys: a database is not asked. */
+/** Whether there may be keys; a database is not queried. */
 function hasKeys(config: Config): boolean {
   return isShared(config) || exists(keyDatabasePath(config.dataDir));
 }
@@ -290,7 +295,7 @@ function notRotated(keyId: string, refusal: RotationRefusal, config: Config): Co
     case 'unknown':
       return unknownKey(keyId, config);
     case 'replaced':
-      return usage(`key ${keyId} was rotated before: rotate the key that took over from it`);
+      return usage(`key ${keyId} has already been rotated: rotate its successor`);
     case 'expired':
     case 'revoked':
       return usage(`key ${keyId} is ${refusal}: create a new key instead`);
@@ -320,7 +325,7 @@ async function rotate(text: string, options: RotateOptions, config: Config): Pro
   }
   const oldEnds =
     overlap === 0 ? 'is no longer accepted' : `is accepted until ${shortInstant(old?.expiresAt)}`;
-  printIssued(result, config, `Key ${keyId} ${oldEnds}. Key ${result.key.keyId} takes over from it:\n`);
+  printIssued(result, config, `Key ${keyId} ${oldEnds}. Its successor is ${result.key.keyId}:\n`);
 }
 
 async function revoke(text: string, options: { readonly json?: true }, config: Config): Promise<void> {
@@ -335,7 +340,7 @@ async function revoke(text: string, options: { readonly json?: true }, config: C
   else {
     const when = shortInstant(revoked.revokedAt);
     process.stdout.write(
-      `Key ${keyId} is revoked since ${when}. A running collector refuses it within a second.\n`,
+      `Key ${keyId} has been revoked since ${when}. A running collector refuses it within a second.\n`,
     );
   }
 }
@@ -346,24 +351,24 @@ const CREATE_EXAMPLES = `  $ collector keys create --permissions all
   $ collector keys create --permissions outcome --json | jq -r .key > outcome.key
   $ collector keys create --permissions all --client-certificate uri:spiffe://example.org/triage
 
-With the key goes a curl line that sends a first event: --host and --port say to which collector.`;
+The output includes a curl command that sends a first event; --host and --port are its address.`;
 
 const creating = defineCommand<CreateOptions>({
   name: 'create',
-  description: 'Create a key and print it, once.',
+  description: 'Create an API key and print it once.',
   options: {
-    '--organisation <name>': { help: 'whom the key belongs to', default: DEFAULT_ORGANISATION },
+    '--organisation <name>': { help: 'organisation of the key', default: DEFAULT_ORGANISATION },
     '--permissions <kinds>': {
-      help: `(required) what it may send: all, or a comma list of ${PERMISSIONS.join(', ')}`,
+      help: `(required) all, or a comma-separated list of ${PERMISSIONS.join(', ')}`,
       isRequired: true,
     },
-    '--expires <when>': 'an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)',
+    '--expires <when>': 'expiry: an instant (2027-01-01T00:00:00Z) or a time from now (90d) (default: never)',
     '--rate-limit <rate>': 'events per second and burst, such as 100/s or 100/s:500 (default: none)',
-    '--profile <name>': { help: "what its events must hold (default: the collector's)", choices: PROFILES },
+    '--profile <name>': { help: "profile of its events (default: the collector's)", choices: PROFILES },
     '--client-certificate <name>':
-      'dns:<name> or uri:<URI> in the client certificate without which the key is refused (default: none)',
-    '--note <text>': 'what the key is for',
-    '--json': 'print the key and its row as JSON',
+      'name that the client certificate must have: dns:NAME or uri:URI (default: none)',
+    '--note <text>': 'purpose of the key',
+    '--json': 'print the key and its properties as JSON',
   },
   configuration: 'issuing',
   examples: CREATE_EXAMPLES,
@@ -372,7 +377,7 @@ const creating = defineCommand<CreateOptions>({
 
 const listing = defineCommand<ListOptions>({
   name: 'list',
-  description: 'List the keys; never a secret or its hash.',
+  description: 'List the keys, without secrets and hashes.',
   options: {
     '--organisation <name>': 'only the keys of this organisation',
     '--json': 'print a JSON array',
@@ -387,16 +392,16 @@ const ROTATE_EXAMPLES = `  $ collector keys rotate k3v7q2mzt5ab
   $ collector keys rotate k3v7q2mzt5ab --overlap 0          # the old key is refused immediately
   $ collector keys rotate k3v7q2mzt5ab --overlap 7d --expires 90d
 
-With the key goes a curl line that sends a first event: --host and --port say to which collector.`;
+The output includes a curl command that sends a first event; --host and --port are its address.`;
 
 const rotating = defineCommand<RotateOptions>({
   name: 'rotate',
-  description: 'Replace a key by a new one with the same grants; both are accepted during the overlap.',
+  description: 'Replace a key with a new one that has the same grants; the old one stays valid for a while.',
   arguments: { '<key-id>': 'the id of the key to replace, as "collector keys list" shows it' },
   options: {
-    '--overlap <time>': { help: 'how long the old key stays accepted', default: '24h' },
+    '--overlap <time>': { help: 'how long the old key stays valid', default: '24h' },
     '--expires <when>': "expiry of the new key, as for create (default: the old key's)",
-    '--json': 'print the new key and its row as JSON',
+    '--json': 'print the new key and its properties as JSON',
   },
   configuration: 'issuing',
   examples: ROTATE_EXAMPLES,
@@ -405,9 +410,9 @@ const rotating = defineCommand<RotateOptions>({
 
 const revoking = defineCommand<{ readonly json?: true }>({
   name: 'revoke',
-  description: 'Refuse a key from now on, for good.',
+  description: 'Revoke a key permanently.',
   arguments: { '<key-id>': 'the id of the key, as "collector keys list" shows it' },
-  options: { '--json': 'print its row as JSON' },
+  options: { '--json': 'print its properties as JSON' },
   configuration: 'keys',
   examples: `  $ collector keys revoke k3v7q2mzt5ab`,
   run: ({ options, config }, id) => revoke(id, options, config()),

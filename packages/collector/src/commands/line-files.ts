@@ -1,4 +1,4 @@
-/** The files of `collector import`: their lines, what became of each, rejects. */
+/** The input files of `collector import`: their lines, the outcome of each, and the rejects. */
 import fs from 'node:fs';
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { isBlank, LineInput, STANDARD_INPUT, type Line } from '../importing/lines.js';
@@ -13,54 +13,54 @@ import { Unusable } from '../unusable.js';
 
 export interface LineOptions {
   readonly kind?: string;
-  /** The only one that a line may name; any without it. */
+  /** The only organisation that a line may name; any if undefined. */
   readonly organisation?: string;
-  /** Where the reject file is to be, if at all. */
+  /** Path of the reject file; undefined for none. */
   readonly rejects?: string;
   readonly fix?: string;
   readonly json?: true;
 }
 
-/** What became of the lines of one file, so far. */
+/** Counts of the lines of one file so far. */
 interface FileTally {
   readonly file: string;
   lines: number;
-  /** Nothing but white space: no events and no faults. */
+  /** Blank lines. */
   empty: number;
   passed: number;
   fixed: number;
   refused: number;
-  /** Of the whole of it; null unless it was read to its end. */
+  /** Size and hash of the whole file; null until it was read to its end. */
   bytes: number | null;
   sha256: string | null;
 }
 
-/** An event of a line, or why there is none. */
+/** The event of a line, or why there is none. */
 export interface ReadLine extends Line {
   readonly tally: FileTally;
   readonly offered: Offered | LineFault;
-  /** Timestamps of the event were fixed. */
+  /** Whether timestamps of the event were fixed. */
   readonly fixed: boolean;
 }
 
-/** Fewer are read before a bar would help. */
+/** Size from which a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 32;
 const UNREADABLE = /\.(gz|zst|br)$/i;
 
 export class LineFiles {
   readonly tallies: readonly FileTally[];
-  /** How many lines were refused, by code. */
+  /** Refused lines by code. */
   readonly refused = new Map<string, number>();
   readonly rejects: RejectFile | undefined;
   readonly #rules: LineRules;
   readonly #zone: Zone | undefined;
   readonly #bar: ProgressBar;
-  /** Undefined when it cannot be known. */
+  /** Undefined if unknown. */
   readonly #totalBytes: number | undefined;
 
   /**
-   * On return the reject file is made, which `close` has to be called for.
-   * @throws CommandFailure when a file is not there or is no file, or when an option has no such value.
+   * Creates the reject file; the caller must call `close`.
+   * @throws CommandFailure if a file does not exist or is a directory, or an option is invalid.
    */
   constructor(files: readonly string[], { kind, organisation, rejects, fix, json }: LineOptions) {
     this.#rules = {
@@ -79,7 +79,9 @@ export class LineFiles {
     this.rejects = rejects === undefined ? undefined : openRejects(rejects);
   }
 
-  /** All lines of all files that are not blank, as many at a time as have come; ends early when `stop` is aborted. */
+  /**
+   * The lines of all files that are not blank, in batches as they arrive; ends early when `stop` is aborted.
+   */
   async *read(stop?: AbortSignal): AsyncGenerator<ReadLine[], void> {
     let before = 0;
     for (const tally of this.tallies) {
@@ -99,7 +101,7 @@ export class LineFiles {
     if (fixed) tally.fixed++;
   }
 
-  /** On return the reject file, if there is one, has the line. */
+  /** Counts a refused line and writes it to the reject file, if there is one. */
   refuse(
     { tally, number, bytes }: ReadLine,
     fault: LineFault,
@@ -114,7 +116,7 @@ export class LineFiles {
     return this.tallies.reduce((total, tally) => total + tally[count], 0);
   }
 
-  /** A few lines for a person. @param passed what is true of the others, such as "stored". */
+  /** A summary for people. @param passed a word for accepted events, such as "stored". */
   asText(passed: string): string {
     const [lines, events, fixed, refused] = (['lines', 'passed', 'fixed', 'refused'] as const).map((count) =>
       this.sum(count),
@@ -124,16 +126,15 @@ export class LineFiles {
     if (fixed > 0) text.push(`Timestamps fixed in ${counted(fixed, 'event')}.`);
     if (refused > 0) {
       const byCode = [...this.refused].map(([code, count]) => `${count} ${code}`).join(', ');
+      const { rejects } = this;
       const where =
-        this.rejects === undefined
-          ? 'name a file by --rejects for all of them.'
-          : `see ${this.rejects.path}. It holds patient data: delete it when it is dealt with.`;
-      text.push(`Refused: ${byCode}; ${where}`);
+        rejects && `; see ${rejects.path}. It contains patient data: delete it when it is no longer needed`;
+      text.push(`Refused: ${byCode}${where ?? ''}.`);
     }
     return text.map((line) => `${line}\n`).join('');
   }
 
-  /** For scripts; the names are a promise. @param passed the name for what is true of the others. */
+  /** The summary for programs; the names are a promise. @param passed the member for accepted events. */
   asJson(passed: 'stored' | 'passed', more: object): string {
     const told = {
       ...{ ...more, lines: this.sum('lines'), empty: this.sum('empty'), [passed]: this.sum('passed') },
@@ -147,7 +148,7 @@ export class LineFiles {
     return `${JSON.stringify(told, undefined, 2)}\n`;
   }
 
-  /** On return the rejects are on stable storage, or their file is gone if it is empty. */
+  /** Flushes the rejects to stable storage, or removes the file if it is empty. */
   close(): void {
     this.#bar.clear();
     this.rejects?.close();
@@ -157,7 +158,7 @@ export class LineFiles {
     const { bytes, number, length, offset } = line;
     tally.lines = number;
     if (bytes === undefined) {
-      // Not held, and so not in the reject file: where it stands instead.
+      // The line was not kept in memory; the reject file has its offset instead.
       const offered = { code: 'body_too_large', details: { bytes: length, offset } };
       return { ...line, tally, offered, fixed: false };
     }
@@ -187,12 +188,12 @@ function zoneFrom(text: string): Zone {
 }
 
 /**
- * How much there is to read; undefined when it cannot be known.
- * @throws CommandFailure when a file is not there or is no file, before anything is done.
+ * The total size; undefined if it cannot be known.
+ * @throws CommandFailure if a file does not exist or is a directory.
  */
 function bytesOf(files: readonly string[]): number | undefined {
   if (files.filter((file) => file === STANDARD_INPUT).length > 1) {
-    throw usage('- stands for standard input, which can be read only once');
+    throw usage('- is standard input, which can be read only once');
   }
   let bytes: number | undefined = 0;
   for (const file of files) {
@@ -206,7 +207,7 @@ function checkedFile(file: string): fs.Stats {
   const found = fs.statSync(file, { throwIfNoEntry: false });
   if (found === undefined) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
   if (found.isDirectory()) throw usage(`${file} is a directory`);
-  if (UNREADABLE.test(file)) throw usage(`${file} is compressed: decompress it into -`);
+  if (UNREADABLE.test(file)) throw usage(`${file} is compressed: decompress it and pipe it to -`);
   fs.accessSync(file, fs.constants.R_OK);
   return found;
 }
@@ -216,6 +217,6 @@ function openRejects(file: string): RejectFile {
     return RejectFile.open(file);
   } catch (error) {
     if (!(error instanceof Unusable)) throw error;
-    throw usage(`${error.message}. Name another by --rejects`);
+    throw usage(`${error.message}. Move it away first`);
   }
 }

@@ -1,4 +1,4 @@
-/** A first event to send, as a curl line that works when pasted into a shell. */
+/** A first event as a curl command that can be pasted into a shell. */
 import { type X509Certificate, randomUUID } from 'node:crypto';
 import { isIP } from 'node:net';
 import { EVENT_PATHS, type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
@@ -14,7 +14,7 @@ import { messageOf, systemCode } from '../system-code.js';
 import { StateFile, isLine } from '../tree/state-files.js';
 import { CommandFailure, EXIT } from './exit-codes.js';
 
-/** Valid in both profiles, so that the line works whatever the key or the collector asks for. */
+/** Valid in both profiles, so that the command works whatever the key or the collector requires. */
 const PAYLOADS: Readonly<Record<EventKind, object>> = {
   'inference-start': {
     model_instance: { model_id: 'triage-assistant', model_version: '1.0' },
@@ -32,29 +32,29 @@ const PAYLOADS: Readonly<Record<EventKind, object>> = {
   'user-feedback': { feedback: { feedback_type: 'rating', rating_value: 5 } },
 };
 
-/** Registered for OTLP over HTTP. */
+/** The port registered for OTLP over HTTP. */
 const CUSTOMARY_OTLP_PORT = 4318;
 
 /** Where a collector listens. */
 export interface Listening {
   readonly host: string;
   readonly port: number;
-  /** For requests of OTLP, where they are taken. */
+  /** The OTLP port, if OTLP is enabled. */
   readonly otlpPort?: number | undefined;
-  /** With HTTPS. */
+  /** Present if the collector uses HTTPS. */
   readonly tls?: ListeningTls | undefined;
 }
 
 interface ListeningTls {
   /** The file of the certificate. */
   readonly file: string;
-  /** Undefined when it cannot be read. */
+  /** Undefined if it cannot be read. */
   readonly certificate: X509Certificate | undefined;
-  /** Whether the client has to show a certificate too. */
+  /** Whether the client must present a certificate too. */
   readonly clientShowsOne: boolean;
 }
 
-/** Whether every client has to show a certificate. */
+/** Whether every client must present a certificate. */
 export function requiresCertificate({ tlsClientCa, tlsClientAuth }: Config): boolean {
   return tlsClientCa !== '' && tlsClientAuth === 'required';
 }
@@ -70,7 +70,7 @@ export function cannotListen(
   return new CommandFailure(message, EXIT.failure, { cause: error });
 }
 
-/** The address to type on the same host: an address that means "any" is no address to call. */
+/** The address to call from the same host; a wildcard address cannot be called. */
 export function callable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   if (host === '::') return '[::1]';
@@ -78,8 +78,8 @@ export function callable(host: string): string {
 }
 
 /**
- * Where a client sends: by a name that the certificate has, since it would turn away from another. `resolve` has curl
- * find that name on this host.
+ * The URL for a client, with a name that is in the certificate: clients reject other names. `resolve` makes
+ * curl resolve that name to this host.
  */
 function addressOf({ host, port, tls }: Listening): { readonly url: string; readonly resolve: string } {
   const certificate = tls?.certificate;
@@ -87,7 +87,7 @@ function addressOf({ host, port, tls }: Listening): { readonly url: string; read
   const bare = at.replace(/^\[|\]$/g, '');
   const checked = isIP(bare) === 0 ? certificate?.checkHost(bare) : certificate?.checkIP(bare);
   const fits = certificate === undefined || checked !== undefined;
-  // A wildcard cannot be called, and a text that is not a name might mean something to a shell.
+  // A wildcard name cannot be called, and any other text might mean something to a shell.
   const isName = (name: string) => name.startsWith('dns:') && certificateName(name) === name;
   const name = fits
     ? undefined
@@ -101,8 +101,8 @@ function addressOf({ host, port, tls }: Listening): { readonly url: string; read
 }
 
 /**
- * The certificates that curl trusts and shows. Given as an authority, the collector's own certificate is trusted whoever
- * issued it. The names of the client's files are placeholders.
+ * The certificate options of curl. The collector's own certificate is passed as the authority, which curl
+ * trusts regardless of the issuer. The client's file names are placeholders.
  */
 function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
   const own = clientShowsOne ? ['  --cert client.crt --key client.key \\'] : [];
@@ -110,8 +110,8 @@ function tlsOptions({ file, clientShowsOne }: ListeningTls): string[] {
 }
 
 /**
- * @param kind of the event, one that the key may send.
- * @returns a shell command over several lines, without a line break at the end. Each call makes another event.
+ * @param kind of the event; the key must permit it.
+ * @returns a shell command over several lines, without a final line break. Each call makes another event.
  */
 export function firstEventCurl(listening: Listening, keyText: string, kind: EventKind): string {
   const event = {
@@ -122,7 +122,7 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
     ...PAYLOADS[kind],
   };
   const { url, resolve } = addressOf(listening);
-  // Nothing above contains a single quote, and a key cannot: the shell takes all of it literally.
+  // Neither the event nor a key contains a single quote, so the shell takes everything literally.
   return [
     `curl -sS -X POST ${resolve}${url}${EVENT_PATHS[kind]} \\`,
     ...(listening.tls === undefined ? [] : tlsOptions(listening.tls)),
@@ -133,14 +133,14 @@ export function firstEventCurl(listening: Listening, keyText: string, kind: Even
 }
 
 /**
- * The text for an operator who is given a new key: the key, once, and how an event is sent with it. Ends with a line
- * break. Belongs on standard output, never in a log.
+ * The text for the operator who receives a new key: the key, once, and how to send an event with it. Ends
+ * with a line break. Print it on standard output, never in a log.
  */
 export function newKeyNotice(listening: Listening, keyText: string, kind: Permission): string {
   return `
   ${keyText}
 
-This is the only time that the key is shown: only its hash is stored. Keep it like a password.
+This is the only time the key is shown: only its hash is stored. Keep it like a password.
 
 ${kind === 'otlp' ? otlpVariables(listening, keyText) : firstEvent(listening, keyText, kind)}
 `;
@@ -148,42 +148,45 @@ ${kind === 'otlp' ? otlpVariables(listening, keyText) : firstEvent(listening, ke
 
 function firstEvent(listening: Listening, keyText: string, kind: EventKind): string {
   const files = listening.tls?.clientShowsOne
-    ? ', with the certificate and the key of the sender in client.crt and client.key'
+    ? ', with the certificate and key of the sender in client.crt and client.key'
     : '';
   return `Send a first event${files}; the collector answers {"status":"accepted"}:
 
 ${firstEventCurl(listening, keyText, kind)}`;
 }
 
-/** Of a key that may send by OTLP alone: what an application with an SDK of OpenTelemetry is given. */
+/** The environment of an application with an OpenTelemetry SDK, for a key that permits only OTLP. */
 function otlpVariables(
   { host, otlpPort: port = CUSTOMARY_OTLP_PORT, tls }: Listening,
   keyText: string,
 ): string {
-  return `An application with an SDK of OpenTelemetry sends with these variables (docs/guide/opentelemetry.md):
+  return `An application with an OpenTelemetry SDK sends with these variables (docs/guide/opentelemetry.md):
 
 OTEL_EXPORTER_OTLP_ENDPOINT=${addressOf({ host, port, tls }).url}
 OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf
 OTEL_EXPORTER_OTLP_HEADERS=x-api-key=${keyText}`;
 }
 
-/** The message where events are stored and there is no key: to make one with all permissions would hide the loss. */
+/** The message when there are events but no keys: creating a key would hide the loss. */
 export function keysLost(settings: StoreSettings): string {
   if (isShared(settings)) {
     return (
-      `${describeStore(settings)} holds no API key, but events: get the table api_keys back from the back-up, or make ` +
-      'a key with collector keys create'
+      `${describeStore(settings)} holds events but no API key: restore the table api_keys from the ` +
+      'back-up, or create a key with collector keys create'
     );
   }
   return (
-    `${keyDatabasePath(settings.dataDir)} holds no API key, but the ledger holds events: put the file back from the back-up, or ` +
-    'make a key with collector keys create'
+    `${keyDatabasePath(settings.dataDir)} holds no API key, but the ledger holds events: restore the file ` +
+    'from the back-up, or create a key with collector keys create'
   );
 }
 
-/* `checkpoints/listening.json`: where the collector that holds a data directory listens, for commands on its host. */
+/*
+ * `checkpoints/listening.json`: the address of the collector that holds a data directory, for commands on its
+ * host.
+ */
 
-/** Named as in the file. */
+/** Names as in the file. */
 interface ListeningNote {
   readonly host: string;
   readonly port: number;
@@ -193,8 +196,8 @@ interface ListeningNote {
 const FILE = new StateFile('listening.json', 'where a collector listens', isListeningNote);
 
 /**
- * On return the file names this collector, or is absent: a file that cannot be written does not stop a collector.
- * @param listening undefined where it takes no events.
+ * Makes the file name this collector, or removes it. A file that cannot be written does not stop a collector.
+ * @param listening undefined if the collector takes no events.
  */
 export function noteListening(dataDir: string, listening: Listening | undefined): void {
   try {
@@ -207,7 +210,7 @@ export function noteListening(dataDir: string, listening: Listening | undefined)
   }
 }
 
-/** The address of the collector that holds the directory, for a caller on its host; undefined when that is not known. */
+/** The address of the collector that holds the directory, for a caller on its host; undefined if unknown. */
 export function urlOfHolder(dataDir: string): URL | undefined {
   const note = holder(dataDir);
   return note && new URL(`${note.tls ? 'https' : 'http'}://${callable(note.host)}:${note.port}/`);
@@ -217,7 +220,7 @@ export function portOfHolder(dataDir: string): number | undefined {
   return holder(dataDir)?.port;
 }
 
-/** After a kill the file is left behind. */
+/** The note of a running collector; a killed one leaves its file behind. */
 function holder(dataDir: string): ListeningNote | undefined {
   return exists(dataDir) && isLocked(dataDir) ? FILE.read(dataDir) : undefined;
 }

@@ -1,4 +1,7 @@
-/** How a command reads the log itself, in a data directory or a database: nothing is read before the access is logged. */
+/**
+ * How a command reads the log in a data directory or a database: the access is logged before anything is
+ * read.
+ */
 import type { Config } from '../config.js';
 import type { EntryLog, EventLog } from '../store/contract/events.js';
 import type { TreeReader } from '../store/contract/tree.js';
@@ -10,24 +13,24 @@ import { assertReadable } from './regular-files.js';
 
 export interface LogReading {
   readonly events: EntryLog;
-  /** The same log, where it is in files and not in a database. */
+  /** The same log if it is in files and not in a database. */
   readonly files: EventLog | undefined;
   readonly tree: TreeReader;
-  /** A directory with the public keys of the log. */
+  /** A directory with the log's public keys. */
   readonly dataDir: string;
-  /** What messages call the place of the log. */
+  /** The location of the log, for messages. */
   readonly place: string;
-  /** How many entries the newest checkpoint claims, seen before anything was read. */
+  /** The number of entries that the newest checkpoint claims, read before anything else. */
   readonly claimed: number;
   readonly givenOut: GivenOut;
-  /** Whether a collector may be running, which signs what is not signed yet. */
+  /** Whether a collector may be running, which signs unsigned entries. */
   readonly mayBeSigned: () => boolean;
 }
 
 /**
- * The log is open while `work` runs.
- * @param directories that are read of a data directory; all of them unless given.
- * @throws CommandFailure when there is no log, or the access cannot be logged.
+ * Opens the log for the duration of `work`.
+ * @param directories the parts of a data directory that are read; default all.
+ * @throws CommandFailure if there is no log, or the access cannot be logged.
  */
 export async function readLog<Result>(
   config: Config,

@@ -1,17 +1,17 @@
-/** A thread that reads the log beside others, and does what it is given one after the other. */
+/** A thread that reads the log and processes its jobs one after another. */
 import { type Transferable, Worker, type WorkerOptions } from 'node:worker_threads';
 import { StoreDamaged } from '../store/contract/events.js';
 
-/** From the thread: what was asked for, or something else. */
+/** A message from the thread: the answer to a job, or a note. */
 type Said<Answer, Note = never> = { readonly answer: Answer } | { readonly note: Note };
 
 export class LogThread<Job, Answer, Note = never> {
   readonly #worker: Worker;
-  /** Who waits, in the order of the jobs. */
+  /** Callers that wait, in the order of their jobs. */
   readonly #waiting: { resolve: (answer: Answer) => void; reject: (error: unknown) => void }[] = [];
   #failure: Error | undefined;
 
-  /** @param onNote called with what the thread says besides. */
+  /** @param onNote receives the thread's notes. */
   constructor(file: URL, options: WorkerOptions, onNote: (note: Note) => void = () => undefined) {
     this.#worker = new Worker(file, options);
     this.#worker.on('message', (said: Said<Answer, Note>) => {
@@ -22,7 +22,7 @@ export class LogThread<Job, Answer, Note = never> {
     this.#worker.on('exit', () => this.fail(new Error('a thread that reads the log has ended')));
   }
 
-  /** Rejects with what ended the thread; StoreDamaged among it. */
+  /** Rejects with the error that ended the thread, such as StoreDamaged. */
   do(job: Job, transfer: readonly Transferable[] = []): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) return reject(this.#failure);
@@ -31,12 +31,12 @@ export class LogThread<Job, Answer, Note = never> {
     });
   }
 
-  /** Says something that no answer comes to. */
+  /** Sends a message that has no answer. */
   tell(message: unknown): void {
     this.#worker.postMessage(message);
   }
 
-  /** All that was asked for, and will be, is rejected. */
+  /** Rejects all current and future jobs. */
   fail(error: Error): void {
     this.#failure ??= error;
     for (const { reject } of this.#waiting.splice(0)) reject(this.#failure);
@@ -47,7 +47,7 @@ export class LogThread<Job, Answer, Note = never> {
   }
 }
 
-/** An error that came from a thread has lost its class. */
+/** Restores the class of an error, which is lost between threads. */
 function revived(error: Error): Error {
   if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
   return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {
@@ -55,9 +55,9 @@ function revived(error: Error): Error {
   });
 }
 
-/** In a thread: an error ends it, and reaches whoever waits. */
+/** Call in a thread: the error ends it and reaches the callers that wait. */
 export function endBy(error: unknown): void {
-  // Within a promise it would only be unhandled there.
+  // Thrown outside any promise, where it would only be an unhandled rejection.
   setImmediate(() => {
     throw error;
   });

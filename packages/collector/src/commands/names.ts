@@ -1,4 +1,4 @@
-/** `collector names`: which models, applications, users and organisations a log has, and how many runs each. */
+/** `collector names`: lists the models, applications, users and organisations of a log with their runs. */
 import type { Catalogue, NamedRuns, NameKind } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted } from '../quantity.js';
@@ -19,12 +19,12 @@ import { printRemarks } from './typed.js';
 interface Listed {
   readonly kind: NameKind;
   readonly headings: readonly string[];
-  /** As `runs --json` has them. */
+  /** Members as in `runs --json`. */
   readonly members: readonly string[];
   readonly thing: string;
 }
 
-/** As they are typed. */
+/** By the argument that selects them. */
 const LISTED: Readonly<Record<string, Listed>> = {
   models: {
     ...{ kind: 'versions', thing: 'model version', headings: ['MODEL', 'VERSION'] },
@@ -37,7 +37,7 @@ const LISTED: Readonly<Record<string, Listed>> = {
     members: ['organisation'],
   },
 };
-/** Of each kind where none is asked for. */
+/** The kinds of the overview. */
 const OVERVIEW: readonly NameKind[] = ['models', 'apps', 'users', 'organisations'];
 const SHOWN_OF_EACH = 3;
 const NONE = '-';
@@ -50,21 +50,21 @@ const EXAMPLES = `  $ collector names
   $ collector names users --model sepsis-abstractor --outcome contradicted
   $ collector names apps --since 2026-01-01 --until 2026-02-01 --clock sender --json
 
-Without an argument it says of each kind how many there are, and those with the most runs. The names of most runs come
-first. A name is given to "runs" as it stands here: --model MODEL@VERSION, --app, --user, --organisation. Targets, such
-as patients, are not listed.
+Without an argument it prints, for each kind, the number of names and those with the most runs. Names with the
+most runs come first. Use a name with "runs" exactly as shown: --model MODEL@VERSION, --app, --user,
+--organisation. Targets, such as patients, are not listed.
 
-It is answered from the catalogue, and covers every event that was stored when it began. Users are persons: that it ran
-and what it was asked for is logged in access.log; of --target and --user only that they were given.`;
+The answer comes from the catalogue and covers every event stored when the command began. Users are persons,
+so the call and its filter are logged in access.log; of --target and --user only that they were given.`;
 
 export const command = defineCommand<NamesOptions>({
   name: 'names',
-  description: 'List the models, applications, users or organisations that runs name, and how many runs.',
+  description: 'List the models, applications, users or organisations of runs, with the number of runs.',
   arguments: { '[kind]': `${Object.keys(LISTED).join(', ')} (default: an overview)` },
   options: { ...filterOptions('names'), '--json': 'print one JSON object a line' },
   configuration: 'runs',
   examples: EXAMPLES,
-  // The arguments may name a person all the same, and every user of the host can read them.
+  // The arguments may name a person, and every user of the host can read them.
   hidesArguments: true,
   async run({ options, config }, kind?: string) {
     if (kind !== undefined) wordFrom('kind', kind, Object.keys(LISTED));
@@ -99,7 +99,7 @@ class Naming {
     printRemarks(lines, dataDir);
   }
 
-  /** @returns remarks on the list. */
+  /** @returns remarks about the list. */
   async #answer({ catalogue, givenOut, signal }: RunReading): Promise<string[]> {
     const { kind, filter } = this.request;
     const listed = LISTED[kind ?? ''];
@@ -113,7 +113,7 @@ class Naming {
       });
     let remark: string;
     if (listed === undefined) {
-      remark = 'to list one kind: collector names users';
+      remark = 'list one kind with: collector names users';
       await give(
         this.#overview(catalogue),
         this.options.json ? OVERVIEW_AS_JSON : OVERVIEW_AS_TABLE,

@@ -1,4 +1,4 @@
-/** The thread that reads pages of a catalogue for a count (counting.ts): as they are at one sequence. */
+/** The thread that reads pages of a catalogue for a count (counting.ts), at one sequence. */
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import { pageOf, type PageQuery, type PageRange } from '../catalogue/questions.js';
@@ -16,7 +16,7 @@ database.exec('BEGIN');
 const statements = new Statements(database);
 const at = statements.first("SELECT value FROM meta WHERE name = 'sequence'")?.[0];
 const isSame = Number(at) === sequence;
-// What goes wrong ends the thread: the count reads the page itself then, and tells what is wrong.
+// An error ends the thread: the count then reads the page itself and reports the fault.
 parentPort?.on('message', (range: PageRange) => {
   parentPort?.postMessage({ answer: isSame ? pageOf(statements, query, range) : null });
 });

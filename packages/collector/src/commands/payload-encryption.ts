@@ -1,4 +1,4 @@
-/** How the payloads of a log are encrypted, as the options want it and the log needs it. */
+/** Selects and opens the keys that encrypt the payloads of a log. */
 import path from 'node:path';
 import { exists, nodeFiles } from '../files.js';
 import { copyKeys, eraseKeysIn, hasKeys, type KeyPlaces } from '../privacy/key-directories.js';
@@ -19,18 +19,18 @@ import { openSharedRequests, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { Encryption } from '../store/open-to-write.js';
 import { Unusable } from '../unusable.js';
 
-/** The options of these names, as they are given. */
+/** The options of these names. */
 export interface EncryptionSettings {
   readonly dataDir: string;
   readonly encryption: 'auto' | 'on' | 'off';
-  /** Directories with commas between them, or the address of a database; empty when not given. */
+  /** Comma-separated directories, or the address of a database; empty if not given. */
   readonly encryptionKeys: string;
   readonly kek: string;
 }
 
 /**
- * Encrypts the payloads of a new log unless that is refused, and those of another log from the start that asks for it.
- * A log with encrypted payloads is not opened without its keys.
+ * Encrypts the payloads of a new log unless encryption is off, and those of an existing log once a start asks
+ * for it. A log with encrypted payloads is not opened without its keys.
  */
 export function encryptionOf(
   { dataDir, encryption, encryptionKeys, kek }: EncryptionSettings,
@@ -47,18 +47,19 @@ export function encryptionOf(
         kek: kek || noted.kek,
       };
       if (isNeeded && encryption === 'off')
-        throw new Unusable('--encryption off: the payloads of this log are encrypted, and that stays');
+        throw new Unusable('--encryption off: the payloads of this log are encrypted and stay encrypted');
       if (notesKeys(dataDir)) places.directories = await withLeaving(places, noted, onTrouble);
       const isThere = hasKeys(places);
       if (isNeeded && !isThere) {
         throw new KeysUnfit(
-          `the payloads of this log are encrypted, and their keys are not in ${places.directories.join(', ')}. Say where ` +
-            'they are by --encryption-keys; if they are lost, see docs/guide/encryption.md, "Keys that are lost"',
+          'the payloads of this log are encrypted, and their keys are not in ' +
+            `${places.directories.join(', ')}. Name their directories with --encryption-keys; if they are ` +
+            'lost, see docs/guide/encryption.md, "Keys that are lost"',
         );
       }
       const isWanted = encryption === 'on' || (encryption === 'auto' && isNew);
       if (!isNeeded && !isWanted) return undefined;
-      // Only the default directory: one that was named may be a mount that failed.
+      // Only the default directory is created: a named one may be a mount that failed.
       if (given.length === 0 && !isNeeded)
         places.directories.forEach((each) => nodeFiles.makeDirectory(each));
       if (!isNeeded && !isThere) await noteBegunKeys(dataDir, places.directories);
@@ -81,9 +82,9 @@ export function encryptionOf(
 }
 
 /**
- * On return every directory that is wanted has all keys that the noted ones have: then these may be left out.
- * @returns the directories to use: with those that are to be left out, while one of the others lacks their keys.
- * @throws KeysUnfit where the keys are to move to other directories, and cannot be copied there.
+ * Copies all noted keys to the wanted directories, so that the others can be dropped.
+ * @returns the directories to use; they include those to be dropped while another one lacks their keys.
+ * @throws KeysUnfit if the keys move to other directories and cannot be copied there.
  */
 async function withLeaving(
   { directories, kek }: KeyPlaces,
@@ -97,16 +98,16 @@ async function withLeaving(
   let isLacking = false;
   for (const directory of directories) {
     try {
-      // A directory that had keys and has none is a mount that failed.
+      // A noted directory without keys is a mount that failed.
       if (noted.directories.includes(directory) && !isThere(directory))
-        throw new KeysUnfit(`${directory} has no keys any more`);
+        throw new KeysUnfit(`${directory} no longer holds keys`);
       await copyKeys({ directories: [...new Set([...noted.directories, ...directories])], kek }, directory);
     } catch (error) {
       if (isMove)
         throw new KeysUnfit(`the keys in ${leaving.join(', ')} cannot be copied to ${directory}`, {
           cause: error,
         });
-      onTrouble(`the keys of payloads in ${leaving.join(', ')} cannot be copied to ${directory}`, error);
+      onTrouble(`the payload keys in ${leaving.join(', ')} cannot be copied to ${directory}`, error);
       isLacking = true;
     }
   }
@@ -114,7 +115,7 @@ async function withLeaving(
 }
 
 /**
- * The keys of legal holds, for a command beside the collectors: where they are, every collector and mirror finds them.
+ * Opens the keys of legal holds for a command. They are stored where every collector and mirror finds them.
  * @throws KeysUnfit, KekFault, VaultAway
  */
 export async function openHoldKeys(
@@ -124,7 +125,7 @@ export async function openHoldKeys(
   if (isShared({ store })) {
     if (kek === '')
       throw new Unusable(
-        '--kek: the payloads of this log are encrypted; say what wraps their keys, as its collectors do',
+        '--kek: the payloads of this log are encrypted; give the KEK that its collectors use',
       );
     const shared = await openSharedRequests({ store });
     return shared.openHoldKeys(encryptionKeys, kek).finally(() => shared.close());
@@ -141,8 +142,8 @@ export async function openHoldKeys(
 }
 
 /**
- * Payloads of a log in a database are encrypted from its first event on or not at all, because its collectors must agree.
- * Their keys are in a database on another cluster.
+ * Selects the keys of a log in a database, which are in a database on another cluster. The payloads are
+ * encrypted from the first event or never, because all collectors must agree.
  */
 export async function sharedKeysOf(
   { dataDir, encryption, encryptionKeys, kek }: EncryptionSettings,
@@ -152,26 +153,28 @@ export async function sharedKeysOf(
   const known = sharedKeyPlaces(dataDir);
   if (noted === undefined && (isEncrypted || (known !== undefined && !isNew)))
     throw new Unusable(
-      'the payloads of this log are encrypted, and its table encryption does not say any more where their keys are: find out ' +
-        "who has changed it, and as the schema's owner INSERT INTO encryption (keys) VALUES ('postgres://…')",
+      'the payloads of this log are encrypted, but its table encryption no longer names the key database: ' +
+        'find out who ' +
+        "changed it, and as the owner of the schema INSERT INTO encryption (keys) VALUES ('postgres://…')",
     );
   if (noted === undefined && (encryption === 'off' || (encryption === 'auto' && encryptionKeys === '')))
     return undefined;
   if (noted !== undefined && encryption === 'off')
-    throw new Unusable('--encryption off: the payloads of this log are encrypted, and that stays');
+    throw new Unusable('--encryption off: the payloads of this log are encrypted and stay encrypted');
   if (noted === undefined && !isNew)
     throw new Unusable(
-      '--encryption: this log has payloads in the clear, and encryption in a database begins with the log',
+      '--encryption: a log in a database is encrypted from its first event; this one has unencrypted ' +
+        'payloads',
     );
   const address = encryptionKeys || noted || '';
-  const fault = isShared({ store: address }) ? await storeFault(address) : 'it is no address postgres://…';
+  const fault = isShared({ store: address }) ? await storeFault(address) : 'not a postgres://… address';
   if (fault !== undefined)
     throw new Unusable(
-      `--encryption-keys: the keys of a log in a database are in a database on another cluster: ${fault}`,
+      `--encryption-keys: the keys of a log in a database must be in a database on another cluster: ${fault}`,
     );
   const places = { directories: [address], kek: kek || known?.kek || '' };
   if (places.kek === '')
-    throw new Unusable('--kek: keys in a database have to be wrapped by a key that is not there');
+    throw new Unusable('--kek: keys in a database must be wrapped by a KEK that is stored elsewhere');
   const onOpened = () => noteKeyPlaces(dataDir, places);
   return { places, ledgerId, isNeeded: noted !== undefined, onTrouble, onOpened };
 }

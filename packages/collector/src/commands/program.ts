@@ -1,11 +1,11 @@
 /**
- * The `collector` command, once Node is known to be new enough: finds the command that was asked for, loads that one
- * file, and turns whatever comes of it into an exit code and lines on standard error.
+ * Runs the `collector` command: loads the file of the requested subcommand and turns its result into an exit
+ * code and lines on standard error. The caller has checked the version of Node.
  */
 import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { ConfigError, limitsHint, showsStacks } from '../config.js';
-import { optionalPackage, PackageMissing } from '../optional-packages.js';
+import { optionalPackage } from '../optional-packages.js';
 import { KeyStoreDamaged } from '../store/contract/keys.js';
 import { CatalogueBusy, CatalogueFault } from '../catalogue/faults.js';
 import { StoreDamaged } from '../store/contract/events.js';
@@ -19,16 +19,16 @@ interface CommandFile {
   readonly command: Definition;
 }
 
-/** One file a command; loading only the one that was asked for keeps the start quick. */
+/** The file of each command; only the requested one is loaded, which keeps the start quick. */
 const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Promise<CommandFile> }>> = {
   serve: { summary: 'run the collector', load: () => import('./serve/serve.js') },
   keys: { summary: 'create, list, rotate and revoke API keys', load: () => import('./keys.js') },
   events: { summary: 'print stored events as NDJSON', load: () => import('./events.js') },
   runs: { summary: 'list runs, the newest first', load: () => import('./runs.js') },
   names: { summary: 'list the models, applications and users of runs', load: () => import('./names.js') },
-  records: { summary: 'put runs together and export them', load: () => import('./records/records.js') },
+  records: { summary: 'assemble runs and export them', load: () => import('./records/records.js') },
   report: {
-    summary: 'count the runs of a period on a page',
+    summary: 'summarise the runs of a period on one page',
     load: () => optionalPackage<CommandFile>('report'),
   },
   import: {
@@ -40,32 +40,32 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
     load: () => import('./signing-key.js'),
   },
   doctor: {
-    summary: 'check a data directory and say what is wrong',
+    summary: 'check a data directory and report problems',
     load: () => import('./verify/doctor.js'),
   },
   verify: {
-    summary: 'prove that the log is the one that was written',
+    summary: 'verify that the log is the one that was signed',
     load: () => import('./verify/verify.js'),
   },
   proof: {
-    summary: 'write a proof that an event is in the log, or the tree',
+    summary: 'write a proof that an event is in the log, or export the tree',
     load: () => import('./proof.js'),
   },
-  'check-proof': { summary: 'check such a proof, without the log', load: () => import('./check-proof.js') },
-  backup: { summary: 'copy all that is stored, while a collector runs', load: () => import('./backup.js') },
-  restore: { summary: 'lay a back-up out again, and prove it', load: () => import('./restore.js') },
+  'check-proof': { summary: 'check such a proof without the log', load: () => import('./check-proof.js') },
+  backup: { summary: 'copy the data directory while a collector runs', load: () => import('./backup.js') },
+  restore: { summary: 'restore a back-up and verify it', load: () => import('./restore.js') },
   'encryption-keys': {
-    summary: 'look after the keys of encrypted payloads',
+    summary: 'manage the keys of encrypted payloads',
     load: () => import('./encryption-keys.js'),
   },
-  erase: { summary: 'destroy the keys of events for good', load: () => import('./lifecycle/erase.js') },
+  erase: { summary: 'erase events by destroying their keys', load: () => import('./lifecycle/erase.js') },
   retention: {
-    summary: 'keep events as long as a policy says',
+    summary: 'erase events when their retention period ends',
     load: () => import('./lifecycle/retention.js'),
   },
-  hold: { summary: 'keep events from being erased', load: () => import('./lifecycle/hold.js') },
+  hold: { summary: 'protect events from erasure', load: () => import('./lifecycle/hold.js') },
   store: {
-    summary: 'look after a log in a PostgreSQL database',
+    summary: 'manage a log in a PostgreSQL database',
     load: () => optionalPackage<CommandFile>('postgres', '/store'),
   },
   mirror: {
@@ -88,7 +88,7 @@ Examples:
   $ collector events --follow
   $ collector help keys create`;
 
-/** Commander by itself would exit, and would print an error over two lines. */
+/** Stops Commander from exiting and from printing errors over two lines. */
 function tame(command: Command): void {
   command
     .exitOverride()
@@ -101,16 +101,16 @@ function tame(command: Command): void {
   for (const each of command.commands) tame(each);
 }
 
-/** Options that were given to the command. */
+/** Options of the command that ran. */
 interface Given {
   readonly logLevel?: string;
   readonly dataDir?: string;
 }
 
-/** Says what went wrong. @returns the exit code. */
+/** Reports an error. @returns the exit code. */
 function report(error: unknown, { logLevel, dataDir }: Given): number {
   if (error instanceof CommanderError) {
-    // Commander reports the help and the version as errors too.
+    // Commander also reports help and version as errors.
     if (error.exitCode === 0) return EXIT.ok;
     if (error.code === 'commander.help') return EXIT.usage;
     const message = error.message.replace(/^error: /, '').replace(/\s*\n\s*/g, ' ');
@@ -121,8 +121,8 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
     printRemarks(error.faults.map(({ source, message }) => `${source}: ${message}`));
     return EXIT.usage;
   }
-  const isSaid = error instanceof CommandFailure || error instanceof CatalogueFault;
-  const denied = isSaid ? undefined : deniedPath(error);
+  const isReported = error instanceof CommandFailure || error instanceof CatalogueFault;
+  const denied = isReported ? undefined : deniedPath(error);
   const message =
     denied !== undefined
       ? `permission denied: ${denied}`
@@ -134,17 +134,17 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
   return exitCodeOf(error);
 }
 
-/** How a command ends that an error has ended. */
+/** The exit code for an error. */
 export function exitCodeOf(error: unknown): ExitCode {
-  if (error instanceof Unusable || error instanceof PackageMissing) return EXIT.usage;
+  if (error instanceof Unusable) return EXIT.usage;
   if (error instanceof KeyStoreDamaged || error instanceof StoreDamaged) return EXIT.damaged;
   if (error instanceof CatalogueBusy) return EXIT.inUse;
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
 }
 
 /**
- * Turns every way to ask for help into the one that Commander answers well: by itself it looks one word deep, and for a
- * word that it does not know it prints the help of what stands before that word, with exit code 0.
+ * Maps every way to ask for help to the one that Commander supports. Commander looks only one word deep, and
+ * for an unknown word it prints the help of the words before it, with exit code 0.
  */
 function withHelpAsked(argv: readonly string[], program: Command): readonly string[] {
   const [first = ''] = argv;
@@ -160,29 +160,29 @@ function withHelpAsked(argv: readonly string[], program: Command): readonly stri
     if (word === 'help' || word.startsWith('-')) continue;
     words.push(word);
     command = command.commands.find((each) => each.name() === word);
-    // Without --help, Commander says that there is no such command, and which is near.
+    // Without --help, Commander reports the unknown command and suggests one.
     if (command === undefined) return words;
   }
   return [...words, '--help'];
 }
 
-/** Runs the command that `argv` asks for. On return the exit code is set. */
+/** Runs the command in `argv` and sets the exit code. */
 export async function main(argv: readonly string[]): Promise<void> {
   let given: Given = {};
   process.on('unhandledRejection', (reason) => process.exit(report(reason, given)));
   process.on('uncaughtException', (error) => process.exit(report(error, given)));
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      // `collector events | head` has read enough: that is no failure.
+      // The reader of a pipe such as `collector events | head` has enough: not a failure.
       if (error.code === 'EPIPE') process.exit(process.exitCode ?? EXIT.ok);
       throw error;
     });
   }
 
   const program = new Command('collector')
-    .description('A write-once HTTP collector for the event log of clinical AI.')
+    .description('Write-once HTTP collector for the event log of clinical AI.')
     .version(version(), '--version', 'print the version')
-    // An option behind `erase plan` is that command's, also where `erase` has one of the same name.
+    // After `erase plan`, an option belongs to `plan` even if `erase` has one of the same name.
     .enablePositionalOptions()
     .addHelpText('after', `${EXAMPLES}\n\n${exitCodesHelp()}`)
     .hook('preAction', (_, action) => {
@@ -199,8 +199,8 @@ export async function main(argv: readonly string[]): Promise<void> {
   } catch (error) {
     const code = report(error, given);
     process.exitCode = code;
-    // What a failed command left open must not keep the process alive. What it has said before goes out first, unless
-    // someone has ended it, who may be tired of a reader that does not read. A service waits for no reader.
+    // Resources of a failed command must not keep the process alive. Pending output is written first, except
+    // after a signal, when the reader may have stopped reading. `serve` does not wait for a reader.
     const leave = () => process.stderr.write('', () => process.exit(code));
     if (asked === 'serve') setTimeout(() => process.exit(code), LAST_WORDS_MS);
     if (code === EXIT.interrupted) leave();

@@ -1,4 +1,6 @@
-/** `collector proof`: a file by which anybody can check that one event is in the log, without the log; and the tree. */
+/**
+ * `collector proof`: writes a file that proves, without the log, that an event is in it; or exports the tree.
+ */
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
@@ -27,13 +29,13 @@ import {
 import { idFrom, newPlaceFrom, notThere, organisationFrom } from './arguments.js';
 
 /*
- * Makes the proof of one event from what stands in a data directory, beside a running collector or without one.
+ * Makes the proof of one event from a data directory, also while a collector runs.
  *
- * Before anybody gets it the proof is checked, against the keys of the log and as its reader will: so a damaged tree,
- * or an event that was changed, never yields one.
+ * The proof is checked with the log's keys before it is printed, so a damaged tree or a changed event never
+ * yields one.
+ *
+ * /** How long to wait for a checkpoint that covers the event.
  */
-
-/** How long an event's checkpoint is waited for. */
 const PATIENCE_MS = 5000;
 const LOOK_EVERY_MS = 100;
 
@@ -44,14 +46,14 @@ export interface EventProof {
   readonly checkpoint: SignedCheckpoint;
   /** The key of the log that signed the checkpoint. */
   readonly verifierKey: string;
-  /** Who else has, by name and key id. */
+  /** Cosigners, by name and key id. */
   readonly cosignedBy: readonly string[];
 }
 
 /**
- * Waits for the collector, if one runs, to sign a checkpoint when none covers the event yet.
- * @param eventId lower-case text form.
- * @throws CommandFailure when there is no such event, more than one, or no proof of it that holds.
+ * If no checkpoint covers the event yet and a collector runs, waits for one.
+ * @param eventId in lower case.
+ * @throws CommandFailure if there is no such event, more than one, or no valid proof.
  */
 export async function proveEvent(
   reading: ProvenLog,
@@ -64,23 +66,21 @@ export async function proveEvent(
 
 type ProvenLog = Omit<LogReading, 'givenOut' | 'claimed'>;
 
-/** @throws CommandFailure when there is none, or more than one. */
+/** @throws CommandFailure unless exactly one event has the id. */
 async function theEvent({ dataDir, place, tree, events }: ProvenLog, sought: SoughtId): Promise<StoredEntry> {
   const { eventId, organisation } = sought;
-  // Before the log is read: what was signed by then can be found in it.
+  // Read before the log, which must then contain everything that was signed.
   const signed = (await newestCheckpoint(dataDir, tree))?.newest.checkpoint.size ?? 0;
   const found = await events.withId(sought);
   const [event, another] = found.entries;
   if (another !== undefined) {
     const names = found.entries.map((each) => each.organisation).sort();
-    throw usage(
-      `several organisations have an event ${eventId}: give --organisation, one of ${names.join(', ')}`,
-    );
+    throw usage(`several organisations have an event ${eventId}: give --organisation (${names.join(', ')})`);
   }
   if (event === undefined && found.nextSequence <= signed) {
     throw new CommandFailure(
-      `the log can be read up to entry ${found.nextSequence - 1} only, and a checkpoint was signed over ${signed}; ` +
-        'see collector verify',
+      `the log can be read up to entry ${found.nextSequence - 1} only, but a checkpoint covers ${signed} ` +
+        'entries; see collector verify',
       EXIT.damaged,
     );
   }
@@ -89,14 +89,15 @@ async function theEvent({ dataDir, place, tree, events }: ProvenLog, sought: Sou
   }
   if (event.payloadState === 'encrypted') {
     throw new CommandFailure(
-      `the payload of event ${eventId} is encrypted, and its key is not here: there is nothing to prove the body by`,
+      `the payload of event ${eventId} is encrypted and its key is not available, so its body cannot be ` +
+        'proved',
       EXIT.failure,
     );
   }
   return event;
 }
 
-/** Where an event is looked for first: a hint, so that the log does not have to be read for it. */
+/** The organisations to try first: a hint that saves reading the log. */
 function knownOrganisations({ dataDir, files }: ProvenLog): string[] {
   const directory = catalogueDirectory(dataDir);
   if (files === undefined || !exists(directory)) return [];
@@ -112,7 +113,7 @@ function knownOrganisations({ dataDir, files }: ProvenLog): string[] {
   }
 }
 
-/** @throws CommandFailure when no checkpoint covers the event, or the proof does not hold. */
+/** @throws CommandFailure if no checkpoint covers the event, or the proof is not valid. */
 async function proofOf(log: ProvenLog, event: StoredEntry): Promise<EventProof> {
   const { tree } = log;
   const { checkpoint, keys } = await checkpointOver(log, event);
@@ -128,7 +129,7 @@ async function proofOf(log: ProvenLog, event: StoredEntry): Promise<EventProof> 
     path: auditPath,
     checkpoint: checkpoint.note,
   });
-  // The newest first: it is the one to be named when several have signed.
+  // Newest first: the verdict names the first key that has signed.
   const vkeys = keys.map(({ vkey }) => vkey).reverse();
   const verdict = await checkProof({ proof, keys: vkeys, ...(!isErased && { body: event.body }) });
   if (!verdict.valid) {
@@ -143,7 +144,7 @@ async function proofOf(log: ProvenLog, event: StoredEntry): Promise<EventProof> 
   };
 }
 
-/** Waits for the collector to sign one when there is none yet. */
+/** A checkpoint that covers the event; waits for the collector to sign one. */
 async function checkpointOver({ dataDir, tree, mayBeSigned }: ProvenLog, { sequence, eventId }: StoredEntry) {
   const warn = (message: string) => process.stderr.write(`collector: warning: ${message}\n`);
   for (let waited = 0; ; waited += LOOK_EVERY_MS) {
@@ -155,10 +156,11 @@ async function checkpointOver({ dataDir, tree, mayBeSigned }: ProvenLog, { seque
     const running = mayBeSigned();
     if (!running || waited >= PATIENCE_MS) {
       throw new CommandFailure(
-        `event ${sequence} (${eventId}) is not under a checkpoint yet, ` +
+        `event ${sequence} (${eventId}) is not covered by a checkpoint yet, ` +
           (running
-            ? `although ${PATIENCE_MS / 1000} s were waited for one: try again, and look at the collector's log`
-            : 'and no collector runs: the next start of one signs it'),
+            ? `although the command waited ${PATIENCE_MS / 1000} s: try again, and look at the collector's ` +
+              'log'
+            : 'and no collector is running: the next one signs it when it starts'),
         EXIT.failure,
       );
     }
@@ -179,7 +181,7 @@ async function pathOf(
   }
 }
 
-/** What it is that does not lead to the signed root: the tree, if it is not the event. Undefined when both do. */
+/** Reports whether the event or the tree does not match the signed root; undefined if both do. */
 async function damageOf(
   { sequence, envelope, salted, commitment }: StoredEntry,
   { checkpoint: { size, root } }: SignedCheckpoint,
@@ -192,13 +194,11 @@ async function damageOf(
   if (reached !== undefined && Buffer.from(root).equals(reached)) {
     const own = Buffer.alloc(HASH_BYTES);
     leafHash(envelope, found, own, 0);
-    return own.equals(stored)
-      ? undefined
-      : `event ${sequence}, as it is stored, is not the one that was signed`;
+    return own.equals(stored) ? undefined : `event ${sequence} in the log is not the one that was signed`;
   }
   return found.equals(commitment)
     ? `the hashes in tree/ do not lead from event ${sequence} to the signed root`
-    : `neither event ${sequence} nor the hashes in tree/ are what was signed`;
+    : `neither event ${sequence} nor the hashes in tree/ match what was signed`;
 }
 
 function notProvable({ sequence, eventId }: StoredEntry, reason: string, cause?: unknown): CommandFailure {
@@ -214,27 +214,28 @@ const EXAMPLES = `  $ collector proof 6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10 --out
   $ collector check-proof event.tlog-proof --event body.json --key log.vkey
   $ collector proof --tiles /srv/log
 
-The proof (C2SP tlog-proof) holds hashes, a signed checkpoint, who sent the event and when it was received, and the
-event's salt, but not its body: the second line gets that, byte for byte. It stays true however the log grows. The
-checkpoint is the newest that a witness has cosigned, else the newest. An event that came just now is under one within
-a second or so; for that the command waits.
+The proof (C2SP tlog-proof) has hashes, a signed checkpoint, the event's sender, time of receipt and salt, but
+not its body; the second line extracts the body byte for byte. The proof stays valid as the log grows. Its
+checkpoint is the newest that a witness has cosigned, or else the newest. A new event is covered within about
+a second; the command waits.
 
-Give a proof only to those who may have the body: with the salt one can try whether a guess at the body is right.
+Give a proof only to people who may have the body: the salt allows them to test guesses of it.
 
---tiles writes what the newest checkpoint covers as a static directory in the layout of C2SP tlog-tiles: any web server
-can serve it, and independent tools can read and audit it. Run again, it continues from there, and the checkpoint is
-always the last to change: anyone who reads meanwhile finds everything that the checkpoint they got needs. The entries
-are the leaves of the tree. They hold nothing of what was sent or by whom, but tell how many events came and when; and
-anyone who knows an event's id and who sent it can find its leaf.
+--tiles writes everything the newest checkpoint covers as static files in the layout of C2SP tlog-tiles: any
+web server can serve them, and independent tools can read and audit them. A later run continues, and replaces
+the checkpoint last, so a reader always finds everything that its checkpoint needs. The entries are the leaves
+of the tree. They contain neither contents nor senders, but show how many events arrived and when; someone who
+knows the id and the sender of an event can find its leaf.
 
-Each run is logged in access.log in the data directory, or in the database, as an access.
+Each run is logged as an access in access.log in the data directory, or in the database.
 
-Exit codes: 6 there is no such event, 2 several organisations have one (say which by --organisation), 1 no checkpoint
-covers it yet, 3 what is stored is damaged, and no proof is given out. Of an event that was erased the proof says that it
-was stored, when, and from whom; it is checked without a body. "collector erase --list" names the entry of the action that
-erased it, which is proved like an event, by its id. With --tiles: 6 there is no ledger, 2 the directory holds something
-else or the tiles of another log, 1 nothing is signed yet, 3 what is stored is damaged, or the tiles are of a log that
-went on differently; then their checkpoint is not changed.`;
+For an erased event, the proof shows that it was stored, when, and from whom; it is checked without a body.
+"collector erase --list" shows the action that erased it, which is proved like an event, by its id.
+
+Exit codes: 6 there is no such event, 2 several organisations have one (give --organisation), 1 no checkpoint
+covers it yet, 3 stored data is damaged and no proof is written. With --tiles: 6 there is no ledger, 2 the
+directory holds something else or the tiles of another log, 1 nothing is signed yet, 3 stored data is damaged,
+or the tiles belong to a log that continued differently; their checkpoint is then not changed.`;
 
 interface ProofOptions {
   readonly organisation?: string;
@@ -243,18 +244,18 @@ interface ProofOptions {
   readonly json?: true;
 }
 
-/** No progress bar for fewer. */
+/** Number of entries from which a progress bar is shown. */
 const BAR_FROM_ENTRIES = 200_000;
 
 export const command = defineCommand<ProofOptions>({
   name: 'proof',
-  description: 'Write a proof that an event is in the log, or the whole tree, to be checked without the log.',
+  description: 'Write a proof that an event is in the log, or export the tree, for checks without the log.',
   arguments: { '[event-id]': 'the id of the event' },
   options: {
-    '--organisation <name>': 'whose event, when several organisations have one with this id',
-    '--out <file>': 'write the proof there, into a new file (default: standard output)',
-    '--tiles <directory>': 'write the tree, its entries and a checkpoint there as static files',
-    '--json': 'print the proof and what it is of, or what was written, as one JSON object',
+    '--organisation <name>': 'organisation of the event, if several have one with this id',
+    '--out <file>': 'write the proof to a new file (default: standard output)',
+    '--tiles <directory>': 'write the tree, its entries and a checkpoint to this directory as static files',
+    '--json': 'print the proof and its facts, or what was written, as one JSON object',
   },
   configuration: 'proof',
   examples: EXAMPLES,
@@ -264,7 +265,7 @@ export const command = defineCommand<ProofOptions>({
     if (tiles === undefined && id === undefined) throw usage('event id: give one, or --tiles DIR');
     if (tiles === undefined) return prove(config, idFrom('event id', id ?? ''), call.options);
     if ((id ?? organisation ?? out) !== undefined)
-      throw usage('--tiles: is of the whole log; give no event id, --organisation or --out with it');
+      throw usage('--tiles: exports the whole log; omit the event id, --organisation and --out');
     await writeTiles(config, path.resolve(tiles), call.options);
   },
 });
@@ -295,12 +296,12 @@ async function writeTiles(config: Config, directory: string, { json }: ProofOpti
     givenOut.events = size;
     givenOut.complete = true;
     const done = { directory, origin, tree_size: size, tree_size_before: before, files_written: written };
-    const since = before === 0 ? '' : `, of which ${before} were there`;
+    const since = before === 0 ? '' : `, ${before} of which it already had`;
     process.stdout.write(
       json
         ? `${JSON.stringify(done, undefined, 2)}\n`
-        : `${directory} holds the tiles of ${counted(size, 'entry', 'entries')} of ${printable(origin)}${since}. ` +
-            `${counted(written, 'file')} written.\n`,
+        : `${directory} holds the tiles of ${counted(size, 'entry', 'entries')} of ` +
+            `${printable(origin)}${since}. ${counted(written, 'file')} written.\n`,
     );
   };
   await readLog(config, { command: 'proof', filter: { tiles: directory } }, work, LOG_DIRECTORIES);
@@ -319,13 +320,13 @@ function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): vo
   const isErased = proved.event.payloadState === 'erased';
   if (isErased)
     process.stderr.write(
-      'Its content was erased: what can be proved is that it was stored (collector erase --list)\n',
+      'The content of the event was erased: the proof shows that it was stored (collector erase --list)\n',
     );
   const body = isErased ? '' : ' --event BODY';
   process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file}${body} --key ${key}\n`);
 }
 
-/** For scripts; the names are a promise. */
+/** The output for programs; the names are a promise. */
 function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventProof): object {
   return {
     event_id: event.eventId,
@@ -339,13 +340,13 @@ function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventP
   };
 }
 
-/** Whole or not at all, and for its owner alone: it holds the salt. */
+/** Written atomically and readable only by its owner, because it contains the salt. */
 function writeNew(file: string, text: string): void {
   try {
     createDurably(file, text);
   } catch (error) {
     const code = systemCode(error) ?? String(error);
-    if (code === 'EEXIST') throw usage(`--out: ${file} is there already, and is not written over`);
+    if (code === 'EEXIST') throw usage(`--out: ${file} exists and is not overwritten`);
     throw new CommandFailure(`--out: ${file} cannot be written (${code})`, EXIT.failure, { cause: error });
   }
 }

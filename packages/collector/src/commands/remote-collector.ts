@@ -1,4 +1,4 @@
-/** A collector that a command sends to: its address, the key, and whether anything answers there. */
+/** The collector that a command sends to: its address, the API key, and whether it answers. */
 import fs from 'node:fs';
 import readline from 'node:readline/promises';
 import { Writable } from 'node:stream';
@@ -7,12 +7,12 @@ import { EventEndpoint } from '../sending/event-endpoint.js';
 import { systemCode } from '../system-code.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
-/** @param option that it was given by. @throws CommandFailure for what is no address of a collector. */
+/** @param option the name of the option, for the message. @throws CommandFailure for an unusable address. */
 export function collectorUrl(option: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const plain =
     url !== undefined && url.search === '' && url.hash === '' && url.username + url.password === '';
-  // The text is not repeated: it may hold a password.
+  // The message does not repeat the text, which may contain a password.
   if (plain && /^https?:$/.test(url.protocol)) return url;
   throw usage(`${option}: not of the form http://127.0.0.1:8080`);
 }
@@ -21,30 +21,30 @@ export function isThisHost({ hostname }: URL): boolean {
   return hostname === 'localhost' || hostname === '[::1]' || /^127(\.\d{1,3}){3}$/.test(hostname);
 }
 
-/** Of a key that others can read on its way. */
+/** Warns that others can read the key in transit. */
 export function warnOfPlainText(url: URL): void {
   if (url.protocol !== 'http:' || isThisHost(url)) return;
-  process.stderr.write(`collector: warning: the key goes to ${url.host} without encryption\n`);
+  process.stderr.write(`collector: warning: the key is sent to ${url.host} without encryption\n`);
 }
 
-/** @param where @FILE, or - for standard input. Never repeats what it was given: it may be the key itself. */
+/** @param where @FILE, or - for standard input. Messages never repeat it: it may be the key itself. */
 export async function keyFrom(where: string): Promise<string> {
   let text: string;
   if (where === '-') text = await fromStandardInput();
   else if (where.startsWith('@')) text = await fs.promises.readFile(where.slice(1), 'utf8').catch(noSuchFile);
   else {
     throw usage(
-      '--key: give @FILE or - for standard input, and not the key itself: ' +
+      '--key: give @FILE or - for standard input, not the key itself: ' +
         'other users of this host can read it in the process list',
     );
   }
   return checkedKey('--key', text);
 }
 
-/** @param source named in the error. @throws CommandFailure for what is not a key. */
+/** @param source names the origin of the text in messages. @throws CommandFailure if it is not a key. */
 export function checkedKey(source: string, text: string): string {
   const key = text.trim();
-  if (keyIdOf(key) === undefined) throw usage(`${source}: what was read is not an API key`);
+  if (keyIdOf(key) === undefined) throw usage(`${source}: the text is not an API key`);
   return key;
 }
 
@@ -53,7 +53,7 @@ function noSuchFile(error: unknown): never {
   throw usage(`--key: the file cannot be read (${code})`);
 }
 
-/** One line; on a terminal it is asked for, and not shown. */
+/** One line; on a terminal with a prompt and without echo. */
 async function fromStandardInput(): Promise<string> {
   const { stdin, stderr } = process;
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });
@@ -69,23 +69,23 @@ async function fromStandardInput(): Promise<string> {
 }
 
 /**
- * On return a collector is there. It is asked without the key, which another server must not get.
- * @param asked counts how it answered, by code: its console counts these as refusals.
+ * Checks that a collector answers, without sending the key, which no other server must see.
+ * @param asked counts the answers by code: the collector's console counts them as refusals.
  */
 export async function assertAnswers(url: URL, asked = new Map<string, number>()): Promise<void> {
   const endpoint = new EventEndpoint(url, undefined);
   try {
     const { status } = await endpoint.ask('outcome');
-    // Without a key, that is what a collector says.
+    // The answer of a collector to a request without a key.
     if (status === 401 || status === 503) return;
-    throw new CommandFailure(`what answers at ${url.href} is no collector (status ${status})`, EXIT.notFound);
+    throw new CommandFailure(`the server at ${url.href} is no collector (status ${status})`, EXIT.notFound);
   } catch (error) {
     if (error instanceof CommandFailure) throw error;
     const code = systemCode(error) ?? String(error);
     const port = url.port === '' ? '' : ` --port ${url.port}`;
     throw new CommandFailure(
       `no collector answers at ${url.href} (${code})` +
-        (isThisHost(url) ? `; start one with: collector serve${port}, or name another by --url` : ''),
+        (isThisHost(url) ? `; start one with: collector serve${port}, or name another with --url` : ''),
       EXIT.notFound,
       { cause: error },
     );

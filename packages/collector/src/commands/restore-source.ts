@@ -1,4 +1,4 @@
-/** A back-up as the source of a restored directory, also one whose end was cut. */
+/** A back-up as the source of a restore, including a back-up whose end was cut off. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
@@ -15,13 +15,13 @@ import { notesElsewhere, notesOfDirectory } from './verify/signed-notes.js';
 
 interface Source {
   readonly source: CopySource;
-  /** How many entries the back-up has had, by the largest checkpoint in it, if it holds fewer. */
+  /** The number of entries that the largest checkpoint covers, if the back-up holds fewer. */
   readonly cut: number | undefined;
 }
 
 /**
- * @returns undefined for a back-up whose end was cut, if no checkpoints from elsewhere are given.
- * @throws StoreDamaged, SigningKeyFault, CommandFailure for what is damaged.
+ * @returns undefined for a back-up whose end was cut off, if no external checkpoints are given.
+ * @throws StoreDamaged, SigningKeyFault or CommandFailure for damage.
  */
 export async function backupSource(
   directory: string,
@@ -46,14 +46,14 @@ export async function backupSource(
     checkNote: (note) => void checkpointIn(note, history),
     signingKeys: exists(keys) ? keys : undefined,
   });
-  // Noted in the copy when that is verified.
+  // This note is written once the copy is verified.
   const files = new Map([...source.files].filter(([name]) => name !== KNOWN));
   const known = sizeIn(readKnownCheckpoint(directory) ?? '') ?? 0;
   const size = Math.max(found.newest.checkpoint.size, known);
   return { source: { ...source, files }, cut: size > entries ? size : undefined };
 }
 
-/** The largest checkpoint over so many entries at most, of those in the back-up and those given. @throws StoreDamaged */
+/** The largest checkpoint over at most `entries` entries, from the back-up or given. @throws StoreDamaged */
 function newestUpTo(
   entries: number,
   directory: string,
@@ -67,7 +67,7 @@ function newestUpTo(
     try {
       newest = { note, checkpoint: checkpointIn(note, history) };
     } catch {
-      // It is reported where the copy is verified.
+      // Reported when the copy is verified.
     }
   }
   if (newest === undefined)
@@ -87,7 +87,7 @@ function* notesAt(directory: string, against: readonly string[]): Generator<stri
   for (const path of against) for (const { note } of notesElsewhere(path, () => undefined)) yield note;
 }
 
-/** Nothing of it is verified. */
+/** The size that a note states, unverified. */
 function sizeIn(note: string): number | undefined {
   try {
     return parseCheckpoint(parseNote(note).text).size;
@@ -96,7 +96,7 @@ function sizeIn(note: string): number | undefined {
   }
 }
 
-/** The note of a checkpoint over so many entries; of two that contradict each other no log is restored. */
+/** The note of a checkpoint over `size` entries. A log with contradicting checkpoints is never restored. */
 export function noteOver(size: number, directory: string, against: readonly string[]): string {
   for (const note of notesAt(directory, against)) if (sizeIn(note) === size) return note;
   throw new Error(`the checkpoint over ${size} entries is gone`);

@@ -1,4 +1,4 @@
-/** `collector restore`: copies a back-up to a new data directory, and proves it before it counts as one. */
+/** `collector restore`: copies a back-up to a new data directory and verifies it. */
 import path from 'node:path';
 import { exists, nodeFiles } from '../files.js';
 import { eventsOf, takenBy } from '../privacy/actions.js';
@@ -25,25 +25,27 @@ import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { assertApart, holdsLog, real } from './regular-files.js';
 import { backupSource, noteOver } from './restore-source.js';
 import { printable, printableJson, ProgressBar, wrappedFor } from './terminal.js';
-import { keysFrom, rotationsIn } from './given-keys.js';
+import { trustedFrom } from './given-keys.js';
 import { logKey } from './verify/trusted-keys.js';
 import { verifyLog, type Verification } from './verify/verification.js';
 import { verificationFields, verificationReport } from './verify/verification-report.js';
 import { Unusable } from '../unusable.js';
 
-const EXAMPLES = `  $ collector restore /mnt/backup/collector --data-dir ./restored --against /mnt/audit/icu.checkpoints --key log.vkey
+const EXAMPLES = `  $ collector restore /mnt/backup/collector --data-dir ./restored \\
+      --against /mnt/audit/icu.checkpoints --key log.vkey
 
-Copies the back-up to a new or empty directory, and verifies the copy as "collector verify" does. Only then is it moved
-into its place. Give the checkpoints and the key that were kept elsewhere: what a back-up says of itself finds damage,
-and no forger, and it does not know which events came after it.
+Copies the back-up to a new or empty directory and verifies the copy as "collector verify" does; only then is
+it moved into place. Give the checkpoints and the key that you kept elsewhere: the back-up's own records
+reveal damage but not forgery, and do not show which events came later.
 
-A back-up whose end was cut, by a disk that was full, is restored up to its last whole event if --against is given. No
-collector starts on a directory that lacks events of which a checkpoint is known: it would sign a second history.
-docs/guide/back-up-and-restore.md, "When events are lost", says what to do.
+A back-up whose end was cut off, for example by a full disk, is restored up to its last whole event if
+--against is given. No collector starts on a directory that lacks events which a known checkpoint covers,
+because it would sign a second history; see docs/guide/back-up-and-restore.md, "When events are lost".
 
-Exit codes: 0 restored and intact, 7 restored, but events are missing at its end of which a checkpoint is known, 3 the
-back-up is damaged or not the log that was signed, and nothing was restored; 2 the directory is not empty, or lies within
-another log's, or the command line is wrong, 6 there is no such back-up, 1 it could not be written.`;
+Exit codes: 0 restored and intact, 7 restored, but a known checkpoint covers events that are missing at its
+end, 3 the back-up is damaged or is not the log that was signed, and nothing was restored; 2 the directory is
+not empty, or is inside that of another log, or the command line is wrong, 6 there is no such back-up, 1 it
+could not be written.`;
 
 /** Sizes from which a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 64;
@@ -53,7 +55,6 @@ interface RestoreOptions {
   readonly dataDir: string;
   readonly against?: readonly string[];
   readonly key?: readonly string[];
-  readonly rotations?: readonly string[];
   readonly encryptionKeys?: string;
   readonly kek?: string;
   readonly json?: true;
@@ -61,38 +62,35 @@ interface RestoreOptions {
 
 export const command = defineCommand<RestoreOptions>({
   name: 'restore',
-  description: 'Copy a back-up to a new data directory, and prove that it is the log that was signed.',
+  description: 'Copy a back-up to a new data directory and verify that it is the log that was signed.',
   arguments: { '<directory>': 'the back-up' },
   options: {
-    '--data-dir <directory>': { help: 'where to; new or empty', isRequired: true },
+    '--data-dir <directory>': { help: '(required) target; new or empty', isRequired: true },
     '--against <path>': {
-      help: 'checkpoints that were kept elsewhere; may be given again',
+      help: 'checkpoints that were kept elsewhere; repeatable',
       isRepeatable: true,
     },
     '--key <vkey>': {
-      help: 'a verifier key of the log that you trust, or a file with one; may be given again',
+      help: 'verifier key of the log, a file with keys, or a file or directory of rotation notes; repeatable',
       isRepeatable: true,
     },
-    '--rotations <path>': { help: 'rotation notes of the log; may be given again', isRepeatable: true },
     '--encryption-keys <directory>':
-      'the keys of its payloads and, after commas, their mirrors: what is erased by now is taken out of them',
-    '--kek <place>': 'what wraps these keys, where it is no file beside them (see collector serve)',
-    '--json': 'print what was done as one JSON object',
+      'directories of the payload keys, comma-separated: keys of events erased since are removed from them',
+    '--kek <place>': 'what wraps these keys, if not a file beside them (see collector serve)',
+    '--json': 'print the result as one JSON object',
   },
   examples: EXAMPLES,
   run: ({ options }, directory) => restore(path.resolve(directory), path.resolve(options.dataDir), options),
 });
 
-/** @returns the exit code. */
 async function restore(directory: string, to: string, options: RestoreOptions): Promise<ExitCode> {
-  // All that was given is looked at before anything is written.
-  const keys = (options.key ?? []).flatMap((key) => keysFrom('--key', key, (text) => logKey(text).vkey));
-  const rotations = (options.rotations ?? []).flatMap(rotationsIn);
+  // Check all arguments before anything is written.
+  const { keys, rotations } = trustedFrom(options.key ?? [], (text) => logKey(text).vkey);
   const { against = [] } = options;
   const keyPlaces = keyPlacesFrom(options);
   if (keyPlaces !== undefined && keys.length === 0)
     throw usage(
-      '--encryption-keys: goes with --key: the actions of a back-up that is forged would destroy keys',
+      '--encryption-keys: requires --key, because the actions in a forged back-up would destroy keys',
     );
   for (const given of [...against, ...(keyPlaces?.directories ?? [])]) {
     if (!exists(given)) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
@@ -117,8 +115,8 @@ interface Job {
   readonly state: BackupState;
   readonly given: {
     readonly against: readonly string[];
-    keys: readonly string[];
-    rotations: readonly string[];
+    readonly keys: readonly string[];
+    readonly rotations: readonly string[];
   };
   readonly keyPlaces: KeyPlaces | undefined;
   readonly json: boolean;
@@ -126,7 +124,7 @@ interface Job {
 
 function keyPlacesFrom({ encryptionKeys, kek = '' }: RestoreOptions): KeyPlaces | undefined {
   if (encryptionKeys === undefined) {
-    if (kek !== '') throw usage('--kek: goes with --encryption-keys');
+    if (kek !== '') throw usage('--kek: requires --encryption-keys');
     return undefined;
   }
   const fault = kek === '' ? undefined : kekFault(kek);
@@ -136,18 +134,18 @@ function keyPlacesFrom({ encryptionKeys, kek = '' }: RestoreOptions): KeyPlaces 
   return { directories: given.map((each) => path.resolve(each)), kek };
 }
 
-/** What became of the keys that were given. */
+/** The effect on the given keys. */
 interface Narrowed {
-  /** Noted beside the keys as destroyed, by actions that the copy does not have. */
+  /** Keys that notes beside them record as destroyed by actions that the copy does not have. */
   readonly takenSince: readonly TakenKeys[];
-  /** How many events of the copy were encrypted by them. */
+  /** Number of events in the copy that these keys encrypted. */
   readonly events: number;
 }
 
 /**
- * On return the directories of keys open nothing that an action has erased which this log has under a checkpoint, or which is
- * noted beside the keys; and the copy says where they are.
- * @throws CommandFailure when one of them cannot be written.
+ * Destroys, in the given key directories, the keys of events that a signed action of this log or a note
+ * beside the keys has erased, and records the directories in the copy.
+ * @throws CommandFailure if a directory cannot be written.
  */
 async function narrow(
   copy: string,
@@ -198,9 +196,9 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
     let verification = await prove(restoration.copy, job, []);
     let narrowed: Narrowed | undefined;
     if (codeOf(verification, cut) !== EXIT.damaged && job.keyPlaces !== undefined) {
-      // Only now: what a forger has put into a back-up must destroy no key.
+      // Only after verification: a forged back-up must not destroy keys.
       narrowed = await narrow(restoration.copy, job.keyPlaces, verification);
-      // And once more, as the payloads can be opened.
+      // Verified again, since the payloads can now be opened.
       verification = await prove(restoration.copy, job, narrowed.takenSince);
     }
     const lost = lostOf(verification, cut);
@@ -225,8 +223,8 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
 
 /**
  * Copies the back-up.
- * @returns how many entries its newest checkpoint covers, if it holds fewer; `cut` if it needs `--against` for that,
- * `damaged` if it cannot be copied.
+ * @returns the number of entries its newest checkpoint covers, if it holds fewer; `cut` if that requires
+ *   `--against`; `damaged` if it cannot be copied.
  */
 async function copyBackup(copy: string, job: Job): Promise<number | 'cut' | 'damaged' | undefined> {
   const wanted = !job.json && process.stderr.isTTY;
@@ -249,26 +247,28 @@ async function copyBackup(copy: string, job: Job): Promise<number | 'cut' | 'dam
   }
 }
 
-/** Reports what is wrong with the back-up, where it lies. */
+/** Reports the damage in the back-up. */
 async function refuse(job: Job, isCut: boolean): Promise<ExitCode> {
   const { directory, given } = job;
   const onProgress = () => undefined;
   const verification = await verifyLog({ dataDir: directory, files: nodeFiles, ...given, onProgress });
-  if (verification.findings.intact) throw new Error(`${directory} is intact, and could not be copied`);
+  if (verification.findings.intact) throw new Error(`${directory} is intact, but could not be copied`);
   const print = job.json ? asJson : report;
   const done = { verification, narrowed: undefined, restored: false, lost: undefined, isCut };
   process.stdout.write(print(job, done));
   return EXIT.damaged;
 }
 
-/** @param cut how many entries a back-up had that holds fewer. */
+/** @param cut the number of entries of a back-up that holds fewer. */
 function codeOf(verification: Verification, cut: number | undefined): ExitCode {
   const { size, only } = lostOf(verification, cut);
   if (size !== undefined) return only ? EXIT.partly : EXIT.damaged;
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
 }
 
-/** Anyone who restores it gets at all that it holds: that is logged in the access log of the copy. */
+/**
+ * Verifies the copy. A restore gives access to its contents, so it is logged in the access log of the copy.
+ */
 async function prove(
   copy: string,
   { directory, state, given, json }: Job,
@@ -289,12 +289,12 @@ async function prove(
   }
 }
 
-/** @throws CommandFailure when there is no back-up. */
+/** @throws CommandFailure if there is no back-up. */
 function completed(directory: string): BackupState {
   if (!exists(directory)) throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
   const state = readState(directory);
   if (state === undefined || state.at === null) {
-    throw new CommandFailure(`${directory} holds no back-up that was finished`, EXIT.notFound);
+    throw new CommandFailure(`${directory} holds no completed back-up`, EXIT.notFound);
   }
   return state;
 }
@@ -303,7 +303,7 @@ function restoreFailure(error: unknown, to: string): unknown {
   const failure = (message: string, code: ExitCode) => new CommandFailure(message, code, { cause: error });
   if (isNoRoom(error)) {
     const code = systemCode(error) ?? 'full';
-    return failure(`no room is left (${code}); nothing was restored to ${to}`, EXIT.failure);
+    return failure(`the disk is full (${code}); nothing was restored to ${to}`, EXIT.failure);
   }
   if (error instanceof Unusable) {
     return failure(printable(error.message), EXIT.usage);
@@ -311,22 +311,20 @@ function restoreFailure(error: unknown, to: string): unknown {
   return error;
 }
 
-/** Within a data directory, or a directory of back-ups, files of one log would lie among those of another. */
+/** Inside a data directory or a back-up, files of two logs would be mixed. */
 function assertInNoLog(to: string): void {
   for (let inner = real(to), outer = path.dirname(inner); outer !== inner; outer = path.dirname(inner)) {
     if (holdsLog(outer) || exists(keyDatabasePath(outer)))
-      throw usage(
-        `${to} lies within ${outer}, which holds a log or its keys: give a directory outside of it`,
-      );
+      throw usage(`${to} is inside ${outer}, which holds a log or its keys: give a directory outside of it`);
     inner = outer;
   }
 }
 
-/** What checkpoints say of events after the end of the restored log. */
+/** Events that checkpoints show to be missing at the end of the restored log. */
 interface Lost {
-  /** The entries that the largest of them covers; undefined if none covers more than the log has. */
+  /** The number of entries that the largest checkpoint covers; undefined if the log has them all. */
   readonly size: number | undefined;
-  /** Whether nothing else is wrong with the log. */
+  /** Whether the log has no other fault. */
   readonly only: boolean;
 }
 
@@ -335,7 +333,7 @@ function lostOf({ checkpoints, entries, findings }: Verification, cut: number | 
   const size = Math.max(...sizes, cut ?? 0);
   if (size <= entries) return { size: undefined, only: false };
   const faults = findings.listed.filter(({ kind }) => kind !== 'note');
-  // Of a back-up that was cut, entries may have been signed long before the newest by the checkpoint that it lacks.
+  // The checkpoint that a cut back-up lacks may cover entries that were signed long before the newest one.
   const isLoss = ({ kind, sequence = 0 }: (typeof faults)[number]) =>
     (kind === 'missing' && sequence > entries) || (kind === 'checkpoint_missing' && cut !== undefined);
   return { size, only: faults.every(isLoss) && findings.unlisted === 0 };
@@ -345,13 +343,13 @@ interface Done {
   readonly verification: Verification;
   readonly narrowed: Narrowed | undefined;
   readonly restored: boolean;
-  /** See Lost. */
+  /** The size in {@link Lost}. */
   readonly lost: number | undefined;
   /** Whether the back-up ends before its own newest checkpoint. */
   readonly isCut: boolean;
 }
 
-/** For scripts; the names are a promise. */
+/** The output for programs; the names are a promise. */
 function asJson({ to, state }: Job, { verification, narrowed, restored, lost }: Done): string {
   const { entries } = verification;
   const fields = {
@@ -373,51 +371,52 @@ function report(job: Job, { verification, narrowed, restored, lost, isCut }: Don
   const proof = verificationReport(verification);
   if (!restored) {
     const option = isCut
-      ? ' Its end was cut. With --against FILE, checkpoints that were kept elsewhere, it is restored up to its last whole ' +
-        'event, if nothing else is damaged.'
+      ? ' Its end was cut off. With --against FILE (checkpoints that were kept elsewhere) it is restored ' +
+        'up to its last whole event, if nothing else is damaged.'
       : '';
-    return `${proof}\n${paragraph(`Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".${option}`)}`;
+    const see = `Nothing was restored: docs/guide/back-up-and-restore.md, "A damaged back-up".${option}`;
+    return `${proof}\n${paragraph(see)}`;
   }
   const { to, state } = job;
   const paragraphs = [
-    `${to} holds ${counted(verification.events, 'event')}. The last completed round of the back-up began at ` +
-      `${state.at ?? ''}; what was acknowledged later may be missing.`,
+    `${to} holds ${counted(verification.events, 'event')}. The last completed round of the back-up began ` +
+      `at ${state.at ?? ''}; events acknowledged later may be missing.`,
   ];
   if (!exists(path.join(to, 'signing-keys'))) {
     paragraphs.push(
-      'The private signing keys were not backed up: bring them back before a collector is started, or name them by ' +
-        '--signing-keys.',
+      'The private signing keys were not backed up: restore them before you start a collector, or name ' +
+        'them with --signing-keys.',
     );
   }
   if (verification.unopened > 0) {
     paragraphs.push(
-      'Its payloads are encrypted, and no back-up has their keys: start the collector with the mirror of them by ' +
-        '--encryption-keys (docs/guide/encryption.md).',
+      'Its payloads are encrypted, and no back-up has their keys: start the collector with a mirror of the ' +
+        'keys (--encryption-keys; docs/guide/encryption.md).',
     );
   }
   if (narrowed !== undefined && narrowed.events > 0)
     paragraphs.push(
-      `${counted(narrowed.events, 'event')} of it ${narrowed.events === 1 ? 'was' : 'were'} erased after this back-up, and ` +
-        'can be read by no key that was given. A note beside the keys says so, which no key has signed: compare it with the ' +
-        'certificates. "collector verify" reports them as unexplained until the first start has taken their erasure into the ' +
-        'log.',
+      `${counted(narrowed.events, 'event')} ${narrowed.events === 1 ? 'was' : 'were'} erased after this ` +
+        'back-up, and no given key can read them. The only evidence is an unsigned note beside the keys: ' +
+        'compare it with the certificates. "collector verify" reports these events as unexplained until ' +
+        'the first start has recorded their erasure in the log.',
     );
   if (narrowed !== undefined || verification.unopened > 0) {
     paragraphs.push(
-      `WARNING: what was erased after ${state.at ?? ''} is in this back-up. Directories of keys that were in use to the end ` +
-        'know these erasures, and with them nothing of it can be read. A copy of the keys that is older opens it: start the ' +
-        'collector with --no-listen, and erase it again by "collector erase plan --certificate FILE..." with the ' +
-        'certificates before anyone reads.',
+      `WARNING: this back-up contains events that were erased after ${state.at ?? ''}. Key directories ` +
+        'that were in use until the end know these erasures and cannot open the events. An older copy of ' +
+        'the keys can: start the collector with --no-listen and erase the events again with "collector ' +
+        'erase plan --certificate FILE..." before anyone reads them.',
     );
   }
   if (narrowed !== undefined || verification.unopened > 0)
     paragraphs.push(
-      `Holds and the retention policy are as they were at ${state.at ?? ''}: begin each hold again that came later, and set ` +
-        'the policy again, before anything is erased here.',
+      `Holds and the retention policy are as of ${state.at ?? ''}: repeat each later hold and policy ` +
+        'before anything is erased here.',
     );
   const warning =
     lost === undefined
-      ? 'Before a collector is started on it: docs/guide/back-up-and-restore.md, "Restore".'
+      ? 'Before you start a collector on it, read docs/guide/back-up-and-restore.md, "Restore".'
       : lossText(verification, lost, isCut);
   return `${paragraphs.map(paragraph).join('')}\n${proof}\n${paragraph(warning)}`;
 }
@@ -429,14 +428,10 @@ function lossText({ entries, checkpoints }: Verification, lost: number, isCut: b
   const are = (count: number) => (count === 1 ? 'is' : 'are');
   return [
     `WARNING: ${missing} (${counted(lost - entries, 'entry', 'entries')}) ${are(lost - entries)} missing: ` +
-      `${isCut ? 'the end of the back-up is missing. A checkpoint' : 'a checkpoint'} over ${lost} entries is known, and this ` +
-      `directory has ${entries}.`,
-    ...(unproved === 0
-      ? []
-      : [
-          `No checkpoint that is here proves ${entryRange(proved + 1, unproved)}, which ${are(unproved)} as the back-up has them.`,
-        ]),
-    'No collector starts on this directory, because it would sign others in their place. ' +
-      'docs/guide/back-up-and-restore.md, "When events are lost", says what to do instead.',
+      `${isCut ? 'the end of the back-up is missing. A checkpoint' : 'a checkpoint'} over ${lost} entries ` +
+      `is known, but this directory has ${entries}.`,
+    ...(unproved === 0 ? [] : [`No checkpoint found here proves ${entryRange(proved + 1, unproved)}.`]),
+    'No collector starts on this directory, because it would sign different entries in their place. ' +
+      'See docs/guide/back-up-and-restore.md, "When events are lost".',
   ].join(' ');
 }

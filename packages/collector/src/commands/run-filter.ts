@@ -1,8 +1,8 @@
-/** Which runs an operator asks for: the options that `runs` and `names` share, read strictly before anything is done. */
+/** Options that select runs, shared by `runs` and `names`. */
 import { type FeedbackAsked, modelsNamed, type RunFilter } from '../catalogue/catalogue.js';
 import { parseDuration } from '../quantity.js';
 import { type Clock, OUTCOME_WORDS } from '../records/vocabulary.js';
-import { clockFrom, periodFrom, organisationFrom, personFrom, wordFrom } from './arguments.js';
+import { clockFrom, periodFrom, organisationFrom, personFrom, wordFrom, wordsFrom } from './arguments.js';
 import type { OwnOption } from './define.js';
 import { usage } from './exit-codes.js';
 
@@ -14,9 +14,7 @@ export interface FilterOptions {
   readonly app?: string;
   readonly outcome?: string;
   readonly feedback?: string;
-  readonly incomplete?: true;
-  readonly conflict?: true;
-  readonly failed?: true;
+  readonly only?: string;
   readonly since?: string;
   readonly until?: string;
   readonly clock?: string;
@@ -25,10 +23,10 @@ export interface FilterOptions {
 
 const DEFAULT_LIMIT = 20;
 
-/** What is asked for: runs, and none of the records without a run. */
+/** Selects runs only, without records that have no run. */
 export type AskedRuns = RunFilter & { readonly clock: Clock };
 
-/** A word as it is typed: with dashes. */
+/** Outcome words as typed, with dashes. */
 const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
 
 const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
@@ -42,37 +40,39 @@ const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
   any: 'any',
   none: 'none',
 };
-/** As it is typed. */
+/** The words for --feedback. */
 export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
-/** The options of a filter. @param most what --limit counts. */
+/** States of a run: its completeness is "incomplete", it contradicts itself, or a model call failed. */
+const STATES = ['incomplete', 'contradictory', 'failed'] as const;
+/** The options that select runs. @param most the noun for what --limit counts. */
 export function filterOptions(most: string): Record<string, OwnOption> {
   return {
-    '--target <id>': 'only runs about this patient, document or claim: @FILE or - holds its id',
-    '--user <id>': 'only runs that this user called: @FILE or - holds the id',
+    '--target <id>': 'only runs about this patient, document or claim: the id, or @FILE, or -',
+    '--user <id>': 'only runs called by this user: the id, or @FILE, or -',
     '--model <id>': 'only runs of this model: MODEL_ID or MODEL_ID@VERSION',
-    '--app <name>': 'only runs that this application sent',
+    '--app <name>': 'only runs of this application',
     '--organisation <name>': 'only runs of this organisation',
     '--outcome <word>':
-      'only runs whose last outcome is validated, partial, …, or none; none:30d: and that began that long ago',
+      'only runs with this last outcome: validated, partial, …, or none; none:30d: none, and begun 30 days ' +
+      'ago',
     '--feedback <sort>': 'only runs with this feedback: thumbs-up, thumbs-down, …, or none',
-    '--incomplete': 'only runs whose completeness is "incomplete"',
-    '--conflict': 'only runs that contradict themselves',
-    '--failed': 'only runs whose call of the model failed',
-    '--since <time>': 'only runs that began at this instant or later',
-    '--until <time>': 'only runs that began before this instant',
-    '--clock <which>':
-      'by which clock a run began: received, or sender: by its start, else its first event (default: received)',
-    '--limit <number>': `how many ${most} at most, or all (default: ${DEFAULT_LIMIT})`,
+    '--only <states>': `only runs that are ${STATES.join(', ')}: one or more, comma-separated`,
+    '--since <time>': 'only runs that began at or after this time',
+    '--until <time>': 'only runs that began before this time',
+    '--clock <which>': 'clock for the beginning of a run: received, or sender (default: received)',
+    '--limit <number>': `maximum number of ${most}, or all (default: ${DEFAULT_LIMIT})`,
   };
 }
 
-/** @param now what the time of --outcome none:TIME counts back from. */
+/** @param now the time from which --outcome none:TIME counts back. */
 export function filterFrom(options: FilterOptions, now: number): AskedRuns {
+  const { feedback, only } = options;
   return {
     isRun: true,
     ...namesFrom(options),
-    ...statesFrom(options),
+    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
+    ...statesFrom(only),
     ...outcomeFrom(options, now),
     ...periodFrom(options),
     clock: clockFrom(options.clock) ?? 'received',
@@ -90,12 +90,13 @@ function namesFrom({ organisation, target, user, model, app }: FilterOptions): P
   };
 }
 
-function statesFrom({ feedback, incomplete, conflict, failed }: FilterOptions): Partial<RunFilter> {
+/** The states of --only; several must all apply. */
+export function statesFrom(only: string | undefined): Partial<RunFilter> {
+  const states = only === undefined ? new Set<string>() : wordsFrom('--only', only, STATES);
   return {
-    ...(feedback !== undefined && { feedback: FEEDBACK[wordFrom('--feedback', feedback, FEEDBACK_ASKED)] }),
-    ...(incomplete && { level: 'incomplete' as const }),
-    ...(conflict && { hasConflict: true as const }),
-    ...(failed && { failed: true as const }),
+    ...(states.has('incomplete') && { level: 'incomplete' as const }),
+    ...(states.has('contradictory') && { hasConflict: true as const }),
+    ...(states.has('failed') && { failed: true as const }),
   };
 }
 
@@ -107,20 +108,20 @@ function outcomeFrom({ outcome }: FilterOptions, now: number): Partial<RunFilter
   return word === undefined ? {} : { outcome: word };
 }
 
-/** A script's empty variable is a fault, and not an empty answer. */
+/** Rejects an empty name, so that an empty variable in a script is an error and not an empty answer. */
 function nameFrom(option: string, text: string): string {
-  if (text === '') throw usage(`${option}: "" names nothing`);
+  if (text === '') throw usage(`${option}: the name is empty`);
   return text;
 }
 
-/** With its unit: 30 would be 30 milliseconds, and was surely meant as days. */
+/** A duration with its unit: a bare 30 would be 30 milliseconds, and surely meant days. */
 function ageFrom(text: string): number {
   const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
   if (age !== undefined && age > 0) return age;
   throw usage(`--outcome: after none:, ${JSON.stringify(text)} is not a time such as 30d or 12h`);
 }
 
-/** Infinity for all. @param what is counted, for the message. */
+/** Infinity for all. @param what the noun for the message. */
 export function limitFrom(text: string | undefined, what: string): number {
   if (text === undefined) return DEFAULT_LIMIT;
   if (text === 'all') return Infinity;
@@ -128,12 +129,12 @@ export function limitFrom(text: string | undefined, what: string): number {
   throw usage(`--limit: ${JSON.stringify(text)} is neither a number of ${what} nor all`);
 }
 
-/** For the access log, under the names that were typed; that leaves persons out. */
+/** The filter for the access log, under the names of the options; the log leaves persons out. */
 export function loggedFilter(options: FilterOptions): Readonly<Record<string, unknown>> {
-  const { target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed } = options;
+  const { target, user, model, app, organisation, outcome, feedback, only } = options;
   const { since, until, clock, limit } = options;
   return {
-    ...{ target, user, model, app, organisation, outcome, feedback, incomplete, conflict, failed },
+    ...{ target, user, model, app, organisation, outcome, feedback, only },
     ...{ since, until, clock, limit },
   };
 }

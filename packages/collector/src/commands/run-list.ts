@@ -1,4 +1,4 @@
-/** Runs as lines of text: a table that fits a terminal, plain columns for a pipe, JSON and CSV. Values are made harmless. */
+/** Runs as text: a table that fits a terminal, plain columns for a pipe, JSON and CSV. Values are escaped. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { RunSummary } from '../catalogue/catalogue.js';
 import type { Cells } from '../records/exports/csv-cell.js';
@@ -12,15 +12,15 @@ const NONE = '-';
 interface RunColumn extends Column {
   readonly heading: string;
   readonly of: (run: RunSummary, view: RunView) => string;
-  /** On a terminal left out where no run of the list has anything in it. */
+  /** Left out on a terminal if no run of the list has a value. */
   readonly isRare?: true;
 }
 
-/** How runs are shown. */
+/** How runs are displayed. */
 export interface RunView {
-  /** Whose times are shown. */
+  /** The clock of the displayed times. */
   readonly clock: Clock;
-  /** As `records --run` takes it. */
+  /** The id in the form that `records --run` takes. */
   readonly idOf: (run: RunSummary) => string;
 }
 
@@ -42,7 +42,7 @@ const COLUMNS: readonly RunColumn[] = [
   { heading: 'NOTE', of: (run) => noteText(run), least: LEAST, isRare: true },
 ];
 
-/** @returns lines with a heading: on a terminal made to fit it, otherwise all columns with nothing cut. */
+/** @returns lines with a heading; cut to fit a terminal, complete for any other output. */
 export function runTable(runs: readonly RunSummary[], view: RunView, output: Output): string {
   const organisations = new Set(runs.map(({ organisation }) => organisation));
   const hasContent = ({ heading, isRare, of }: RunColumn) =>
@@ -55,7 +55,7 @@ export function runTable(runs: readonly RunSummary[], view: RunView, output: Out
 
 const LEAST_OF_MODEL = 4;
 
-/** The version stays, where it leaves room for some of the model. */
+/** Cuts the model and keeps the version, if there is room for both. */
 function cutModel(text: string, width: number): string {
   const version = text.slice(text.lastIndexOf('@'));
   const room = width - version.length;
@@ -63,7 +63,7 @@ function cutModel(text: string, width: number): string {
   return cutText(text.slice(0, -version.length), room) + version;
 }
 
-/** As far as people read times: 2026-03-02 08:31. */
+/** A time to the minute: 2026-03-02 08:31. */
 function minuteText(time: number): string {
   return new Date(time)
     .toISOString()
@@ -117,18 +117,18 @@ function ratingText(count: number, sum: number): string {
   return count === 1 ? `rating ${mean} of 5` : `${count} ratings, mean ${mean} of 5`;
 }
 
-/** Of a run of one call nothing: most are. */
+/** Empty for one call, as in most runs. */
 function callsText({ counts }: RunSummary): string {
   const calls = counts['inference-start'];
   return calls === 1 ? NONE : String(calls);
 }
 
-/** In and out, as the providers counted. */
+/** Input and output, as counted by the providers. */
 function tokensText({ input, output }: RunSummary['tokens']): string {
   return input === null && output === null ? NONE : `${input ?? NONE}/${output ?? NONE}`;
 }
 
-/** What is worth a look, beside a contradicting outcome, which has its column. */
+/** Noteworthy facts, except a contradicting outcome, which has its own column. */
 function noteText(run: RunSummary): string {
   const { level, conflicts, outcomesDiffer } = run;
   const notes = [
@@ -148,7 +148,7 @@ function failedText({ call, failedCalls, counts }: RunSummary): string[] {
 
 type Value = string | number | boolean | null | readonly string[];
 
-/** What programs get of a run, in this order. The names are a promise; those of docs/reference/records.md where it has them. */
+/** The members for programs, in this order. The names are a promise and match docs/reference/records.md. */
 const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   record_id: ({ recordId }) => recordId,
   organisation: ({ organisation }) => organisation,
@@ -178,20 +178,20 @@ const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   output_tokens: ({ tokens }) => tokens.output,
 };
 
-/** As exports have them: the kind, or kind and rule with a colon between. */
+/** As in exports: the kind, or kind and rule joined by a colon. */
 function conflictText(word: RunSummary['conflicts'][number]): string {
   return CLOCK_RULES.includes(word) ? `clock_disorder:${word}` : word;
 }
 const CLOCK_RULES: readonly string[] = ['before_start', 'before_parent', 'ahead_of_receipt'];
 
-/** For programs. */
+/** The object for programs. */
 export function objectOf(run: RunSummary): object {
   return Object.fromEntries(Object.entries(MEMBERS).map(([name, of]) => [name, of(run)]));
 }
 
 export const CSV_HEAD = `${Object.keys(MEMBERS).join(',')}\r\n`;
 
-/** One row of CSV, as docs/reference/records.md says of that format: lists with spaces between. */
+/** A row of CSV (docs/reference/records.md); lists are joined by spaces. */
 export function csvLine(run: RunSummary, cells: Cells): string {
   return `${Object.values(MEMBERS)
     .map((of) => csvText(of(run), cells))

@@ -1,4 +1,4 @@
-/** `collector runs`: a list of runs, the newest first, by whom they are about, who called which model, and what became of it. */
+/** `collector runs`: lists runs, newest first, selected by target, user, model, outcome and more. */
 import type { Catalogue, RunSummary } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import { counted, DAY_MS } from '../quantity.js';
@@ -22,8 +22,6 @@ import { CSV_HEAD, csvLine, eventsOf, objectOf, runTable } from './run-list.js';
 import { asCsv, asJsonLines, asTable, type Framing, giveRows } from './terminal.js';
 import { printRemarks } from './typed.js';
 
-/* What an operator types to `collector runs`, read strictly before anything is done. */
-
 export interface RunsOptions extends FilterOptions {
   readonly contains?: string;
   readonly json?: true;
@@ -33,23 +31,23 @@ export interface RunsOptions extends FilterOptions {
 
 export interface RunsRequest {
   readonly filter: AskedRuns;
-  /** Which the inputs and outputs of a run have. */
+  /** Words that the inputs or outputs of a run must contain. */
   readonly words?: Words;
   /** Infinity for all. */
   readonly limit: number;
   readonly form: 'table' | 'json' | 'csv';
-  /** Of CSV. */
+  /** Cell format of CSV. */
   readonly cells: Cells;
 }
 
-/** @param now what the time of --outcome none:TIME counts back from. */
+/** @param now the time from which --outcome none:TIME counts back. */
 export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest {
   const { json, format, forSpreadsheet, contains, target, user } = options;
   if (contains === '-' && (target === '-' || user === '-'))
-    throw usage('- stands for standard input, which can be read only once');
+    throw usage('- is standard input, which can be read only once');
   const filter = filterFrom(options, now);
-  if (json && format !== undefined) throw usage('--format: not together with --json');
-  if (forSpreadsheet && format === undefined) throw usage('--for-spreadsheet: goes with --format csv');
+  if (json && format !== undefined) throw usage('--format: cannot be combined with --json');
+  if (forSpreadsheet && format === undefined) throw usage('--for-spreadsheet: requires --format csv');
   return {
     filter,
     ...(contains !== undefined && { words: wordsFrom('--contains', contains) }),
@@ -61,66 +59,72 @@ export function runsRequestFrom(options: RunsOptions, now: number): RunsRequest 
 
 function wordsFrom(option: string, text: string): Words {
   const words = new Words(textFrom(option, text, 'the words'));
-  if (words.count === 0) throw usage(`${option}: there is no word in it`);
+  if (words.count === 0) throw usage(`${option}: the text contains no word`);
   return words;
 }
 
 const EXAMPLES = `  $ collector runs
   $ collector runs --target @patient.txt --outcome contradicted
   $ collector runs --user - --since 2026-01-01 --until 2026-02-01 --clock sender
-  $ collector runs --model sepsis-abstractor@3.0 --failed --limit all --format csv > failed.csv
+  $ collector runs --model sepsis-abstractor@3.0 --only failed --limit all --format csv > failed.csv
   $ collector runs --outcome none:30d --json | jq -r .record_id
   $ collector runs --contains @words.txt --since 2026-11-01
   $ collector records --run 0b2c5a3e
 
-On a terminal it is a table that fits: long names are cut, and columns that do not fit are left out. In a pipe nothing is
-cut. RUN is the beginning of the run's id, as many digits as no other run begins with, and can be given to "records --run".
-NOTE says what is worth a look: the call failed (with its status), the record is incomplete, erased or in conflict with
-itself, the outcomes differ. All times are UTC. Names are compared exactly.
+On a terminal the table fits the screen: long names are cut, and columns that do not fit are left out. In a
+pipe nothing is cut. RUN is the shortest unique prefix of the run's id, which "records --run" accepts. NOTE
+shows what is noteworthy: the call failed (with its status), the record is incomplete, erased or contradicts
+itself, or its outcomes differ. All times are UTC. Names are compared exactly.
 
---since and --until ask when a run began: by --clock received when the collector had its first event, by --clock sender
-the timestamp of its inference-start. A run without a start began with its earliest event then; an event that cannot be
-read counts by its time of receipt. After an import or a demo only the senders' clocks tell one day from another.
+--since and --until refer to the beginning of a run. With --clock received, that is when the collector
+received its first event; with --clock sender, the timestamp of its inference-start, or of its earliest event
+if it has no start. An event that cannot be read counts by its time of receipt. After an import or a demo, use
+the senders' clocks.
 
 --feedback is one of ${FEEDBACK_ASKED.join(', ')}.
---json prints one object a line, --format csv a heading and a row each, with record_id whole. With --for-spreadsheet
-Excel and others keep ids such as 0000123456, and compute nothing (docs/reference/records.md, "CSV").
 
-It can run beside a collector, and covers every event that was stored when it began. That it ran, what it was asked for and
-how many events the listed runs have is logged in access.log; of --target, --user and --contains only that they were given.
+--json prints one object per line, --format csv a heading and one row per run, both with the whole record_id.
+With --for-spreadsheet, Excel and others keep ids such as 0000123456 and evaluate no formulas
+(docs/reference/records.md, "CSV").
 
---target, --user and --contains take @FILE, or - for standard input: the file has one id, in a line, or the words. They can
-be typed too, but every user of the host sees them in the process list, and sudo logs them.
+A collector may run at the same time. The answer covers every event stored when the command began. The call,
+its filter and the number of events of the listed runs are logged in access.log; of --target, --user and
+--contains only that they were given.
 
---contains finds runs that have all the words, in any order, in the texts of "inputs" and "output" of their events, at any
-depth. Words are whole: "sepsis" is not found in "urosepsis". Case makes no difference, ß is ss, and composed and decomposed
-letters are the same; ü is not u. It reads the payloads of all runs that the other options leave, newest first, until
---limit is reached: --since, --model and the like make it quicker. What lies elsewhere, by its URI, is not searched.`;
+--target, --user and --contains take @FILE, or - for standard input: the file has one id on a line, or the
+words. They can be typed too, but then every user of the host can see them in the process list, and sudo logs
+them.
 
-/** Of more it is only said that there are: to count them may take as long as to read them all. */
+--contains finds runs whose "inputs" and "output" contain all the words, in any order and at any depth. Words
+are whole: "sepsis" does not match "urosepsis". Case is ignored, ß equals ss, and composed and decomposed
+letters are equal; ü is not u. It reads the payloads of all runs that the other options select, newest first,
+until --limit is reached: --since, --model and others make it faster. Content that an event references by a
+URI is not searched.`;
+
+/** Larger numbers are not counted exactly: that may take as long as reading all of them. */
 const MOST_COUNTED = 10_000;
 const SEARCHED = { unit: 'runs searched', from: 2000 };
 
 export const command = defineCommand<RunsOptions>({
   name: 'runs',
-  description: 'List runs, the newest first, and what is worth seeing of each.',
+  description: 'List runs, newest first.',
   options: {
     ...filterOptions('runs'),
-    '--contains <text>': 'only runs whose inputs or outputs have these words: @FILE or - holds them',
-    '--json': 'print one JSON object a line',
+    '--contains <text>': 'only runs whose inputs or outputs contain these words: the words, or @FILE, or -',
+    '--json': 'print one JSON object per line',
     '--format <name>': 'csv (default: a table)',
-    '--for-spreadsheet': 'with --format csv: so that Excel and others keep ids, and compute nothing',
+    '--for-spreadsheet': 'with --format csv: make spreadsheets keep ids and evaluate no formulas',
   },
   configuration: 'runs',
   examples: EXAMPLES,
-  // The arguments may name a patient all the same, and every user of the host can read them.
+  // The arguments may name a patient, and every user of the host can read them.
   hidesArguments: true,
   run: ({ options, config }) => new Listing(config(), runsRequestFrom(options, Date.now()), options).run(),
 });
 
 class Listing {
   #shown = 0;
-  /** Of those shown, runs for which the two clocks are more than a day apart. */
+  /** Runs shown whose two clocks differ by more than a day. */
   #apart = 0;
   #first = '';
 
@@ -176,14 +180,14 @@ class Listing {
     });
   }
 
-  /** How many there are, how to see more of them, and how to see one whole. */
+  /** Remarks: how many runs there are, and how to see more of them or one in full. */
   #remarks(catalogue: Catalogue, search: Containing | undefined): string[] {
     const { form, filter } = this.request;
     const lines = [this.#countLine(catalogue, search), ...(search?.remarks() ?? [])];
     if (this.#apart > 0 && filter.clock === 'received') {
       lines.push(
-        `of ${this.#apart} of them the sender's clock is more than a day from the time of receipt, as after an import or ` +
-          'a demo: --clock sender goes by it',
+        `for ${this.#apart} of them the sender's clock differs by more than a day from the time of ` +
+          'receipt, as after an import or a demo: use --clock sender',
       );
     }
     if (this.#shown === 0) {
@@ -191,7 +195,7 @@ class Listing {
       const unknown = unknownNames(catalogue, { ...filter, model });
       lines.push(...unknown);
       if ((search?.searched ?? 0) === 0) lines.push(...this.#bySenders(catalogue));
-    } else if (form === 'table') lines.push(`to see one: collector records --run ${this.#first}`);
+    } else if (form === 'table') lines.push(`show one with: collector records --run ${this.#first}`);
     return lines;
   }
 
@@ -200,9 +204,9 @@ class Listing {
     const shown = this.#shown;
     if (shown === 0) return 'no run matches';
     if (shown < limit) return counted(shown, 'run');
-    // To know how many have the words would be to read them all.
+    // The total with these words is unknown without reading all runs.
     if (search !== undefined)
-      return `the newest ${shown} that have the words; more: --limit ${shown * 5}, all: --limit all`;
+      return `the newest ${shown} that contain the words; more: --limit ${shown * 5}, all: --limit all`;
     const most = Math.max(MOST_COUNTED, shown) + 1;
     const count = catalogue.count({ ...filter, limit: most });
     if (shown === count) return counted(count, 'run');
@@ -210,7 +214,7 @@ class Listing {
     return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
   }
 
-  /** For an empty list of a time: whether the other clock has runs in it. */
+  /** For an empty list with a period: whether the other clock has runs in it. */
   #bySenders(catalogue: Catalogue): string[] {
     const { filter } = this.request;
     const { clock, since, until, noOutcomeSince } = filter;

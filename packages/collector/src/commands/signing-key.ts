@@ -1,4 +1,4 @@
-/** `collector signing-key`: shows and rotates the key that signs the checkpoints, also while a collector runs. */
+/** `collector signing-key`: shows and rotates the key that signs checkpoints, also while a collector runs. */
 import { keyIdText } from '@clinical-events/protocol/verify';
 import type { Config } from '../config.js';
 import { exists } from '../files.js';
@@ -35,25 +35,24 @@ const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
 const SHOW_EXAMPLES = `  $ collector signing-key show
   $ collector signing-key show --json | jq -r .key > log.vkey
 
-The verifier key is public. Give it to everyone who will check checkpoints and proofs, over a trusted channel that does
-not pass through this host. From an earlier key, rotation notes lead to the newest.
+The verifier key is public. Give it to everyone who will check checkpoints and proofs, over a trusted channel
+that does not pass through this host. Rotation notes lead from an earlier key to the newest.
 
-Exit codes: 6 there is no log yet, 3 the keys and the rotation notes do not follow from each other.`;
+Exit codes: 6 there is no log yet, 3 the keys and the rotation notes are inconsistent.`;
 
 const ROTATE_EXAMPLES = `  $ collector signing-key rotate
   $ collector signing-key rotate --overlap 90d
-  $ collector signing-key rotate --overlap 0     # the old key may be known to others: it signs no more
+  $ collector signing-key rotate --overlap 0     # the old key may be compromised and must not sign again
 
-During the overlap both keys sign, so that verifiers who hold only the old one have time to follow the rotation note.
-The old private key is destroyed with the first checkpoint after it. While an overlap lasts, only --overlap 0 is
-allowed, and ends it.
+During the overlap both keys sign, so that verifiers with only the old one have time to follow the rotation
+note. The old private key is destroyed with the first checkpoint after it. During an overlap the only rotation
+allowed is one with --overlap 0, which ends the overlap.
 
-With --store, as the role of the collectors: the log's public keys are in the database.
+With --store, run it as the role of the collectors: the log's public keys are in the database. A key that a
+program manages (--signing-keys command:PROGRAM) cannot be rotated.
 
-A key that a program manages (--signing-keys command:PROGRAM) cannot be rotated yet.
-
-Exit codes: 6 there is no log yet, or its private key is not there; 2 the overlap of an earlier rotation lasts;
-1 another rotation came first; 3 the keys and the rotation notes do not follow from each other.`;
+Exit codes: 6 there is no log yet, or its private key is missing; 2 an earlier rotation's overlap has not
+ended; 1 another rotation came first; 3 the keys and the rotation notes are inconsistent.`;
 
 interface RotateOptions {
   readonly overlap: string;
@@ -66,7 +65,9 @@ interface EarlierKey {
   readonly note: string;
 }
 
-/** Where the log is in a database, its public keys are there: the data directory has them before `work`. */
+/**
+ * Runs `work` once the data directory has the public keys, which a log in a database keeps in the database.
+ */
 async function withPublicKeys(
   config: Config,
   work: (shared?: OpenSharedStore) => string | Promise<string>,
@@ -80,7 +81,7 @@ async function withPublicKeys(
   try {
     if (makes && !(await shared.publicKeys.mayAdd()))
       throw new CommandFailure(
-        'this role may not add a key to the log, and nothing was changed: rotate as the role of the collectors',
+        'this role may not add a key to the log; nothing was changed: rotate as the role of the collectors',
         EXIT.failure,
       );
     await shared.publicKeys.pull(config.dataDir);
@@ -90,7 +91,7 @@ async function withPublicKeys(
   }
 }
 
-/** What is wrong with the keys, as the failure of a command. */
+/** Turns a fault of the keys into a failure of the command. */
 function reporting<Result>(config: Config, work: () => Result): Result {
   if (!exists(config.dataDir)) {
     throw new CommandFailure(`there is no data directory at ${config.dataDir}`, EXIT.notFound);
@@ -99,7 +100,7 @@ function reporting<Result>(config: Config, work: () => Result): Result {
     return work();
   } catch (error) {
     if (!(error instanceof SigningKeyFault)) throw error;
-    const hint = error.reason === 'no-log' ? ': the first "collector serve" begins one' : '';
+    const hint = error.reason === 'no-log' ? ': run "collector serve" first, which creates one' : '';
     throw new CommandFailure(error.message + hint, EXIT_CODES[error.reason], { cause: error });
   }
 }
@@ -135,7 +136,7 @@ function show(options: { readonly json?: true }, config: Config): string {
       })),
     });
   }
-  const place = file === undefined ? `managed by ${program}` : there ? file : `${file} (not there)`;
+  const place = file === undefined ? `managed by ${program}` : there ? file : `${file} (missing)`;
   const texts = earlier.map(
     ({ key, until, note }) => `
 Earlier key:   ${key.vkey}
@@ -150,14 +151,16 @@ First key:     ${originKeyPath(config.dataDir)}
 ${texts.join('')}`;
 }
 
-/** On return the access log, and the database if the log is in one, have the new key. */
+/**
+ * Rotates the key and records the new one in the access log and, for a log in a database, in the database.
+ */
 async function rotate(options: RotateOptions, config: Config, shared?: OpenSharedStore): Promise<string> {
   const now = Date.now();
   const overlapMs = overlapFrom(options.overlap, now);
   const program = signingProgram(config.signingKeys);
   if (program !== undefined) {
     throw usage(
-      `the key is managed by ${program} and must be rotated there; a log cannot follow it to another key yet`,
+      `the key is managed by ${program} and must be rotated there; a log cannot follow such a rotation`,
     );
   }
   const { current } = reporting(config, () => readHistory(config.dataDir));
@@ -191,9 +194,9 @@ async function rotate(options: RotateOptions, config: Config, shared?: OpenShare
     });
   }
   const oldId = keyIdText(before.keyId);
-  const oldEnds = overlapMs === 0 ? 'signs no more' : `signs too until ${instant(until)}`;
-  return `Key ${keyIdText(key.keyId)} takes over from ${oldId}, which ${oldEnds}.
-A running collector follows with its next checkpoint.
+  const oldEnds = overlapMs === 0 ? 'no longer signs' : `also signs until ${instant(until)}`;
+  return `Key ${keyIdText(key.keyId)} replaces ${oldId}, which ${oldEnds}.
+A running collector uses it from its next checkpoint on.
 
 Verifier key:   ${key.vkey}
 Rotation note:  ${note}
@@ -205,7 +208,7 @@ ${escrowNotice(config)}`;
 
 const showing = defineCommand<{ readonly json?: true }>({
   name: 'show',
-  description: 'Show the keys that sign the checkpoints; never a private one.',
+  description: 'Show the public keys that verify checkpoints.',
   options: { '--json': 'print them as one JSON object' },
   configuration: 'signing-key',
   examples: SHOW_EXAMPLES,
@@ -217,9 +220,9 @@ const showing = defineCommand<{ readonly json?: true }>({
 
 const rotating = defineCommand<RotateOptions>({
   name: 'rotate',
-  description: 'Make a new key, and a note signed by both that verifiers follow.',
+  description: 'Make a new signing key, and a note signed by both keys that verifiers can follow.',
   options: {
-    '--overlap <time>': { help: 'how long the old key signs too', default: '30d' },
+    '--overlap <time>': { help: 'how long the old key also signs', default: '30d' },
     '--json': 'print the new key as one JSON object',
   },
   configuration: 'signing-key',
@@ -232,6 +235,6 @@ const rotating = defineCommand<RotateOptions>({
 
 export const command = defineCommand({
   name: 'signing-key',
-  description: 'Show and rotate the key that signs the checkpoints. A running collector follows.',
+  description: 'Show and rotate the key that signs checkpoints. A running collector follows.',
   commands: [showing, rotating],
 });

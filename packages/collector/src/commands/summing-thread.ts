@@ -1,4 +1,4 @@
-/** The thread that sums records while the one that started it writes them. */
+/** The thread that sums records while the main thread writes them. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { jobsOf } from '../catalogue/summing.js';
 import { openStore } from '../store/open-to-read.js';

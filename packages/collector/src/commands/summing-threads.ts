@@ -1,11 +1,11 @@
-/** Threads that sum records for an update that takes in most of a log (summing-thread.ts). */
+/** Threads that sum records for an update that covers most of a log (summing-thread.ts). */
 import os from 'node:os';
 import { type DueRecord, type SummedOrNot, sumBy } from '../catalogue/summing.js';
 import { LogThread } from './log-thread.js';
 
-/** One for each core but that of the one that writes. */
+/** One per core, except the core of the writer. */
 const MOST_THREADS = 4;
-/** The young generation: what is made of half a mebibyte of log should die in it. */
+/** Young generation, large enough that objects from half a mebibyte of log die in it. */
 const YOUNG_MEBIBYTES = 16;
 
 export class SummingThreads {

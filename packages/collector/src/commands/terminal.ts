@@ -1,24 +1,24 @@
-/** What commands print: lines for terminals, tables, and the rows of an answer. */
+/** Output of commands: lines for terminals, tables, and rows of an answer. */
 import { once } from 'node:events';
 import { styleText } from 'node:util';
 import { SingleBar } from 'cli-progress';
 import type { StoreFinding } from '../store/findings.js';
 
-/** Of the lines below the first. */
+/** Indentation of continuation lines. */
 const INDENT = 2;
 
-/** What of a stream matters here. */
+/** The relevant properties of an output stream. */
 export interface Output {
   readonly isTTY?: boolean;
   readonly columns?: number;
 }
 
-/** The line, wrapped for a terminal and unchanged for other outputs. @param indent of the lines below the first. */
+/** The line, wrapped for a terminal and unchanged for other outputs. @param indent of continuation lines. */
 export function wrappedFor({ isTTY = false, columns = 0 }: Output, line: string, indent = INDENT): string {
   return isTTY && columns > 0 ? wrapped(line, columns, ' '.repeat(indent)) : line;
 }
 
-/** The line as several, with `indent` before all but the first, of at most `width` characters where its words are no longer than that. */
+/** Wraps a line at `width` characters, or later if a word is longer, and indents all lines but the first. */
 export function wrapped(line: string, width: number, indent: string): string {
   const lines: string[] = [];
   const [first = '', ...words] = line.split(' ');
@@ -34,61 +34,61 @@ export function wrapped(line: string, width: number, indent: string): string {
   return [...lines, current].join('\n');
 }
 
-/* Text of someone else's on a terminal: it must not be able to move the cursor there, or to turn words around. */
+/* Untrusted text on a terminal: it must not move the cursor or reverse words. */
 
-/** Control and direction characters that JSON lets stand as they are. */
+/** Control and direction characters that JSON permits unescaped. */
 const UNPRINTABLE = /[\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 
 function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** The same JSON, with those characters escaped. */
+/** The same JSON with those characters escaped. */
 export function printableJson(json: string): string {
   return json.replace(UNPRINTABLE, escaped);
 }
 
-/** Control characters that text other than JSON lets stand too. Lines end as they do; a lone CR would write over one. */
-// eslint-disable-next-line no-control-regex -- they are what is looked for
+/** Further control characters in text other than JSON. Line breaks stay; a lone CR would overwrite a line. */
+// eslint-disable-next-line no-control-regex -- matches control characters on purpose
 const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]|\r(?!\n)/g;
 
-/** The same text of many lines, with the control characters within them escaped. */
+/** A text of several lines with its control characters escaped. */
 export function printableLines(text: string): string {
   return printableJson(text).replace(CONTROLS, escaped);
 }
 
-/** The text as it would stand in a string of JSON, without the quotes around it. */
+/** The text as the contents of a JSON string, without the quotes. */
 export function printable(text: string): string {
   return printableJson(JSON.stringify(text)).slice(1, -1);
 }
 
-/** As {@link printable}, where no quotation marks stand around it. */
+/** As {@link printable}, for text that is not in quotation marks. */
 export function legible(text: string): string {
   return printable(text).replaceAll('\\"', '"');
 }
 
-/* The one table: text in aligned columns. */
+/* Tables: text in aligned columns. */
 
-/** How a column may shrink on a terminal that is too narrow for the table. */
+/** How a column shrinks on a terminal that is too narrow for the table. */
 export interface Column {
-  /** The least width to which its cells are cut; whole unless given, because a part of them would say nothing. */
+  /** The minimum width of its cells; unless given, cells are never cut. */
   readonly least?: number;
   /** In place of {@link cutText}. */
   readonly cut?: (cell: string, width: number) => string;
-  /** Where all columns are too wide when cut, this one is left out, the lowest number first; never unless given. */
+  /** The order in which columns are dropped when cutting is not enough, lowest first; unless given, never. */
   readonly leftOut?: number;
 }
 
-/** A last column that would have less room than this is wrapped to the left of its place. */
+/** If the last column has less room than this, it is wrapped with a hanging indent instead. */
 const LEAST_ROOM = 24;
 const HANGING_INDENT = 4;
 const GAP = '  ';
 
 /**
- * @param rows the first is the heading; all have as many cells.
- * @param output where it goes to: on a terminal the last column is wrapped within itself.
- * @param columns one for each cell of a row: the table is made to fit the terminal by them, and nothing is wrapped.
- * @returns lines without trailing spaces, each ended by a line break.
+ * @param rows the first is the heading; all have the same number of cells.
+ * @param output the stream; on a terminal the last column is wrapped within itself.
+ * @param columns one per cell: the table is fitted to the terminal by these instead of wrapped.
+ * @returns lines without trailing spaces, each ending with a line break.
  */
 export function alignedTable(
   rows: readonly (readonly string[])[],
@@ -118,12 +118,12 @@ function widthsOf(rows: readonly (readonly string[])[]): number[] {
   );
 }
 
-/** Of columns and the gaps between them. */
+/** The total width of columns and the gaps between them. */
 function totalOf(widths: readonly number[]): number {
   return widths.reduce((sum, width) => sum + width + GAP.length, -GAP.length);
 }
 
-/** The same rows with fewer columns and cut cells, so that a line has at most `most` characters if that is possible. */
+/** Drops and cuts columns so that lines have at most `most` characters, if that is possible. */
 function fittingRows(
   rows: readonly (readonly string[])[],
   columns: readonly Column[],
@@ -147,15 +147,14 @@ function fittingRows(
   return rows.map((row) => shown.map(({ place, cut, width }) => cut(row[place] ?? '', width)));
 }
 
-/** The text, or its beginning and an ellipsis; not cut within a pair of surrogates. */
+/** Shortens the text with an ellipsis; never splits a surrogate pair. */
 export function cutText(text: string, width: number): string {
   if (text.length <= width) return text;
   return `${text.slice(0, width - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-/* The one framing of an answer: rows as a table, as CSV or as JSON, in blocks, to a reader who may be slow. */
-
-/** A value on a line of its own. */
+/* Rows as a table, CSV or JSON, written in blocks to a reader that may be slow. */
+/** A value on one line. */
 export function jsonLine(value: object): string {
   return `${printableJson(JSON.stringify(value))}\n`;
 }
@@ -165,20 +164,20 @@ export function jsonText(value: unknown): string {
   return `${printableJson(JSON.stringify(value, undefined, 2))}\n`;
 }
 
-/** Text of rows that are given out together. @param isFirst whether they are the first: a heading comes before them. */
+/** The text of a block of rows. @param isFirst whether it is the first block, which has the heading. */
 export type Framing<Row> = (rows: readonly Row[], isFirst: boolean) => string;
 
-/** An object of JSON a line. */
+/** One JSON object per line. */
 export function asJsonLines<Row>(objectOf: (row: Row) => object): Framing<Row> {
   return (rows) => rows.map((row) => jsonLine(objectOf(row))).join('');
 }
 
-/** @param heading a line, and `lineOf` one of a row; with their line breaks. */
+/** @param heading the first line. @param lineOf the line of a row. Both include their line break. */
 export function asCsv<Row>(heading: string, lineOf: (row: Row) => string): Framing<Row> {
   return (rows, isFirst) => (isFirst ? heading : '') + rows.map(lineOf).join('');
 }
 
-/** @param tableOf lays rows out below a heading of one line. Without rows there is no table. */
+/** @param tableOf makes a table with a heading of one line. An empty list has no table. */
 export function asTable<Row>(tableOf: (rows: readonly Row[]) => string): Framing<Row> {
   return (rows, isFirst) => {
     if (rows.length === 0) return '';
@@ -187,19 +186,19 @@ export function asTable<Row>(tableOf: (rows: readonly Row[]) => string): Framing
   };
 }
 
-/** Rows that are laid out together: in a long list columns may grow from one block to the next. */
+/** Rows per block. In a long list, columns may be wider in a later block. */
 const BLOCK_ROWS = 1000;
 
 export interface Giving<Row> {
   readonly framing: Framing<Row>;
-  /** How many rows at most. */
+  /** Maximum number of rows. */
   readonly limit?: number;
   readonly signal?: AbortSignal;
-  /** Called before a block is written: whoever stops reading has had it. */
+  /** Called before a block is written, so that a reader who stops has been counted. */
   readonly onBlock?: (rows: readonly Row[]) => void;
 }
 
-/** Writes rows to standard output; without a row, what the framing has before the first. @returns how many. */
+/** Writes rows to standard output; without rows, only the heading. @returns their number. */
 export async function giveRows<Row>(
   all: Iterable<Row> | AsyncIterable<Row>,
   { framing, limit = Infinity, signal, onBlock }: Giving<Row>,
@@ -224,8 +223,9 @@ export async function giveRows<Row>(
 }
 
 /**
- * Writes to standard output; on a terminal without characters that would move the cursor.
- * On return its reader has room for more. @throws the signal's reason once it is aborted.
+ * Writes to standard output; on a terminal, escapes control characters. Resolves when the reader can take
+ * more.
+ * @throws the signal's reason once it is aborted.
  */
 export async function giveText(text: string | Uint8Array, signal?: AbortSignal): Promise<void> {
   signal?.throwIfAborted();
@@ -239,12 +239,12 @@ export async function giveText(text: string | Uint8Array, signal?: AbortSignal):
   }
 }
 
-/* What a check has found. */
+/* Findings of a check. */
 
 const MARKS = { ok: 'ok', warning: 'WARNING', damage: 'DAMAGED' } as const;
 const COLOURS = { ok: 'green', WARNING: 'yellow', DAMAGED: 'red' } as const;
 
-/** A table of findings, ended by a line break. Their marks are coloured on a terminal, unless NO_COLOR asks for none. */
+/** A table of findings. The severity is coloured on a terminal, unless NO_COLOR is set. */
 export function findingsTable(findings: readonly StoreFinding[], output: NodeJS.WriteStream): string {
   const rows = findings.map(({ severity, subject, message }) => [
     ...[MARKS[severity], legible(subject), legible(message)],
@@ -255,18 +255,18 @@ export function findingsTable(findings: readonly StoreFinding[], output: NodeJS.
   return table.replace(/^(?:ok|WARNING|DAMAGED)(?= )/gm, coloured);
 }
 
-/* How far a long check has come: on standard error, and gone before its result is printed. */
+/* Progress of a long operation: a bar on standard error, removed before the result is printed. */
 
 export interface ProgressOptions {
   /** False where standard error is not a terminal. */
   readonly wanted: boolean;
-  /** What is counted. */
+  /** The noun for what is counted. */
   readonly unit: string;
-  /** How many of what `show` is given make one unit. */
+  /** The number that makes one unit. */
   readonly per: number;
-  /** For less than this, in units, no bar is shown: it would be gone at once. */
+  /** No bar is shown below this number of units. */
   readonly from: number;
-  /** Whether to show how many units a second are done. */
+  /** Whether to show units per second. */
   readonly rate?: boolean;
 }
 
@@ -295,7 +295,7 @@ export class ProgressBar {
     }
     const seconds = (performance.now() - (this.#since ?? 0)) / 1000;
     if (units === 0 || seconds === 0) return;
-    // Of "MiB of the log" the first word.
+    // The first word of a unit such as "MiB of the log".
     const each = unit.split(' ')[0];
     this.#bar.update(units, {
       rate: rate ? `, ${Math.round(units / seconds)} ${each}/s` : '',
@@ -303,7 +303,7 @@ export class ProgressBar {
     });
   };
 
-  /** The next `show` makes it appear again. */
+  /** Removes the bar; the next `show` displays it again. */
   clear(): void {
     this.#bar?.stop();
     this.#bar = undefined;

@@ -1,23 +1,23 @@
 /**
- * `collector proof --tiles`: the tree of the log as tiles, for tools that know nothing of a collector, and its entries:
- * the leaves, which have hashes and when each event was received.
+ * `collector proof --tiles`: exports the tree as tiles for independent tools, and its entries: the leaves,
+ * which have hashes and times of receipt.
  *
- * Nothing is taken on trust. The entries are made from the events, their hashes have to be those of the tree, the
- * hashes above have to follow from them, and the root has to be the one that is signed: otherwise the export ends
- * before its checkpoint is put in place.
+ * Everything is checked: the entries are made from the events, their hashes must be those in the tree, the
+ * hashes above must follow from them, and the root must be the signed one. Otherwise the export ends before
+ * the checkpoint is written.
  *
- * An export into a directory that holds an earlier one continues it. What its checkpoint covers was checked then; the
- * last tiles of it are compared, the rest has to be there.
+ * An export into the directory of an earlier one continues it. The part under its checkpoint was checked
+ * then: its last tiles are compared, the others must exist.
  *
  * The directory (C2SP tlog-tiles):
  *
- *   checkpoint                              the signed note; replaced once all that it needs is there
+ *   checkpoint                              the signed note, replaced last
  *   tile/<level>/<number>[.p/<width>]       hashes
  *   tile/entries/<number>[.p/<width>]       entries
- *   .collector-drafts/                      files that are being written; removed when an export ends
+ *   .collector-drafts/                      files being written; removed when an export ends
  *
- * Every file appears whole, by a rename, and is on stable storage by then: a reader, or a crash at any point, finds a
- * checkpoint and everything below it.
+ * Every file appears complete, by a rename, and is on stable storage by then: at any point a reader, or a
+ * crash, finds a checkpoint and everything it covers.
  */
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
@@ -42,14 +42,14 @@ import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import type { LogReading } from './log-reading.js';
 import { checkpointIn, type LogCheckpoints, newestCheckpoint } from './verify/log-checkpoints.js';
 
-/** An entry with its length in front, in two bytes. */
+/** An entry preceded by its length in two bytes. */
 const ENTRY_BYTES = 2 + LEAF_BYTES;
 
 const CHECKPOINT = 'checkpoint';
 const TILES = 'tile';
 const DRAFTS = '.collector-drafts';
 const PARTIAL = '.p';
-/** Files that are written together, because each flush waits for the disk. */
+/** Files written concurrently, since each flush waits for the disk. */
 const AT_ONCE = 32;
 
 type Level = number | 'entries';
@@ -57,16 +57,16 @@ type ExportedLog = Pick<LogReading, 'dataDir' | 'tree' | 'events'>;
 
 export interface Exported {
   readonly checkpoint: Checkpoint;
-  /** Events of an earlier export. */
+  /** Number of entries in the earlier export. */
   readonly before: number;
-  /** Files of tiles and entries that were written. */
+  /** Number of tile and entry files written. */
   readonly written: number;
 }
 
 /**
  * Exports what the newest checkpoint covers.
- * @param directory is made once there is something to export.
- * @param onProgress events exported up to now, and of how many.
+ * @param directory created once there is something to export.
+ * @param onProgress entries exported so far, and their total.
  * @throws CommandFailure
  */
 export async function exportTiles(
@@ -79,7 +79,7 @@ export async function exportTiles(
     const signed = await newestCheckpoint(log.dataDir, log.tree);
     if (signed === undefined) {
       throw new CommandFailure(
-        `nothing is signed in ${log.dataDir} yet: the next start of a collector signs a checkpoint`,
+        `nothing is signed in ${log.dataDir} yet: a collector signs a checkpoint when it starts`,
         EXIT.failure,
       );
     }
@@ -105,8 +105,8 @@ export async function exportTiles(
 }
 
 /**
- * How many entries the directory's own checkpoint covers; 0 without one.
- * @throws CommandFailure when this log does not continue them.
+ * The number of entries that the directory's checkpoint covers; 0 without one.
+ * @throws CommandFailure if this log does not continue them.
  */
 async function sizeBefore(
   { tree }: ExportedLog,
@@ -120,29 +120,29 @@ async function sizeBefore(
   } catch (error) {
     const reason = messageOf(error);
     throw usage(
-      `${directory} holds the tiles of another log: its checkpoint is not one of ${history.origin} (${reason}); give a ` +
-        'directory of its own',
+      `${directory} holds the tiles of another log: its checkpoint is not one of ${history.origin} ` +
+        `(${reason}); give another directory`,
     );
   }
   if (own.size > newest.checkpoint.size)
     throw damaged(
-      `${directory} holds the tiles of ${own.size} entries of this log, and its newest checkpoint covers ` +
-        `${newest.checkpoint.size}: entries were cut off its end, or it was restored from an older back-up`,
+      `${directory} holds the tiles of ${own.size} entries of this log, but its newest checkpoint covers ` +
+        `only ${newest.checkpoint.size}: the log was truncated or restored from an older back-up`,
     );
   if ((await rootAt(tree, own.size)).equals(own.root)) return own.size;
   throw damaged(
-    `${directory} holds the tiles of ${own.size} entries that are not the first ${own.size} of this log: it was altered, ` +
-      'or restored from an older back-up and then continued differently',
+    `${directory} holds the tiles of ${own.size} entries that are not the first ${own.size} of this log: ` +
+      'the log was altered, or restored from an older back-up and then continued differently',
   );
 }
 
-/** How many hashes of the tile an earlier export had. */
+/** The number of hashes that an earlier export had of the tile. */
 function widthBefore(before: number, level: number, index: number): number {
   const hashes = Math.floor(before / TILE_HASHES ** level) - index * TILE_HASHES;
   return Math.max(0, Math.min(TILE_HASHES, hashes));
 }
 
-/** The first bundle of entries that has to be made: at the latest the last one of the earlier export. */
+/** The first bundle of entries to make: at the latest the last one of the earlier export. */
 function firstBundle(target: TileDirectory, before: number): number {
   const last = Math.max(0, Math.ceil(before / TILE_HASHES) - 1);
   let index = 0;
@@ -162,7 +162,10 @@ interface Work {
   readonly onProgress: (events: number, of: number) => void;
 }
 
-/** Puts the entries and the tiles of level 0, and checks every hash of the tree from there up to the signed root. @throws CommandFailure */
+/**
+ * Writes the entries and the tiles of level 0, and checks every hash above up to the signed root. @throws
+ * CommandFailure
+ */
 async function putEntries(log: ExportedLog, { target, checkpoint, before, onProgress }: Work): Promise<void> {
   const { size, root } = checkpoint;
   const first = firstBundle(target, before);
@@ -170,7 +173,7 @@ async function putEntries(log: ExportedLog, { target, checkpoint, before, onProg
   for await (const { index, width, entries, hashes } of bundles(log, first, size)) {
     growing.append(hashes, width);
     for (const { level, first: from, hashes: gained } of growing.drain()) {
-      // Those of level 0 were compared when they were made.
+      // Level 0 was compared with the stored hashes in `fill`.
       if (level === 0) continue;
       const stored = await completeHashes(log.tree, level, from, gained.length / HASH_BYTES);
       if (!stored.equals(gained))
@@ -182,10 +185,10 @@ async function putEntries(log: ExportedLog, { target, checkpoint, before, onProg
     onProgress(growing.size, size);
   }
   if (!growing.root().equals(root))
-    throw damaged(`the tree does not come to the root of the checkpoint over ${size} entries`);
+    throw damaged(`the tree does not lead to the root of the checkpoint over ${size} entries`);
 }
 
-/** The entries of 256 neighbours, or of the last ones, their hashes, and those that the tree has for them. */
+/** Up to 256 neighbouring entries with their hashes and the hashes that the tree has for them. */
 interface Bundle {
   readonly index: number;
   readonly width: number;
@@ -195,8 +198,8 @@ interface Bundle {
 }
 
 /**
- * @param size how many entries there are in all.
- * @throws CommandFailure when the log has fewer, or the tree has another hash of an entry.
+ * @param size the total number of entries.
+ * @throws CommandFailure if the log has fewer, or the tree has a different hash.
  */
 async function* bundles({ events, tree }: ExportedLog, first: number, size: number): AsyncGenerator<Bundle> {
   let at = first * TILE_HASHES;
@@ -219,10 +222,10 @@ async function* bundles({ events, tree }: ExportedLog, first: number, size: numb
       bundle = await begin(bundle.index + 1);
     }
   }
-  throw damaged(`the log can be read up to entry ${at} only, and a checkpoint was signed over ${size}`);
+  throw damaged(`the log can be read up to entry ${at} only, but a checkpoint covers ${size} entries`);
 }
 
-/** The hash is of the bytes that are given out. @throws CommandFailure when the tree has another one. */
+/** Hashes the exported bytes of an entry. @throws CommandFailure if the tree has a different hash. */
 function fill({ entries, hashes, stored }: Bundle, i: number, entry: StoredEntry): void {
   const { envelope, commitment, sequence, eventId } = entry;
   const [at, hashAt] = [i * ENTRY_BYTES, i * HASH_BYTES];
@@ -241,22 +244,22 @@ interface Tile {
   readonly level: Level;
   readonly index: number;
   readonly width: number;
-  /** Its width in the earlier export, 0 without one: none of that may have changed. */
+  /** Its width in the earlier export, or 0; that part must not have changed. */
   readonly before: number;
 }
 
 class TileDirectory {
   /** The signed note; undefined before the first export has ended. */
   readonly checkpoint: string | undefined;
-  /** How many files were written. */
+  /** Number of files written. */
   written = 0;
   readonly #made = new Set<string>();
   readonly #writing: Promise<void>[] = [];
   #drafts = 0;
 
   /**
-   * On return the directory exists.
-   * @throws CommandFailure when it holds other files, and no checkpoint.
+   * Creates the directory.
+   * @throws CommandFailure if it holds other files and no checkpoint.
    */
   constructor(readonly root: string) {
     try {
@@ -264,49 +267,50 @@ class TileDirectory {
       const names = fs.readdirSync(root);
       const other = names.find((name) => name !== TILES && name !== DRAFTS);
       if (other !== undefined && !names.includes(CHECKPOINT))
-        throw usage(`${root} holds ${other}, and no tiles of a log; give an empty directory, or a new one`);
+        throw usage(`${root} holds ${other} and no tiles; give an empty or a new directory`);
     } catch (error) {
       const code = systemCode(error);
       if (code === 'ENOTDIR' || code === 'EEXIST') throw usage(`${root} is not a directory`);
       throw error;
     }
     this.checkpoint = this.#read(CHECKPOINT)?.toString();
-    // Of an export that was interrupted.
+    // Left by an interrupted export.
     this.#removeDrafts();
   }
 
-  /** Whether a full tile is there, by its size in bytes. */
+  /** Whether a full tile with this size in bytes exists. */
   holds(level: Level, index: number, bytes: number): boolean {
     const file = path.join(this.root, tilePath(level, index, TILE_HASHES));
     return fs.statSync(file, { throwIfNoEntry: false })?.size === bytes;
   }
 
   /**
-   * Writes the tile, unless it is there as it should be. It may not be there on return, but is after `finish`.
-   * @throws CommandFailure when what an earlier export had was changed; the system's error of this file or an earlier one.
+   * Writes the tile unless it exists unchanged. The write completes at the latest in `finish`.
+   * @throws CommandFailure if a tile of the earlier export was changed; the system's error of this file or an
+   *   earlier one.
    */
   async put({ level, index, width, before }: Tile, bytes: Buffer): Promise<void> {
     const name = tilePath(level, index, width);
     if (before > 0) {
-      // One that is missing or was cut short is written again.
+      // A missing or truncated tile is written again.
       const part = bytes.subarray(0, (before * bytes.length) / width);
       const known = tilePath(level, index, before);
       const found = this.#read(known) ?? this.#read(tilePath(level, index, TILE_HASHES));
       if (found !== undefined && found.length >= part.length && !found.subarray(0, part.length).equals(part))
         throw new CommandFailure(
-          `${this.root}/${known} is not what this log has there: it was changed; export into an empty directory`,
+          `${this.root}/${known} differs from this log: it was changed; export to an empty directory`,
           EXIT.damaged,
         );
     }
     if (this.#read(name)?.equals(bytes)) return;
     this.written++;
     const writing = this.#write(name, bytes);
-    // It is awaited with the others.
+    // Awaited with the others.
     writing.catch(() => undefined);
     if (this.#writing.push(writing) === AT_ONCE) await this.#written();
   }
 
-  /** Puts the checkpoint in place once every tile is there. On return all is on stable storage. */
+  /** Writes the checkpoint once every tile is on stable storage. */
   async finish(note: string): Promise<void> {
     await this.#written();
     for (const directory of this.#made) nodeFiles.syncDirectory(path.join(this.root, directory));
@@ -317,7 +321,7 @@ class TileDirectory {
     this.#removePartial();
   }
 
-  /** On return no draft is left. */
+  /** Removes all drafts. */
   async close(): Promise<void> {
     await Promise.allSettled(this.#writing);
     this.#removeDrafts();
@@ -333,7 +337,7 @@ class TileDirectory {
     fs.rmSync(path.join(this.root, DRAFTS), { recursive: true, force: true });
   }
 
-  /** Removes the partial tiles whose full tile is there: no checkpoint needs them any more. */
+  /** Removes partial tiles whose full tile exists: no checkpoint needs them. */
   #removePartial(): void {
     const tiles = path.join(this.root, TILES);
     if (!fs.existsSync(tiles)) return;
@@ -355,7 +359,7 @@ class TileDirectory {
   #makeDirectory(directory: string): void {
     if (this.#made.has(directory)) return;
     fs.mkdirSync(path.join(this.root, directory), { recursive: true });
-    // Each name on the way is one of the directory above it.
+    // A directory's entry is in its parent, which must be synchronised too.
     for (let at = directory; !this.#made.has(at); at = path.dirname(at)) this.#made.add(at);
   }
 

@@ -1,13 +1,13 @@
-/** What else the environment says that is not an option: by the service manager, the shell and npm. */
+/** Environment variables that are not options: those of the service manager, the shell and npm. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { variable } from './option.js';
 
-/** What a service manager that started this process says in its environment (sd_notify(3), sd_watchdog_enabled(3)). */
+/** What the service manager sets in the environment (sd_notify(3), sd_watchdog_enabled(3)). */
 export interface ServiceManagement {
-  /** Whether it wants reports of the service's state. */
+  /** Whether it accepts state messages. */
   readonly listens: boolean;
-  /** Milliseconds without a sign of life after which it ends the service; undefined when it does not. */
+  /** The watchdog period in milliseconds; undefined without a watchdog. */
   readonly watchdogMs: number | undefined;
 }
 
@@ -24,21 +24,21 @@ export function serviceManagement(
 }
 
 /**
- * Device and inode, as `8:12345`, of the stream that systemd has connected to its journal (systemd.exec(5),
- * JOURNAL_STREAM); undefined when it has connected none. The process may have been given another stream since.
+ * Device and inode (`8:12345`) of the stream that systemd connected to its journal (systemd.exec(5),
+ * JOURNAL_STREAM); undefined if there is none. The process may use another stream by now.
  */
 export function journalStream(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env['JOURNAL_STREAM'];
 }
 
-/** The user who called sudo, by its own variable (sudo(8)); undefined without sudo. */
+/** The user who called sudo (sudo(8)); undefined without sudo. */
 export function sudoUser(env: NodeJS.ProcessEnv = process.env): string | undefined {
   return env['SUDO_USER'] === '' ? undefined : env['SUDO_USER'];
 }
 
 /**
- * Whether errors are to be shown with their stack: at log level debug or trace, by option or variable. Never throws,
- * because it is asked when something else has failed already, perhaps the configuration itself.
+ * Whether to print stacks of errors: at log level debug or trace, by option or variable. Never throws, since
+ * it is called after an error, which may be one of the configuration.
  */
 export function showsStacks(logLevelOption: string | undefined, env = process.env): boolean {
   return ['debug', 'trace'].includes(logLevelOption ?? env[variable('log-level')] ?? '');
@@ -46,22 +46,23 @@ export function showsStacks(logLevelOption: string | undefined, env = process.en
 
 /* How the `collector` command is typed in the shell that started this process. */
 
-/** What shows how a process was started. */
+/** How a process was started. */
 export interface Started {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The program that was given to Node, as an absolute path and not yet followed through links. */
+  /** The script given to Node, as an absolute path with links not resolved. */
   readonly script: string;
-  /** Node's own file. */
+  /** Node's executable. */
   readonly node: string;
   readonly directory: string;
 }
 
-/** @returns words for a shell, which a command of `collector` may follow. */
+/** @returns shell words that a subcommand of `collector` can follow. */
 export function ownCommand({ env, script, node, directory }: Started = thisProcess()): string {
   const isByNpm = env['npm_lifecycle_script']?.includes('packages/collector/dist/main.js') === true;
   const from = isByNpm ? env['INIT_CWD'] : directory;
   const root = checkoutOf(script);
-  // npm starts it at the root: what is relative in a command would be to another directory for the wrapper.
+  // npm starts the script in the root, so relative paths in a command would mean something else to the
+  // wrapper.
   if (root !== undefined && from === directory)
     return directory === root ? './collector' : inQuotes(path.join(root, 'collector'));
   if (isByNpm) return byNpm(from, directory);
@@ -74,12 +75,12 @@ export function ownCommand({ env, script, node, directory }: Started = thisProce
   return `${isFirst ? 'node' : inQuotes(node)} ${inQuotes(script)}`;
 }
 
-/** Text as one word of a shell, in quotes where it needs them. */
+/** The text as one shell word, quoted if necessary. */
 export function inQuotes(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** @returns the root of the checkout whose script it is; undefined where no `collector` for a shell stands there. */
+/** @returns the root of the checkout that contains the script; undefined if it has no `collector` wrapper. */
 function checkoutOf(script: string): string | undefined {
   const root = path.resolve(script, '../../../..');
   const isThere =
@@ -89,7 +90,10 @@ function checkoutOf(script: string): string | undefined {
   return isThere ? root : undefined;
 }
 
-/** @param from where npm was called, and `root` where the package is: npm finds it from there and below. */
+/**
+ * @param from where npm was called. @param root the directory of the package, which npm finds from there and
+ *   below.
+ */
 function byNpm(from: string | undefined, root: string): string {
   const finds = from === undefined || `${from}${path.sep}`.startsWith(`${root}${path.sep}`);
   return `npm ${finds ? '' : `--prefix ${inQuotes(root)} `}run --silent collector --`;
@@ -104,7 +108,7 @@ function thisProcess(): Started {
   return { env: process.env, script, node, directory: process.cwd() };
 }
 
-/** What COLLECTOR_URL and COLLECTOR_KEY name, for a command that sends to a collector. */
+/** COLLECTOR_URL and COLLECTOR_KEY, for a command that sends to a collector. */
 export function senderVariables(env: NodeJS.ProcessEnv = process.env): {
   readonly url: string | undefined;
   readonly key: string | undefined;

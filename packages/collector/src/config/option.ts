@@ -1,16 +1,16 @@
-/** What is declared of an option, and which commands it can apply to. */
+/** The declaration of an option, and the commands that options can apply to. */
 import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { formatByteSize, formatDuration, parseByteSize, parseDuration } from '../quantity.js';
 
-/* The names that options have in the environment. */
+/* Names of options in the environment. */
 
 export const PREFIX = 'COLLECTOR_';
 export const CONFIG_VARIABLE = `${PREFIX}CONFIG`;
-/** With our prefix, and for clients: where a collector is, a key for it, and a spool. One shell may have all. */
+/** Variables with our prefix for clients: the address of a collector, a key, and a spool. */
 export const CLIENT_VARIABLES: readonly string[] = [`${PREFIX}URL`, `${PREFIX}KEY`, `${PREFIX}SPOOL`];
 
-/** What the names of the options in `limits` begin with. */
+/** The prefix of the options in `limits`. */
 export const LIMITS = 'limits.';
 export const LIMITS_VARIABLE = `${PREFIX}LIMITS`;
 
@@ -22,7 +22,7 @@ export function variable(name: string): string {
   return PREFIX + name.toUpperCase().replaceAll('-', '_');
 }
 
-/** The commands that an option can apply to: `issuing` are those of `keys` that hand out a key, `lifecycle` those that erase events. */
+/** The commands that an option can apply to: `issuing` creates keys, `lifecycle` erases events. */
 export type CommandName =
   | 'serve'
   | 'keys'
@@ -46,24 +46,24 @@ export type CommandName =
 
 interface Declared {
   readonly help: string;
-  /** The commands that take it as an option; none takes a member of `limits`. */
+  /** The commands that accept it as an option; none for a member of `limits`. */
   readonly appliesTo?: readonly CommandName[];
-  /** Whether a running collector takes a new value on SIGHUP; all others need a restart. */
+  /** Whether a running collector applies a new value on SIGHUP; the others need a restart. */
   readonly reloadable?: true;
 }
 export interface TextOption extends Declared {
-  /** A path, also that of a place `command:PATH`, is made absolute, wherever it was given. */
+  /** A path, or the path in a place `command:PATH`, is made absolute. */
   readonly type: 'text' | 'path' | 'place' | 'list';
-  /** Empty when the value is empty unless given. */
+  /** Empty if there is no default. */
   readonly default: string;
-  /** What an empty default stands for, in words. */
+  /** What an empty default means, in words. */
   readonly otherwise?: string;
 }
 interface NumberOption extends Declared {
   readonly type: 'integer' | 'bytes' | 'duration';
-  /** Empty when there is no value unless given. */
+  /** Empty if there is no default. */
   readonly default: number | '';
-  /** What an empty default stands for, in words. */
+  /** What an empty default means, in words. */
   readonly otherwise?: string;
   readonly min: number;
   readonly max: number;
@@ -75,9 +75,9 @@ interface ChoiceOption extends Declared {
 }
 export type Option = TextOption | NumberOption | ChoiceOption;
 
-/* The value of an option as text: how it is read, and how it is shown. */
+/* Values as text: parsing and display. */
 
-/** What no value may contain: a path may hold spaces, an address may not. */
+/** Characters that no value may contain: a path may contain spaces, an address may not. */
 const UNUSABLE = { text: /[\s\p{Cc}]/u, path: /\p{Cc}/u, place: /\p{Cc}|^command:$/u, list: /\p{Cc}/u };
 
 export function shown(option: Option, value: string | number): string {
@@ -87,14 +87,14 @@ export function shown(option: Option, value: string | number): string {
   return option.type === 'duration' ? formatDuration(value) : String(value);
 }
 
-/** What an option accepts, in words. */
+/** The accepted values, in words. */
 export function domain(option: Option): string {
   if (option.type === 'choice') return option.choices.join(', ');
   if (!('min' in option)) return option.type === 'place' ? 'path, or command:path' : option.type;
   return `${shown(option, option.min)} to ${shown(option, option.max)}`;
 }
 
-/** @returns the value, or why the text is not a value of the option. */
+/** @returns the value, or the reason why the text is not valid. */
 export function parse(option: Option, text: string): { value: string | number } | { reason: string } {
   if ('choices' in option) {
     if (option.choices.includes(text)) return { value: text };
@@ -104,9 +104,9 @@ export function parse(option: Option, text: string): { value: string | number } 
   }
   if (!('min' in option)) {
     if (text === '' || UNUSABLE[option.type].test(text)) {
-      // A list may hold an address with a password in it.
-      const said = option.type === 'list' ? 'what is given' : JSON.stringify(text);
-      return { reason: `${said} is not a usable ${option.type}` };
+      // A list may contain an address with a password.
+      const given = option.type === 'list' ? 'the value' : JSON.stringify(text);
+      return { reason: `${given} is not a usable ${option.type}` };
     }
     if (option.type !== 'path' && option.type !== 'place') return { value: text };
     const prefix = option.type === 'place' && text.startsWith('command:') ? 'command:' : '';

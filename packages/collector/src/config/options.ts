@@ -1,6 +1,6 @@
 /**
- * Every option, declared once: command line, environment, file, their help, the reference page and what `serve
- * --check` prints all come from the table OPTIONS.
+ * Every option, declared once. The command line, the environment, the file, the help, the reference page and
+ * the output of `serve --check` are made from the table OPTIONS.
  */
 import { PROFILES } from '@clinical-events/protocol';
 import { type CommandName, isLimit, LIMITS, type Option, type TextOption } from './option.js';
@@ -12,7 +12,7 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
 const SERVE: readonly CommandName[] = ['serve'];
-/** A mirror reads by the keys of the log that it copies, and a hold that is begun on one has its key there. */
+/** A mirror and a hold made on one use the keys of the original log. */
 const KEYED: readonly CommandName[] = ['serve', 'mirror', 'hold'];
 /** The commands that examine events. */
 const EXAMINING: readonly CommandName[] = ['serve', 'import'];
@@ -42,14 +42,15 @@ const EVERY: readonly CommandName[] = [
 const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const;
 
 /**
- * An option's name is `--name` on the command line, `COLLECTOR_NAME` in the environment, `"name"` in the file. Those that
- * only tune are members of one object, `limits`, in the file and in COLLECTOR_LIMITS, and on no command line.
+ * An option's name is `--name` on the command line, `COLLECTOR_NAME` in the environment and `"name"` in the
+ * file. Options for tuning are members of the object `limits` in the file or in COLLECTOR_LIMITS, and not
+ * available on the command line.
  */
 const OPTIONS = {
   host: {
     type: 'text',
     default: '127.0.0.1',
-    help: 'address to listen on, and in the curl line of a new key',
+    help: 'address to listen on; also used in the curl command of a new key',
     appliesTo: ADDRESS,
   },
   port: {
@@ -57,20 +58,20 @@ const OPTIONS = {
     default: 8080,
     min: 0,
     max: 65_535,
-    help: 'port to listen on, and in the curl line of a new key; 0 takes any free one',
+    help: 'port to listen on; also used in the curl command of a new key; 0 selects a free port',
     appliesTo: ADDRESS,
   },
   'data-dir': {
     type: 'path',
     default: './data',
-    help: 'directory of everything that is stored',
+    help: 'directory of all stored data',
     appliesTo: EVERY,
   },
   store: {
     type: 'text',
     default: '',
     otherwise: 'the data directory',
-    help: 'postgres://user@host:port,host:port/database when the log is in a database; see docs/guide/scale-out.md',
+    help: 'postgres://user@host:port,host:port/database for a log in a database (docs/guide/scale-out.md)',
     appliesTo: EVERY,
   },
   'otlp-port': {
@@ -79,28 +80,28 @@ const OPTIONS = {
     otherwise: 'none: no OTLP',
     min: 0,
     max: 65_535,
-    help: 'port to take spans and log records of OpenTelemetry on (OTLP over HTTP; customarily 4318); 0 takes any free one',
+    help: 'port for OpenTelemetry spans and log records (OTLP over HTTP; usually 4318); 0: any free port',
     appliesTo: ADDRESS,
   },
   'otlp-shown': {
     type: 'choice',
     default: 'default',
     choices: ['default', 'marked'],
-    help: 'which answers in spans count as shown to a person: by default those that are complete and ask for no tool; or only those that the sender marks',
+    help: 'which answers in spans count as shown: complete ones without tool calls, or only marked ones',
     appliesTo: SERVE,
   },
   'otlp-outcomes': {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: 'names of the evaluations in spans that are outcomes of the run, comma-separated',
+    help: 'evaluations in spans that count as outcomes of the run: comma-separated names',
     appliesTo: SERVE,
   },
   profile: {
     type: 'choice',
     default: 'minimum',
     choices: PROFILES,
-    help: 'what an event must hold, unless its key says otherwise',
+    help: 'required fields of an event, unless its key has a profile of its own',
     appliesTo: EXAMINING,
     reloadable: true,
   },
@@ -109,42 +110,44 @@ const OPTIONS = {
     default: MIB,
     min: KIB,
     max: 64 * MIB,
-    help: 'largest event, before and after decompression',
+    help: 'maximum size of an event, before and after decompression',
     appliesTo: EXAMINING,
   },
   encryption: {
     type: 'choice',
     default: 'auto',
     choices: ['auto', 'on', 'off'],
-    help: 'encrypt payloads: auto encrypts a new log and leaves others as they are; on begins to encrypt, for good',
+    help: 'encrypt payloads: auto encrypts new logs and leaves others unchanged; on enables it permanently',
     appliesTo: SERVE,
   },
   'encryption-keys': {
     type: 'text',
     default: '',
     otherwise: '`encryption-keys` in the data directory',
-    help: 'directory of the keys of payloads and, after commas, its mirrors; of a log in a database postgres://…, another database; remembered in the data directory',
+    help:
+      'directory of the payload keys and its mirrors, comma-separated, or for a log in a database the ' +
+      'postgres:// address of another database; remembered in the data directory',
     appliesTo: KEYED,
   },
   kek: {
     type: 'text',
     default: '',
     otherwise: 'a file `kek` beside the keys',
-    help: 'what wraps the keys of payloads: file:PATH, or command:PROGRAM that asks a KMS; remembered as well',
+    help: 'what wraps the payload keys: file:PATH, or command:PROGRAM for a KMS; remembered as well',
     appliesTo: KEYED,
   },
   'signing-keys': {
     type: 'place',
     default: '',
     otherwise: '`signing-keys` in the data directory',
-    help: 'directory of the keys that sign checkpoints, or command:PROGRAM that signs with a key in a KMS',
+    help: 'directory of the keys that sign checkpoints, or command:PROGRAM for a key in a KMS',
     appliesTo: [...SIGNING, 'backup', 'quarantine'],
   },
   'log-origin': {
     type: 'text',
     default: '',
     otherwise: '`collector/` and the ledger id',
-    help: 'name of the log in its checkpoints; the first start decides forever',
+    help: 'name of the log in its checkpoints; set by the first start and never changed',
     appliesTo: SERVE,
   },
   'checkpoint-interval-ms': {
@@ -152,62 +155,64 @@ const OPTIONS = {
     default: SECOND,
     min: 100,
     max: 60 * MINUTE,
-    help: 'time between two checkpoints while events arrive',
+    help: 'interval between checkpoints while events arrive',
     appliesTo: SERVE,
   },
   'checkpoint-sink': {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: 'where each checkpoint goes: dir:PATH, file:PATH, command:PROGRAM or a witness, comma-separated',
+    help: 'where checkpoints are copied: dir:PATH, file:PATH, command:PROGRAM or a witness, comma-separated',
     appliesTo: SERVE,
   },
   'tls-cert': {
     type: 'path',
     default: '',
     otherwise: 'none: plain HTTP',
-    help: 'certificate in PEM, followed by those that lead to its authority; turns on HTTPS, also for the management listener',
+    help: 'PEM certificate chain; enables HTTPS on all listeners',
     appliesTo: ADDRESS,
   },
   'tls-key': {
     type: 'path',
     default: '',
     otherwise: 'none',
-    help: 'private key of the certificate in PEM, without a passphrase',
+    help: 'PEM private key of the certificate, without a passphrase',
     appliesTo: ADDRESS,
   },
   'tls-client-ca': {
     type: 'path',
     default: '',
-    otherwise: 'none: clients are not asked for one',
-    help: 'authorities in PEM whose client certificates are accepted',
+    otherwise: 'none: no client certificates',
+    help: 'PEM authorities whose client certificates are accepted',
     appliesTo: SERVE,
   },
   'tls-client-auth': {
     type: 'choice',
     default: 'required',
     choices: ['required', 'optional'],
-    help: 'with --tls-client-ca: whether a client without such a certificate is turned away',
+    help: 'with --tls-client-ca: whether clients must present a certificate',
     appliesTo: SERVE,
   },
   'trusted-proxies': {
     type: 'list',
     default: '',
     otherwise: 'none',
-    help: 'proxies, as addresses and networks, that are trusted to name the client in the log, comma-separated',
+    help: 'proxies whose client address is trusted in the log: addresses and networks, comma-separated',
     appliesTo: SERVE,
   },
   management: {
     type: 'choice',
     default: 'on',
     choices: ['on', 'off'],
-    help: 'whether to listen for health, metrics and the console, on a port of their own',
+    help: 'listener for health, metrics and the console, on its own port',
     appliesTo: SERVE,
   },
   'management-host': {
     type: 'text',
     default: '127.0.0.1',
-    help: 'address of the management listener; other than loopback needs --management-token-file, and should have --tls-cert',
+    help:
+      'address of the management listener; unless loopback it requires --management-token-file, and ' +
+      'should use --tls-cert',
     appliesTo: SERVE,
   },
   'management-port': {
@@ -215,21 +220,21 @@ const OPTIONS = {
     default: 8081,
     min: 0,
     max: 65_535,
-    help: 'port of the management listener; 0 takes any free one',
+    help: 'port of the management listener; 0 selects a free port',
     appliesTo: SERVE,
   },
   'management-token-file': {
     type: 'path',
     default: '',
-    otherwise: 'none: everybody on the host may look',
-    help: 'file with the operator token that the management listener asks for, health aside',
+    otherwise: 'none: every user of the host has access',
+    help: 'file with the operator token that the management listener requires, except for health checks',
     appliesTo: SERVE,
   },
   'log-level': {
     type: 'choice',
     default: 'info',
     choices: LOG_LEVELS,
-    help: 'least severity that is logged; debug and trace also show where an error arose',
+    help: 'minimum severity of log lines; debug and trace add stack traces',
     appliesTo: EVERY,
     reloadable: true,
   },
@@ -237,23 +242,23 @@ const OPTIONS = {
     type: 'bytes',
     default: 64 * MIB,
     min: 4 * KIB,
-    // The ring counts its bytes in 32-bit words (ledger/ring.ts).
+    // The ring counts bytes in 32-bit words (ledger/ring.ts).
     max: GIB,
-    help: 'events in memory at most, in bytes; beyond it senders are told to retry',
+    help: 'maximum bytes of events in memory; above it, senders must retry',
   },
   'limits.queue-events': {
     type: 'integer',
     default: 8192,
     min: 1,
     max: 1_000_000,
-    help: 'events in memory at most, in number',
+    help: 'maximum number of events in memory',
   },
   'limits.max-connections': {
     type: 'integer',
     default: 4096,
     min: 1,
     max: 1_000_000,
-    help: 'open connections at most',
+    help: 'maximum number of open connections',
     reloadable: true,
   },
   'limits.headers-timeout-ms': {
@@ -261,7 +266,7 @@ const OPTIONS = {
     default: 10 * SECOND,
     min: 100,
     max: 10 * MINUTE,
-    help: "time for a request's headers to arrive",
+    help: 'maximum time to receive the headers of a request',
     reloadable: true,
   },
   'limits.request-timeout-ms': {
@@ -269,7 +274,7 @@ const OPTIONS = {
     default: 30 * SECOND,
     min: 100,
     max: 60 * MINUTE,
-    help: 'time for a whole request to arrive, body included',
+    help: 'maximum time to receive a whole request',
     reloadable: true,
   },
   'limits.keep-alive-timeout-ms': {
@@ -277,7 +282,7 @@ const OPTIONS = {
     default: 65 * SECOND,
     min: SECOND,
     max: 60 * MINUTE,
-    help: 'how long a connection may idle between requests',
+    help: 'maximum idle time of a connection',
     reloadable: true,
   },
   'limits.shutdown-timeout-ms': {
@@ -285,7 +290,7 @@ const OPTIONS = {
     default: 10 * SECOND,
     min: 100,
     max: 10 * MINUTE,
-    help: 'time to finish requests and writes after a signal to stop',
+    help: 'maximum time to finish requests and writes after a stop signal',
     reloadable: true,
   },
   'limits.max-nesting-depth': {
@@ -293,21 +298,23 @@ const OPTIONS = {
     default: 64,
     min: 8,
     max: 1024,
-    help: 'objects and arrays within each other in an event',
+    help: 'maximum nesting depth of objects and arrays in an event',
   },
   'limits.segment-bytes': {
     type: 'bytes',
     default: 64 * MIB,
     min: 64 * KIB,
     max: GIB,
-    help: 'size at which a new file of the log begins',
+    help: 'size of a log file at which a new one begins',
   },
   'limits.backup-max-age-ms': {
     type: 'duration',
     default: DAY,
     min: 0,
     max: 366 * DAY,
-    help: 'age of the last `collector backup` from which the console and its alert warn; 0 when back-ups are made otherwise',
+    help:
+      'age of the last `collector backup` at which the console and its alert warn; 0 if back-ups are made ' +
+      'otherwise',
     reloadable: true,
   },
 } as const satisfies Record<string, Option>;
@@ -327,12 +334,12 @@ type ValueOf<Declaration extends Option> = Declaration extends { readonly choice
 
 type KeyOf<Name extends string> = CamelCase<Name extends `limits.${infer Member}` ? Member : Name>;
 
-/** Every option's value, by its name in camel case: sizes in bytes, durations in milliseconds. Frozen. */
+/** All option values by name in camel case: sizes in bytes, durations in milliseconds. Frozen. */
 export type Config = { readonly [Each in Name as KeyOf<Each>]: ValueOf<Names[Each]> };
 
 export const ENTRIES: readonly (readonly [string, Option])[] = Object.entries(OPTIONS);
 
-/** What an option is called in {@link Config}. */
+/** The name of an option in {@link Config}. */
 export function keyOf(name: string): keyof Config {
   const member = name.slice(isLimit(name) ? LIMITS.length : 0);
   return member.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase()) as keyof Config;

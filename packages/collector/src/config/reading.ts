@@ -1,6 +1,5 @@
 /**
- * Reads the configuration. A value is taken from the command line, else from the environment, else from the file,
- * else it is the default.
+ * Reads the configuration. The command line takes precedence over the environment, the file and the defaults.
  */
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -27,9 +26,9 @@ const NAMES = ENTRIES.map(([name]) => name).filter((name) => !isLimit(name));
 const MEMBERS = ENTRIES.filter(([name]) => isLimit(name)).map(([name]) => name.slice(LIMITS.length));
 const NUMERIC = new Set(ENTRIES.filter(([, option]) => 'min' in option).map(([name]) => name));
 
-/* What is wrong with a configuration: all faults in one run. */
+/* Faults of a configuration; all are reported in one run. */
 
-/** What is wrong, and where it was said: an option, a variable, or a file with the name in it. */
+/** A fault and its source: an option, a variable, or a file with the member's name. */
 export interface ConfigFault {
   readonly source: string;
   readonly message: string;
@@ -43,28 +42,28 @@ export class ConfigError extends Error {
   }
 }
 
-/* What the environment and the configuration file say, by option name: still text, and not yet understood. */
+/* Values from the environment and the file by option name, as unparsed text. */
 
 interface Given {
-  /** Undefined when what stands there cannot be any, and that is reported. */
+  /** Undefined if the value has the wrong type, which is reported. */
   readonly text: string | undefined;
   readonly source: string;
 }
 
-/** Where a JSON object of settings stands, and what is found there. */
+/** A JSON object of settings, and what is found in it. */
 interface Place {
   /** The file or the variable. */
   readonly name: string;
-  /** What the names there are under: those of COLLECTOR_LIMITS are under `limits`. */
+  /** The prefix of its names: `limits.` in COLLECTOR_LIMITS. */
   readonly prefix: '' | typeof LIMITS;
   readonly given: Map<string, Given>;
   readonly faults: ConfigFault[];
-  /** Reports that the object cannot be used, without quoting it: it may hold a secret. */
+  /** Reports that the object cannot be used, without quoting it: it may contain a secret. */
   readonly refuse: (message: string) => void;
 }
 
 /**
- * Values from the environment, by option name. A variable with our prefix must be one of ours or the client's.
+ * Values from the environment by option name. A variable with our prefix must be one of ours or the client's.
  */
 function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<string, Given> {
   const given = new Map<string, Given>();
@@ -85,7 +84,7 @@ function fromEnvironment(env: NodeJS.ProcessEnv, faults: ConfigFault[]): Map<str
   return given;
 }
 
-/** Kubernetes gives every pod variables for each Service: one named "collector" takes our prefix. */
+/** Kubernetes sets variables for each Service; those of a Service named "collector" have our prefix. */
 function kubernetesHint(name: string): string {
   const fromService = /^COLLECTOR_(SERVICE_(HOST|PORT)|PORT_\d+_(TCP|UDP))/.test(name);
   return fromService
@@ -93,7 +92,7 @@ function kubernetesHint(name: string): string {
     : '';
 }
 
-/** For a member of `limits` that is given as if it were an option: where it belongs. Empty for all else. */
+/** Explains where a member of `limits` belongs that was given as an option; empty for other names. */
 export function limitsHint(name: string): string {
   const member = MEMBERS.find((each) => name === each || name === variable(each));
   if (member === undefined) return '';
@@ -102,10 +101,7 @@ export function limitsHint(name: string): string {
 
 const MOST_FILE_BYTES = 1 << 20;
 
-/**
- * Values from the configuration file, by option name; undefined when there is one and nothing is known of what it
- * says.
- */
+/** Values from the configuration file by option name; undefined if there is one and it cannot be read. */
 function fromFile(
   file: { readonly text: string; readonly source: string } | undefined,
   faults: ConfigFault[],
@@ -117,7 +113,7 @@ function fromFile(
   };
   let text: string;
   try {
-    // Opening a pipe without a writer waits forever, and a device may have no end.
+    // Opening a pipe without a writer would wait forever, and a device may have no end.
     const stat = statSync(file.text);
     if (!stat.isFile() || stat.size > MOST_FILE_BYTES) {
       refuse(stat.isFile() ? 'is too large for a configuration' : 'is not a regular file');
@@ -134,7 +130,7 @@ function fromFile(
   return takeText(text, { name: file.text, prefix: '', given, faults, refuse }) ? given : undefined;
 }
 
-/** @returns whether the text can be used. */
+/** @returns whether the text is usable. */
 function takeText(text: string, place: Place): boolean {
   const { name: source, faults, refuse } = place;
   const { faultAt, repeatedAt } = new JsonOutline(text);
@@ -153,7 +149,7 @@ function takeText(text: string, place: Place): boolean {
 function takeMembers(content: unknown, place: Place): boolean {
   const { prefix, given, faults, refuse } = place;
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    refuse('does not hold a JSON object');
+    refuse('is not a JSON object');
     return false;
   }
   const known = prefix === '' ? [...NAMES, 'limits'] : MEMBERS;
@@ -185,13 +181,13 @@ function limitsAt(source: string, { name, given, faults }: Pick<Place, 'name' | 
   return { name, prefix: LIMITS, given, faults, refuse };
 }
 
-/* Options that do not go together. */
+/* Contradictions between options. */
 
-/** The option that is to be changed, and why. */
+/** The option to change, and the message. */
 type Fault = readonly [option: Name, message: string];
 
 interface Rule {
-  /** What it is about. Where one of them has a fault of its own, nothing more is said of it. */
+  /** The options involved; the rule is skipped if one of them is invalid. */
   readonly between: readonly (keyof Config)[];
   readonly fault: (config: Config) => Fault | undefined;
 }
@@ -232,23 +228,21 @@ const RULES: readonly Rule[] = [
     between: ['tlsCert', 'tlsKey'],
     fault({ tlsCert, tlsKey }) {
       if ((tlsCert === '') === (tlsKey === '')) return undefined;
-      return tlsKey === ''
-        ? ['tls-cert', 'needs --tls-key as well']
-        : ['tls-key', 'needs --tls-cert as well'];
+      return tlsKey === '' ? ['tls-cert', 'requires --tls-key'] : ['tls-key', 'requires --tls-cert'];
     },
   },
   {
     between: ['tlsCert', 'tlsClientCa'],
     fault: ({ tlsCert, tlsClientCa }) =>
       tlsClientCa !== '' && tlsCert === ''
-        ? ['tls-client-ca', 'needs --tls-cert and --tls-key as well']
+        ? ['tls-client-ca', 'requires --tls-cert and --tls-key']
         : undefined,
   },
   {
     between: ['tlsClientAuth', 'tlsClientCa'],
     fault: ({ tlsClientAuth, tlsClientCa }) =>
       tlsClientAuth === 'optional' && tlsClientCa === ''
-        ? ['tls-client-auth', 'needs --tls-client-ca as well']
+        ? ['tls-client-auth', 'requires --tls-client-ca']
         : undefined,
   },
   {
@@ -257,7 +251,7 @@ const RULES: readonly Rule[] = [
       management === 'on' && managementTokenFile === '' && !isLoopback(managementHost)
         ? [
             'management-host',
-            `${managementHost} is reached from other machines: needs --management-token-file as well`,
+            `${managementHost} is reachable from other machines: requires --management-token-file`,
           ]
         : undefined,
   },
@@ -267,22 +261,22 @@ const RULES: readonly Rule[] = [
       if (otlpPort === '' || otlpPort === 0) return undefined;
       const isManagement = management === 'on' && managementPort === otlpPort && managementHost === host;
       const other = otlpPort === port ? 'port' : isManagement ? 'management-port' : undefined;
-      return other && ['otlp-port', `is that of --${other}: OTLP has a port of its own`];
+      return other && ['otlp-port', `is the same as --${other}: OTLP needs its own port`];
     },
   },
   {
     between: ['management', 'managementHost', 'managementPort', 'host', 'port'],
     fault: ({ management, host, port, managementHost, managementPort }) =>
       management === 'on' && managementPort !== 0 && managementPort === port && managementHost === host
-        ? ['management-port', `must be another one than --port, that is ${port}`]
+        ? ['management-port', `must differ from --port, which is ${port}`]
         : undefined,
   },
 ];
 
 /**
- * Faults between options that are sound by themselves.
- * @param sound the options without a fault of their own.
- * @param sourceOf where an option's value was given.
+ * Contradictions between options that are valid individually.
+ * @param sound the valid options.
+ * @param sourceOf the source of an option's value.
  */
 function contradictions(sound: Partial<Config>, sourceOf: (name: Name) => string): ConfigFault[] {
   const known = RULES.filter(({ between }) => between.every((name) => sound[name] !== undefined));
@@ -292,40 +286,39 @@ function contradictions(sound: Partial<Config>, sourceOf: (name: Name) => string
   });
 }
 
-/** Where a value was said. */
+/** The kind of source of a value. */
 type Origin = 'command line' | 'environment' | 'file' | 'default';
 
-/** One option as it stands: what it is, and who said so. */
+/** The value of an option, and its source. */
 interface Setting {
   readonly name: string;
   readonly value: string | number;
-  /** The value as a person writes it: `64MiB`, `10s`. Empty when nothing is chosen. */
+  /** The value in readable units: `64MiB`, `10s`. Empty if there is none. */
   readonly shown: string;
   readonly from: Origin;
-  /** The option, or the file or the variable with the name in it. */
+  /** The option, or the file or variable with the member's name. */
   readonly source: string;
   readonly reloadable: boolean;
 }
 
-/** All that was given, read: the options that are sound, and what is wrong with the others or between them. */
+/** The whole configuration: the valid options, and all faults. */
 export interface ConfigReading {
   readonly settings: readonly Setting[];
   readonly faults: readonly ConfigFault[];
-  /** What the sound options are, by their names in the configuration. */
+  /** The valid options, by their names in the configuration. */
   readonly sound: Partial<Config>;
-  /** Only without a fault. */
+  /** Undefined if there is a fault. */
   readonly config: Config | undefined;
   /** The configuration file, if one was named. */
   readonly file: string | undefined;
-  /** Where an option was given; its name on the command line when it was not. */
+  /** The source of an option; its name on the command line if it was not given. */
   readonly sourceOf: (option: string) => string;
 }
 
 /**
- * Reads and checks the whole configuration, also the options that the command at hand does not use: a mistake in
- * what all commands share should not wait for the next start to be seen. Never throws.
- * @param commandLine the values given as options, by option name (`data-dir`), the `config` file among them.
- * @param env the environment.
+ * Reads and checks the whole configuration, including options that the current command does not use, so that
+ * a mistake is found before the next start. Never throws.
+ * @param commandLine values given as options, by option name (`data-dir`), including `config`.
  */
 export function readConfig(
   commandLine: Readonly<Record<string, string>> = {},
@@ -374,7 +367,7 @@ export function readConfig(
     settings.push({ name, value, shown: shownValue, from, source, reloadable: option.reloadable === true });
   }
   const config = values as Config;
-  // Of a file that says nothing, what it was to say would seem to be missing.
+  // If the file is unreadable, its settings would appear to be missing.
   if (inFile !== undefined) faults.push(...contradictions(config, sourceOf));
   return {
     settings,
@@ -387,7 +380,7 @@ export function readConfig(
 }
 
 /**
- * The configuration, or every fault in it.
+ * The configuration.
  * @throws {@link ConfigError} with every fault and its source.
  */
 export function loadConfig(commandLine: Readonly<Record<string, string>> = {}, env = process.env): Config {

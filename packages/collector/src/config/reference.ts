@@ -1,4 +1,4 @@
-/** The texts about the options: the help of a command, and the table in docs/reference. */
+/** Texts about the options: the help of a command, and the table in docs/reference. */
 import {
   CONFIG_VARIABLE,
   type CommandName,
@@ -11,13 +11,13 @@ import {
 } from './option.js';
 import { type Config, ENTRIES, keyOf } from './options.js';
 
-/** Names another option, and so has no place in the table. */
+/** `--config` is not in the table of options, since it names the file. */
 const CONFIG_HELP = 'JSON file with options by name, such as {"port": 9000}';
 
-/** An option as the command line's help needs it. */
+/** An option in the help of a command. */
 export interface OptionHelp {
   readonly name: string;
-  /** What its value is called. */
+  /** The name of its value. */
   readonly placeholder: string;
   readonly help: string;
 }
@@ -69,7 +69,7 @@ export function limitsTable(): string {
   );
 }
 
-/** The cells from its default on. */
+/** The cells of a row, from the default on. */
 function described(option: Option): string {
   const accepts =
     option.type === 'choice' ? option.choices.map((choice) => `\`${choice}\``).join(', ') : domain(option);
@@ -79,19 +79,21 @@ function described(option: Option): string {
   return ` ${value} | ${accepts} | ${reload} | ${option.help} |`;
 }
 
-/* What a running collector takes of a configuration that was read again. */
+/* Reloading the configuration. */
 
-/** What a running collector can take of a configuration that was read again. */
+/** What a running collector applies of a configuration that was read again. */
 export interface Reloaded {
-  /** The running one, with the new values of all options that can be reloaded. */
+  /** The running configuration with the new values of all reloadable options. */
   readonly config: Config;
-  /** Options that have a new value now. */
+  /** Reloadable options that changed. */
   readonly taken: readonly string[];
-  /** Options that were said to be otherwise, and need a restart. */
+  /** Changed options that need a restart. */
   readonly waiting: readonly string[];
 }
 
-/** Sound when both configurations are: no option that can be reloaded is bound to one that cannot. */
+/**
+ * The result is valid if both configurations are: no rule connects a reloadable option with one that is not.
+ */
 export function reloaded(running: Config, read: Config): Reloaded {
   const changed = ENTRIES.filter(([name]) => {
     const key = keyOf(name);

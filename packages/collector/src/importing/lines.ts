@@ -1,11 +1,13 @@
-/** The lines of a file or of standard input, holding no more of one than the limit, and what the whole of it was. */
+/**
+ * The lines of a file or of standard input, with a limit on memory per line, and the hash of the whole input.
+ */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { addAbortSignal } from 'node:stream';
 
 /** The name of standard input among the files. */
 export const STANDARD_INPUT = '-';
-/** The largest event that any collector can be set up to take (--max-body-bytes), and a wrapper around it. */
+/** The largest event that a collector can be configured to accept (--max-body-bytes), plus a wrapper. */
 const LONGEST_LINE = (64 << 20) + 4096;
 const READ_BYTES = 1 << 20;
 const LINE_FEED = 10;
@@ -15,36 +17,36 @@ const BYTE_ORDER_MARK = Buffer.of(0xef, 0xbb, 0xbf);
 export interface Line {
   /** 1 for the first line of the input. */
   readonly number: number;
-  /** Where it begins, in bytes of the input. */
+  /** Offset in bytes of the input. */
   readonly offset: number;
-  /** How many bytes there are up to the line feed. */
+  /** Number of bytes up to the line feed. */
   readonly length: number;
-  /** Without its ending (LF or CRLF), and the first one without a byte order mark; undefined when it is too long. */
+  /** Without line ending (LF or CRLF) and byte order mark; undefined if the line is too long. */
   readonly bytes: Buffer | undefined;
 }
 
 export class LineInput {
   /** Bytes read so far. */
   bytes = 0;
-  /** Of all bytes, in hexadecimal, once all of them are read. */
+  /** SHA-256 of the input in hexadecimal, once it has been read completely. */
   sha256: string | undefined;
   readonly #name: string;
   readonly #limit: number;
-  /** What has come of a line whose end has not. */
+  /** Pieces of the current line. */
   #begun: Buffer[] = [];
-  /** Bytes of that line, also those of one over the limit, which are not kept. */
+  /** Bytes of the current line, including those of a line over the limit, which are not kept. */
   #length = 0;
   #number = 0;
   #offset = 0;
 
-  /** @param name a path, or `-`. @param limit the longest line that is handed over, in bytes. */
+  /** @param name a path, or `-`. @param limit the maximum length of a line, in bytes. */
   constructor(name: string, limit = LONGEST_LINE) {
     this.#name = name;
     this.#limit = limit;
   }
 
   /**
-   * The lines, as many at a time as have come. Ends without the rest when `stop` is aborted.
+   * The lines in batches, as they arrive. Ends early when `stop` is aborted.
    * @throws the system's error.
    */
   async *lines(stop?: AbortSignal): AsyncGenerator<Line[], void> {
@@ -99,7 +101,7 @@ export class LineInput {
   }
 }
 
-/** Nothing but white space of JSON. */
+/** Whether the line has only JSON white space. */
 export function isBlank(line: Buffer): boolean {
   return line.every((byte) => byte === 32 || byte === 9 || byte === 13);
 }

@@ -1,13 +1,13 @@
 /**
- * What one line of an import offers: an event and its kind. Three forms are known:
+ * Parses one line of an import into an event and its kind. There are three forms:
  *
- *   the event itself                              its kind has to be stated for the whole import
- *   {"kind": …, "event": {…}}                     the text of `event` is the body, as it stands in the line
- *   {"kind": …, "body": "…"}                      a line of `collector events`: `body` holds the text of the event
+ *   the event itself                    the kind must be given for the whole import
+ *   {"kind": …, "event": {…}}           the text of `event` is the body, exactly as written
+ *   {"kind": …, "body": "…"}            as printed by `collector events`: `body` is the text of the event
  *
- * A wrapper may name `organisation`, which has to be the one that is sent for, and `sha256` or at least `event_id`, which
- * then has to be that of the event. Its `profile`, `door`, `sequence`, `received_at` and `key_id` are what another log says of
- * itself, and are not taken over. Nothing else is asked of the event here: that is the examination's (ledger/examine.ts).
+ * A wrapper may have `organisation`, which must be the one that is sent for, and `sha256` or `event_id`,
+ * which must match the event. `profile`, `door`, `sequence`, `received_at` and `key_id` describe another log
+ * and are ignored. The event is otherwise checked by the examination (ledger/examine.ts).
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
@@ -23,16 +23,16 @@ import { readJson } from '../ledger/strict-json.js';
 import { JsonOutline } from '../json-outline.js';
 import { OPEN_BRACE, OPEN_BRACKET, pastScalar, pastSpace, unitsOf } from '../json-text.js';
 
-/** The text of a value: from `start` up to, not including, `end`. */
+/** A range of text: from `start` up to, not including, `end`. */
 export interface Place {
   readonly start: number;
   readonly end: number;
 }
 
 /**
- * Where a value stands in its text, so that it can be taken out or changed and nothing else moves.
- * @param outline of a text without a fault. @param names of members, from the outermost object inwards.
- * @returns undefined where there is no such member.
+ * The range of a value in its text, so that it can be extracted or replaced without other changes.
+ * @param outline of a valid text. @param names of members, from the outermost object inwards.
+ * @returns undefined if there is no such member.
  */
 export function placeOf(outline: JsonOutline, ...names: readonly string[]): Place | undefined {
   const { units } = outline;
@@ -50,44 +50,46 @@ export function placeOf(outline: JsonOutline, ...names: readonly string[]): Plac
 }
 
 /**
- * Why a line is not stored: a code that HTTP answers with, or what can be wrong with a line alone:
- *   `kind_missing`     the line is an event, and nothing says of which kind
- *   `wrapper_invalid`  a member of the line around the event is faulty; `details.issues` names it
- *   `sha256_mismatch`  the body is not the one that was hashed when the line was written
+ * Why a line is not stored: an error code of HTTP, or a code for lines only:
+ *   `kind_missing`     the line is an event without a kind
+ *   `wrapper_invalid`  a member of the wrapper is invalid; `details.issues` names it
+ *   `sha256_mismatch`  the body does not match the hash in the line
  */
 export interface LineFault {
   readonly code: string;
-  /** What the code alone does not say. */
+  /** Adds to what the code says. */
   readonly message?: string;
-  /** Never holds a value of the event, nor does the message. */
+  /** Contains no value of the event; neither does the message. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
-  /** When it is known and a UUID. */
+  /** Present if known and a UUID. */
   readonly eventId?: string | undefined;
 }
 
 export interface LineRules {
-  /** Of all lines, whatever they say. */
+  /** The kind of all lines. */
   readonly kind: EventKind | undefined;
-  /** The only one that a line may name; any when undefined. */
+  /** The only organisation that a line may name; any if undefined. */
   readonly organisation: string | undefined;
 }
 
 export interface Offered {
   readonly kind: EventKind;
-  /** A view of the line, or bytes of its own. */
+  /** A view of the line, or its own bytes. */
   readonly body: Buffer;
-  /** Of the event, in lower case; undefined when it has none that is a UUID. */
+  /** The event's id in lower case; undefined if it is not a UUID. */
   readonly eventId: string | undefined;
 }
 
-/** One of these has to stand in a wrapper; in the text of any other line neither is likely, and it need not be parsed for it. */
+/**
+ * Members of which a wrapper has one. A line without their names need not be parsed to rule out a wrapper.
+ */
 const SIGNS = ['body', 'event'] as const;
 const SIGN_BYTES = SIGNS.map((name) => Buffer.from(`"${name}"`));
-/** Every event has all of these, so none is taken for a wrapper, whatever else it has. */
+/** Members of every event, so that no event is mistaken for a wrapper. */
 const OF_EVERY_EVENT = ['timestamp', 'protocol_version', 'system_metadata'];
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const ID_MEMBER = /"event_id"\s*:\s*"([^"\\]{36})"/y;
-/** The deepest that a collector can be set up to take (limits.max-nesting-depth), in a wrapper. */
+/** The maximum configurable nesting depth (limits.max-nesting-depth), plus one for the wrapper. */
 const DEEPEST = 1024 + 1;
 
 /** @param line without its ending. */
@@ -98,10 +100,10 @@ export function readLine(line: Buffer, rules: LineRules): Offered | LineFault {
   return { kind: rules.kind, body: line, eventId: eventIdOf(line.toString()) };
 }
 
-/** Of an event's text, whatever else is wrong with it. */
+/** The id in an event's text, which may otherwise be invalid. */
 function eventIdOf(text: string): string | undefined {
   const at = text.indexOf('"event_id"');
-  // Where the name stands once it is the event's own, or else the event has none.
+  // If the name occurs once, it is the event's own member or the event has no id.
   if (at >= 0 && text.indexOf('"event_id"', at + 1) < 0) {
     ID_MEMBER.lastIndex = at;
     const id = ID_MEMBER.exec(text)?.[1] ?? '';
@@ -114,7 +116,7 @@ function eventIdOf(text: string): string | undefined {
   }
 }
 
-/** The id, when it is one; nothing else of a faulty event is shown outside its text. */
+/** The id if it is a UUID; no other part of an invalid event may be printed. */
 function uuidIn(value: unknown): string | undefined {
   const id = isObject(value) ? value['event_id'] : undefined;
   return typeof id === 'string' && UUID.test(id) ? id.toLowerCase() : undefined;
@@ -125,7 +127,7 @@ interface Wrapper {
   readonly members: Fields;
 }
 
-/** Undefined for whatever is no wrapper, a faulty text too: the examination says what is wrong with that. */
+/** Undefined if the line is not a wrapper, or not valid JSON, which the examination reports. */
 function wrapperIn(line: Buffer): Wrapper | undefined {
   if (!isUtf8(line)) return undefined;
   const text = line.toString();
@@ -138,10 +140,10 @@ function wrapperIn(line: Buffer): Wrapper | undefined {
 const BODY = ',"body":';
 
 /**
- * The members of a line in which the body stands last and what stands before it is simple, as `collector events` prints it.
- * To look for repeated names in all of it takes as long as to parse it, for each quote in the body is an escaped one; but
- * the body ends the line, and is one string, or else it would not parse by itself.
- * @returns undefined for any other line, whatever it is.
+ * The members of a line as `collector events` prints it: the body last, preceded by simple members. This
+ * avoids scanning the body for repeated names, which takes as long as parsing, as each quote in it is
+ * escaped. The body is one string up to the end of the line; otherwise it would not parse on its own.
+ * @returns undefined for any other line.
  */
 function printedMembers(text: string): Fields | undefined {
   const at = text.indexOf(BODY);
@@ -164,7 +166,7 @@ function faultWithoutKind(line: Buffer): LineFault {
   return faultOf(reading.fault);
 }
 
-/** What is wrong with a member of a wrapper. */
+/** A member of a wrapper is invalid. */
 class WrapperFault extends Error {
   override name = 'WrapperFault';
   constructor(
@@ -207,7 +209,7 @@ function assertEventId(members: Fields, eventId: string | undefined): void {
   throw new WrapperFault('event_id', 'const', 'must be the event_id of the event');
 }
 
-/** A member that may be absent or null, and else is a string. */
+/** An optional string member; null counts as absent. */
 function textIn(members: Fields, member: string): string | undefined {
   const value = Object.hasOwn(members, member) ? members[member] : undefined;
   if (value === undefined || value === null) return undefined;
@@ -220,17 +222,17 @@ function kindIn(members: Fields): EventKind {
   const kind = EVENT_KINDS.find((each) => each === name);
   if (kind !== undefined) return kind;
   if (name === undefined) {
-    throw new WrapperFault('kind', 'required', 'is required where --kind is not given');
+    throw new WrapperFault('kind', 'required', 'is required without --kind');
   }
   throw new WrapperFault('kind', 'enum', `must be one of ${EVENT_KINDS.join(', ')}`);
 }
 
-/** To whom an event belongs says the key that it is sent with, so none may be sent for another. */
+/** The key decides the organisation of an event, so a line may not name a different one. */
 function assertOrganisation(members: Fields, only: string | undefined): void {
   const name = textIn(members, 'organisation');
   if (name === undefined || name === only || (only === undefined && isOrganisation(name))) return;
   if (isOrganisation(name)) {
-    throw new WrapperFault('organisation', 'const', 'must be the one that --organisation names');
+    throw new WrapperFault('organisation', 'const', 'must be the one given with --organisation');
   }
   throw new WrapperFault('organisation', 'pattern', 'must be 1 to 64 characters of A-Z a-z 0-9 . _ -');
 }
@@ -238,11 +240,11 @@ function assertOrganisation(members: Fields, only: string | undefined): void {
 /** The text of the event. */
 function bodyIn(text: string, members: Fields): string {
   const [inBody, inEvent] = SIGNS.map((name) => Object.hasOwn(members, name));
-  if (inBody && inEvent) throw new WrapperFault('event', 'not', 'must not stand beside "body"');
+  if (inBody && inEvent) throw new WrapperFault('event', 'not', 'cannot be combined with "body"');
   if (inBody) {
     const body = textIn(members, 'body');
     if (body !== undefined) return body;
-    throw new WrapperFault('body', 'required', 'is null: the payload of this event is not in the line');
+    throw new WrapperFault('body', 'required', 'is null: the line has no payload');
   }
   const place = isObject(members['event']) ? placeOf(new JsonOutline(text), 'event') : undefined;
   if (place === undefined) {

@@ -1,11 +1,11 @@
 /**
- * The lines that an import did not store, and why: NDJSON, one object a line of
+ * The reject file of an import: the lines that were not stored, with reasons. NDJSON, one object per line:
  *
  *   file, line, code, details?, event_id?, outcome, text
  *
- * `text` is the exact line, or `text_base64` where that is not UTF-8. A line of more than `TEXT_BYTES`, and one that was
- * erased, has neither; of one that was too long to be read, `details` has offset and size. The file holds patient data,
- * and is for its owner alone.
+ * `text` is the exact line, or `text_base64` if it is not UTF-8. Lines over `TEXT_BYTES` and erased events
+ * have neither; for a line that was too long to read, `details` has its offset and size. The file contains
+ * patient data and is private.
  */
 import fs from 'node:fs';
 import { isUtf8 } from 'node:buffer';
@@ -17,16 +17,16 @@ import { Unusable } from '../unusable.js';
 export interface Refusal extends LineFault {
   readonly line: number;
   /**
-   * `rejected`: it is faulty. `conflict`: another event with its id is stored, and stands. `unreadable`: the collector
-   * failed at it again and again; an event with its id may be stored in a place that cannot be read. `erased`: it was
-   * stored, and erased since.
+   * `rejected`: invalid. `conflict`: a different event with its id is stored. `unreadable`: the collector
+   * failed repeatedly; an event with its id may be stored in an unreadable place. `erased`: the event was
+   * stored and has been erased.
    */
   readonly outcome: 'rejected' | 'conflict' | 'unreadable' | 'erased';
-  /** The exact line without its ending; undefined when it was too long to be held, or is not to be kept. */
+  /** The exact line without its ending; undefined if it was too long or must not be kept. */
   readonly bytes: Uint8Array | undefined;
 }
 
-/** Six times as many characters, at worst, still make a string. */
+/** JSON may need six times as many characters, which is still a valid string. */
 const TEXT_BYTES = 16 << 20;
 const { O_WRONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
 
@@ -41,9 +41,9 @@ export class RejectFile {
   }
 
   /**
-   * Made at once, and not at the first fault: an import of an hour should not end for want of a place to write it to.
-   * @throws Unusable unless it is new, or empty as an import that was killed may have left it; and when that one
-   * is a link, or a file of another user or with another name: another user may have put it there to be written into.
+   * Creates the file before the import, which should not fail after an hour for lack of it.
+   * @throws Unusable if a file exists that is not empty, is a link, or may be another user's: an empty one
+   *   may have been left by a killed import.
    */
   static open(file: string): RejectFile {
     const found = fs.lstatSync(file, { throwIfNoEntry: false });
@@ -51,7 +51,7 @@ export class RejectFile {
     assertOurs(file, found);
     const fd = fs.openSync(file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
     try {
-      // It may be another by now.
+      // Checked again: it may have been replaced meanwhile.
       assertOurs(file, fs.fstatSync(fd));
       fs.fchmodSync(fd, 0o600);
       return new RejectFile(file, fd);
@@ -61,18 +61,18 @@ export class RejectFile {
     }
   }
 
-  /** How many lines were written. */
+  /** Number of lines written. */
   get lines(): number {
     return this.#lines;
   }
 
-  /** On return it is written, but not yet on stable storage. */
+  /** Writes a line, which is on stable storage after `close`. */
   write(input: string, refusal: Refusal): void {
     fs.writeFileSync(this.#fd, `${lineOf(input, refusal)}\n`);
     this.#lines++;
   }
 
-  /** On return all of it is on stable storage, or the file is gone if it is empty. */
+  /** Flushes the file to stable storage, or removes it if it is empty. */
   close(): void {
     try {
       if (this.#lines > 0) fs.fsyncSync(this.#fd);
@@ -90,20 +90,20 @@ export class RejectFile {
 }
 
 function assertOurs(file: string, found: fs.Stats): void {
-  if (found.isSymbolicLink()) throw new Unusable(`${file} is a link, and was not followed`);
+  if (found.isSymbolicLink()) throw new Unusable(`${file} is a link and was not followed`);
   if (!found.isFile() || found.size > 0)
-    throw new Unusable(`${file} exists: it may hold what an earlier run refused`);
+    throw new Unusable(`${file} exists: it may hold the rejects of an earlier run`);
   if (found.uid !== (process.geteuid?.() ?? found.uid)) {
-    throw new Unusable(`${file} exists, and belongs to another user`);
+    throw new Unusable(`${file} exists and belongs to another user`);
   }
-  if (found.nlink !== 1) throw new Unusable(`${file} exists, and has another name as well`);
+  if (found.nlink !== 1) throw new Unusable(`${file} exists and has another name as well`);
 }
 
 function lineOf(file: string, { line, code, details, eventId, outcome, bytes }: Refusal): string {
-  const told = { file, line, code, details, event_id: eventId, outcome };
-  if (bytes === undefined || bytes.length > TEXT_BYTES || outcome === 'erased') return JSON.stringify(told);
+  const fields = { file, line, code, details, event_id: eventId, outcome };
+  if (bytes === undefined || bytes.length > TEXT_BYTES || outcome === 'erased') return JSON.stringify(fields);
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return JSON.stringify(
-    isUtf8(text) ? { ...told, text: text.toString() } : { ...told, text_base64: text.toString('base64') },
+    isUtf8(text) ? { ...fields, text: text.toString() } : { ...fields, text_base64: text.toString('base64') },
   );
 }

@@ -1,17 +1,17 @@
 /**
- * Gives timestamps without an offset the one of a stated zone, and says so in the event itself:
+ * Adds the offset of a given zone to timestamps without one, and records that in the event:
  *
  *   "import_fixes": [{"pointer": "/timestamp", "original": "2026-01-01T10:00:00", "zone": "Europe/Berlin"}]
  *
- * with `"clock_change": "overlap"` or `"gap"` where the local time came twice or never. Every other byte of the text
- * stays as it was.
+ * with `"clock_change": "overlap"` or `"gap"` if the local time occurred twice or never. All other bytes stay
+ * unchanged.
  */
 import type { EventKind } from '@clinical-events/protocol';
 import { JsonOutline } from '../json-outline.js';
 import { OPEN_BRACE } from '../json-text.js';
 import { type Place, placeOf } from './offered-line.js';
 
-/** A date-time of RFC 3339 without its offset; with a space, as databases write it. */
+/** An RFC 3339 date-time without offset; also with a space, as databases write it. */
 const LOCAL = /^(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2}(?:\.\d+)?)$/;
 const FIXES = 'import_fixes';
 
@@ -25,28 +25,28 @@ interface Fix {
 
 /**
  * @param body the text of an event.
- * @returns the text with its timestamps fixed; undefined when none lacks nothing but an offset, when the event has an
- * `import_fixes` of its own, or when it is no JSON object.
+ * @returns the text with fixed timestamps; undefined if there is nothing to fix, if the event already has
+ *   `import_fixes`, or if it is not a JSON object.
  */
 export function fixTimestamps(body: string, kind: EventKind, zone: Zone): string | undefined {
   const outline = new JsonOutline(body);
   const event = outline.faultAt === undefined ? placeOf(outline) : undefined;
   if (event === undefined || outline.units[event.start] !== OPEN_BRACE) return undefined;
   if (placeOf(outline, FIXES) !== undefined) return undefined;
-  // Other kinds have no such field.
+  // Only outcomes have this field.
   const occurredAt = kind === 'outcome' ? placeOf(outline, 'outcome', 'occurred_at') : undefined;
   const fixes = [
     fixAt(body, '/timestamp', placeOf(outline, 'timestamp'), zone),
     fixAt(body, '/outcome/occurred_at', occurredAt, zone),
   ].filter((fix) => fix !== undefined);
   if (fixes.length === 0) return undefined;
-  const told = fixes.map(({ pointer, original, clockChange }) => ({
+  const recorded = fixes.map(({ pointer, original, clockChange }) => ({
     ...{ pointer, original, zone: zone.name },
     ...(clockChange !== undefined && { clock_change: clockChange }),
   }));
   const close = event.end - 1;
-  let text = `${body.slice(0, close)},"${FIXES}":${JSON.stringify(told)}${body.slice(close)}`;
-  // From the end on, so that the places before stay where they are.
+  let text = `${body.slice(0, close)},"${FIXES}":${JSON.stringify(recorded)}${body.slice(close)}`;
+  // From the end, so that earlier ranges stay valid.
   for (const { place, fixed } of fixes.toSorted((a, b) => b.place.start - a.place.start)) {
     text = `${text.slice(0, place.start)}"${fixed}"${text.slice(place.end)}`;
   }
@@ -65,47 +65,47 @@ function fixAt(body: string, pointer: string, place: Place | undefined, zone: Zo
   return { pointer, place, original, fixed, clockChange: offset.clockChange };
 }
 
-/** The offset that belongs to a local time. */
+/** The offset of a local time. */
 interface ZoneOffset {
-  /** As RFC 3339 writes it, such as `+01:00`. */
+  /** In the form of RFC 3339, such as `+01:00`. */
   readonly text: string;
-  /** The local time came twice (`overlap`) or never (`gap`), so that the rule has decided. */
+  /** Set if the local time occurred twice (`overlap`) or never (`gap`). */
   readonly clockChange: 'overlap' | 'gap' | undefined;
 }
 
 const MINUTE = 60_000;
 const DAY = 86_400_000;
 const FIXED = /^([+-])([01]\d|2[0-3]):([0-5]\d)$/;
-/** A log comes in order, so that few hours are asked for again and again; more than these are forgotten together. */
+/** Cache size. Logs are ordered, so the same few times are looked up repeatedly. */
 const REMEMBERED = 10_000;
 
 /**
- * What a clock on the wall meant, in a zone of the tz database or at a fixed offset. Where clocks were changed, RFC 5545
- * section 3.3.5 says what is meant: a time that came twice means the first, and one that never came is read with the
- * offset before the change.
+ * Interprets local times in a zone of the tz database or at a fixed offset. Clock changes follow RFC 5545,
+ * section 3.3.5: a time that occurred twice means the first, and one that never occurred has the offset from
+ * before the change.
  */
 export class Zone {
-  /** As the operator wrote it. */
+  /** As given by the operator. */
   readonly name: string;
   readonly #fixed: string | undefined;
   readonly #format: Intl.DateTimeFormat | undefined;
   readonly #known = new Map<number, ZoneOffset | undefined>();
 
-  /** @throws RangeError when `name` is neither an offset such as +01:00 or Z, nor a zone that is known here. */
+  /** @throws RangeError if `name` is neither an offset such as +01:00 or Z, nor a known zone. */
   constructor(name: string) {
     this.name = name;
     if (name === 'Z' || FIXED.test(name)) {
       this.#fixed = name;
       return;
     }
-    // Intl takes +0100 and +01 too, and an offset should have one spelling.
+    // Intl also accepts +0100 and +01, but an offset should have one spelling.
     if (!/^[A-Za-z]/.test(name)) throw new RangeError('no zone');
     this.#format = new Intl.DateTimeFormat('en-US', { timeZone: name, timeZoneName: 'longOffset' });
   }
 
   /**
    * @param local milliseconds since 1970, as if the local time were UTC; a whole minute.
-   * @returns undefined when the offset was not one of whole minutes, as before zones were agreed on.
+   * @returns undefined if the offset has seconds, as before standard time zones.
    */
   offsetOf(local: number): ZoneOffset | undefined {
     if (this.#fixed !== undefined) return { text: this.#fixed, clockChange: undefined };
@@ -131,7 +131,7 @@ export class Zone {
     return { text: spelt(before), clockChange: 'gap' };
   }
 
-  /** The offset from UTC at an instant; undefined when it has seconds. */
+  /** The offset from UTC at an instant, in minutes; undefined if it has seconds. */
   #minutesAt(instant: number): number | undefined {
     const parts = this.#format?.formatToParts(instant);
     const text = parts?.find(({ type }) => type === 'timeZoneName')?.value ?? '';

@@ -1,23 +1,23 @@
-/** The five endpoints of a collector, as a sender sees them: one request, one answer. */
+/** The endpoints of a collector for a sender: one request, one answer. */
 import { EVENT_KINDS, EVENT_PATHS, type EventKind, isObject } from '@clinical-events/protocol';
 import { type Dispatcher, Pool } from 'undici';
 
-/** The answer to one request: what a sender acts on. */
+/** The parts of an answer that a sender acts on. */
 export interface Answer {
   readonly status: number;
-  /** From the Error body; undefined without a code of the protocol. */
+  /** From the error body; undefined if it is not a code of the protocol. */
   readonly code: string | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
-  /** What Retry-After asks for, in milliseconds. */
+  /** From Retry-After, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** The code of an answer that has one. */
+/** The code of an answer, or its status. */
 export function nameOf({ status, code }: Answer): string {
   return code ?? `status ${status}`;
 }
 
-/** An answer that takes longer is given up. */
+/** Timeout of a request. */
 const PATIENCE_MS = 30_000;
 const LONGEST_BODY = 64 << 10;
 
@@ -25,16 +25,16 @@ export class EventEndpoint {
   readonly #pool: Pool;
   readonly #path: string;
   readonly #headers: Readonly<Record<string, string>>;
-  /** What {@link ask} was answered, by code or status: the collector counts these as refusals. */
+  /** Answers to {@link ask} by code or status: the collector counts them as refusals. */
   readonly asked = new Map<string, number>();
 
   /**
-   * @param base http or https; the paths of the endpoints are added to its own.
-   * @param headers more of them, by name.
+   * @param base an http or https address; the endpoint paths are appended to its path.
+   * @param headers further headers, by name.
    */
   constructor(base: URL, key: string | undefined, headers: Readonly<Record<string, string>> = {}) {
-    // Never two requests at a time on a connection: of an answer that came unasked, from a proxy that has lost count,
-    // nothing would tell which event it belongs to.
+    // One request at a time per connection: a stray answer from a confused proxy could not be attributed to
+    // an event.
     this.#pool = new Pool(base.origin, {
       ...{ pipelining: 1, allowH2: false, maxResponseSize: LONGEST_BODY },
       ...{ headersTimeout: PATIENCE_MS, bodyTimeout: PATIENCE_MS, connectTimeout: PATIENCE_MS },
@@ -44,17 +44,17 @@ export class EventEndpoint {
   }
 
   /**
-   * As many connections are open as there are events under way.
-   * @throws the system's error or that of the library when no answer came; whether the event is stored is then unknown.
+   * Sends an event. There is one connection per unanswered event.
+   * @throws the error of the system or the library if there is no answer; the event may or may not be stored.
    */
   post(kind: EventKind, body: Uint8Array): Promise<Answer> {
     return this.#request(kind, body, 'application/json');
   }
 
   /**
-   * Asks whether the key may send events of a kind, without sending one: media types are looked at after keys and
-   * before bodies (R-313), and this one is never taken.
-   * @returns the answer to that: 415 when it may.
+   * Asks whether the key may send events of a kind, without sending one: media types are checked after keys
+   * and before bodies (R-313), and this one is never accepted.
+   * @returns the answer: 415 if the key may send them.
    */
   async ask(kind: EventKind): Promise<Answer> {
     const answer = await this.#request(kind, Buffer.alloc(0), 'text/plain');
@@ -63,7 +63,7 @@ export class EventEndpoint {
     return answer;
   }
 
-  /** @returns the first answer to {@link ask} that refuses the sender events of that kind. */
+  /** @returns the first answer to {@link ask} that refuses the kind; undefined if all are permitted. */
   async firstRefusal(): Promise<{ readonly kind: EventKind; readonly answer: Answer } | undefined> {
     for (const kind of EVENT_KINDS) {
       const answer = await this.ask(kind);
@@ -73,7 +73,7 @@ export class EventEndpoint {
     return undefined;
   }
 
-  /** Requests under way fail. */
+  /** Fails pending requests. */
   close(): Promise<void> {
     return this.#pool.destroy();
   }
@@ -86,11 +86,11 @@ export class EventEndpoint {
   }
 }
 
-/** @throws Error for an answer that no collector gives; the message repeats nothing of it. */
+/** @throws Error for an answer that is not a collector's; the message contains nothing of it. */
 function answerOf({ statusCode: status, headers }: Dispatcher.ResponseData, text: string): Answer {
   const body = jsonIn(text);
   if (status === 201) {
-    if (body['status'] !== 'accepted') throw new Error('201 came without the body of a collector');
+    if (body['status'] !== 'accepted') throw new Error('status 201 without the body of a collector');
     return { status, code: undefined, details: undefined, retryAfterMs: undefined };
   }
   const { code, details } = body;
@@ -99,7 +99,7 @@ function answerOf({ statusCode: status, headers }: Dispatcher.ResponseData, text
     typeof retryAfter === 'string' && /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
   return {
     status,
-    // It is printed: nothing but a word like those of the protocol's table.
+    // It is printed, so only a plain word is accepted.
     code: typeof code === 'string' && /^[a-z_]{1,40}$/.test(code) ? code : undefined,
     details: isObject(details) ? details : undefined,
     retryAfterMs: seconds === undefined ? undefined : 1000 * seconds,

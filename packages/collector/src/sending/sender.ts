@@ -1,6 +1,6 @@
 /**
- * Sends events to a running collector until each has an answer that stays. What may be sent again is sent again: after
- * Retry-After when that is said, else after a growing pause. That is safe because an event has its id.
+ * Sends events to a running collector until each has a final answer. Temporary failures are retried, after
+ * Retry-After or a growing pause. Retries are safe, because the event id makes them idempotent.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, type EventKind } from '@clinical-events/protocol';
@@ -9,50 +9,50 @@ import { type Answer, type EventEndpoint, nameOf } from './event-endpoint.js';
 
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 5000;
-/** An event may be one that the collector always fails at; then the others are sent. */
+/** Gives up on a single event at which the collector always fails, so that the others are sent. */
 const MOST_FAILURES = 5;
 const RETRY: ReadonlySet<number> = new Set(
   Object.values(ERRORS)
     .filter(({ retry }) => retry)
     .map(({ status }) => status),
 );
-/** What is said of one event, and nothing of the others. */
+/** Statuses that concern a single event only. */
 const OF_ONE_EVENT: ReadonlySet<number> = new Set([201, 400, 409, 413, 500]);
 
-/** A proxy has troubles of its own, all of which pass. */
+/** Errors of a proxy are considered temporary. */
 function mayPass(status: number): boolean {
   return RETRY.has(status) || status >= 500;
 }
 
 export interface SendOptions {
-  /** At most this many a second. */
+  /** Maximum number of events per second. */
   readonly perSecond?: number | undefined;
-  /** Gives up after so long without any progress, in milliseconds. */
+  /** Gives up after this time without progress, in milliseconds. */
   readonly patienceMs?: number;
   readonly stop: AbortSignal;
 }
 
-/** Nothing more can be sent, and what was sent stays. The message says why, for the operator. */
+/** Sending cannot continue; events already stored stay stored. The message is for the operator. */
 export class SendingFailed extends Error {
   override name = 'SendingFailed';
 }
 
 export interface Sending {
   readonly kind: EventKind;
-  /** Undefined when the body holds none; then it waits for no other. */
+  /** Undefined if the body has none; such an event does not wait for others. */
   readonly eventId: string | undefined;
   readonly body: Uint8Array;
 }
 
 export class Sender {
-  /** Sendings beyond the first of the same. */
+  /** Number of retries. */
   retries = 0;
   readonly #endpoint: EventEndpoint;
   readonly #options: SendOptions;
-  /** The last of each id. */
+  /** The last send of each id. */
   readonly #underWay = new Map<string, Promise<unknown>>();
   #failure: SendingFailed | undefined;
-  /** Nothing is sent before these instants, of the monotonic clock. */
+  /** Nothing is sent before these times of the monotonic clock. */
   #pausedUntil = 0;
   #nextAt = 0;
   #progressAt = performance.now();
@@ -63,16 +63,18 @@ export class Sender {
   }
 
   /**
-   * Events of the same id go in the order of the calls. The caller bounds how many are under way.
-   * @returns 201 once it is stored, or why it never will be: 400, 409, 413 or 500; undefined when it was stopped.
-   * @throws SendingFailed when the collector has gone, or takes events no more; then every later call does.
+   * Sends an event. Events with the same id are sent in the order of the calls. The caller limits
+   * concurrency.
+   * @returns 201 if it is stored, or 400, 409, 413 or 500 if it never will be; undefined if stopped.
+   * @throws SendingFailed if the collector is gone or no longer accepts events; all later calls then throw
+   *   too.
    */
   async send(event: Sending): Promise<Answer | undefined> {
     const { eventId } = event;
     const before = eventId === undefined ? undefined : this.#underWay.get(eventId);
     const sending = before === undefined ? this.#one(event) : before.then(() => this.#one(event));
     if (eventId === undefined) return sending;
-    // Anyone who waits for its turn wants to know that it has come, and not how.
+    // The next event with this id waits for the end of this one, whatever its outcome.
     const turn = sending.catch(() => undefined);
     this.#underWay.set(eventId, turn);
     try {
@@ -102,10 +104,10 @@ export class Sender {
 
   #isFinal(answer: Answer): boolean {
     const final = !mayPass(answer.status);
-    // A limit that is kept is no sign of trouble.
+    // Reaching the rate limit is not a sign of trouble.
     if (final || answer.status === 429) this.#progressAt = performance.now();
     if (final && !OF_ONE_EVENT.has(answer.status)) {
-      this.#fail(`the collector does not take events any more: ${nameOf(answer)}`);
+      this.#fail(`the collector no longer accepts events: ${nameOf(answer)}`);
     }
     return final;
   }
@@ -121,7 +123,7 @@ export class Sender {
     throw this.#failure;
   }
 
-  /** Keeps to the rate. */
+  /** Waits to keep the rate. */
   async #slot(perSecond: number): Promise<void> {
     const at = Math.max(performance.now(), this.#nextAt);
     this.#nextAt = at + 1000 / perSecond;

@@ -246,7 +246,7 @@ export const FINDINGS = {
         'next checkpoint',
       rotation_missing: (file: string, why: string) => `${file}: ${why}`,
       rotation_unfit: (number: number, why: string) =>
-        `--rotations: note number ${number} cannot be followed: ${why}`,
+        `--key: rotation note number ${number} cannot be followed: ${why}`,
       keys_broken: (why: string) => why,
     },
   },

@@ -1,13 +1,11 @@
-/** Opens a log in files for `verify`, `doctor` and certificates. */
+/** Opens a log in files for `verify` and `doctor`. */
 import { nodeFiles } from '../files.js';
 import type { AccessLogStore } from './contract/access-log.js';
 import type { TreeReader } from './contract/tree.js';
 import { TreeFiles } from './embedded/tree-files.js';
 import { openAccessLog } from './open-access-log.js';
 
-export { compactedAt } from './embedded/compaction.js';
 export { EvidenceLog } from './embedded/evidence-log.js';
-export { indexState, type IndexState } from './embedded/id-index/index-state.js';
 export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
 
 /** Opens the parts that an audit reads beside the segments. The tree must be closed. */

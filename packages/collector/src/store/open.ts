@@ -3,7 +3,8 @@
  * which alone name a driver.
  */
 import path from 'node:path';
-import { optionalPackage, PackageMissing } from '../optional-packages.js';
+import { optionalPackage } from '../optional-packages.js';
+import { Unusable } from '../unusable.js';
 import type { StoreDriver } from './contract/driver.js';
 
 /** The packages of drivers by the scheme of an address. */
@@ -27,7 +28,7 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
   return schemeOf(store) !== undefined;
 }
 
-/** Loads the driver of an address. @throws PackageMissing; RangeError if it is not {@link isShared}. */
+/** Loads the driver of an address. @throws Unusable if it is not installed; RangeError if it is not {@link isShared}. */
 export async function driverOf(address: string): Promise<StoreDriver> {
   const scheme = schemeOf(address);
   if (scheme === undefined) throw new RangeError('there is no driver for this address');
@@ -49,7 +50,7 @@ export async function storeFault(store: string): Promise<string | undefined> {
   try {
     return (await driverOf(store)).addressFault(store);
   } catch (error) {
-    if (!(error instanceof PackageMissing)) throw error;
+    if (!(error instanceof Unusable)) throw error;
     return error.message;
   }
 }

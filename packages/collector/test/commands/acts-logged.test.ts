@@ -87,7 +87,7 @@ function acts(keyId: string): readonly [args: string[], filter: object, done?: o
       { action: id, policy: 'short', sha256: expect.stringMatching(/^[0-9a-f]{64}$/) as string },
     ],
     [
-      ['hold', 'add', '--name', 'CASE-7', '--subject-file', at('subjects')],
+      ['hold', 'add', 'CASE-7', '--subject-file', at('subjects')],
       { action: id, name: 'CASE-7', subjects: 1 },
     ],
     [['hold', 'release', 'CASE-7'], { name: 'CASE-7', hold: id }],
@@ -163,7 +163,7 @@ describe('an act', () => {
     expect(await state()).toEqual(before);
     fs.rmdirSync(log);
     fs.renameSync(at('access.log'), log);
-    await done('hold', 'add', '--name', 'CASE-7', '--organisation', 'default');
+    await done('hold', 'add', 'CASE-7', '--organisation', 'default');
     fs.renameSync(log, at('access.log'));
     fs.mkdirSync(log);
     expect((await on('hold', 'release', 'CASE-7')).stderr).toContain('nothing is done unless');

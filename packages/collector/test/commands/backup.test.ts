@@ -375,7 +375,7 @@ describe('[R-811] a back-up', () => {
       return stderr;
     };
     expect(await refused(backups)).toContain('holds the back-up of another log, log.example/other');
-    expect(await refused(other)).toContain('and is no back-up of a log');
+    expect(await refused(other)).toContain('and is not a back-up of a log');
     expect(await refused(path.join(dataDir, 'backups'))).toContain('are one inside the other');
     expect(await refused(scratch)).toContain('are one inside the other');
     expect(fs.existsSync(path.join(dataDir, 'backups'))).toBe(false);

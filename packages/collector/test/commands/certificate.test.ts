@@ -354,7 +354,7 @@ describe('[R-1544] erase --list', () => {
   test('lists actions, oldest first, and their state', async () => {
     expect(await on('erase', '--list')).toMatchObject({ code: 0, stdout: '' });
     const action = await beside(async () => {
-      expect((await on('hold', 'add', '--name', 'CASE-7', '--organisation', 'ward')).code).toBe(0);
+      expect((await on('hold', 'add', 'CASE-7', '--organisation', 'ward')).code).toBe(0);
       expect((await on('encryption-keys', 'rotate')).code).toBe(0);
       const [hold = ''] = openStore(dataDir).events.actions?.().holds.keys() ?? [];
       return erase((sequence) => sequence === 3, { reason: 'test-data' }, {}, [hold]);

@@ -261,26 +261,26 @@ describe('[R-908] a log that has changed its key', () => {
     const files = fs.readdirSync(notes).map((name) => path.join(notes, name));
     const [first = '', second = ''] = files;
     expect(files).toHaveLength(2);
-    const { code, stdout } = await check(given, '--rotations', notes);
+    const { code, stdout } = await check(given, '--key', notes);
     expect([code, stdout.includes(`with the key\n    ${verifierKey}\n`)]).toEqual([0, true]);
-    expect((await check(given, '--rotations', first, '--rotations', second)).code).toBe(0);
+    expect((await check(given, '--key', first, '--key', second)).code).toBe(0);
     const both = file(files.map((each) => `${fs.readFileSync(each, 'utf8')}\n`).join(''));
-    expect((await check(given, '--rotations', both)).code).toBe(0);
-    expect((await check(given, '--rotations', second)).code).toBe(3);
+    expect((await check(given, '--key', both)).code).toBe(0);
+    expect((await check(given, '--key', second)).code).toBe(3);
     // The other way round: a later key, and a proof from before it.
     const old = { ...given, proof: early, key: verifierKey };
     const signed = `It is signed by key ${idOfKey(given.key)}; you gave ${idOfKey(verifierKey)}.`;
     const hint = `${idOfKey(given.key)} is a key from before the one that you gave`;
-    const checked = await check(old, '--rotations', notes);
+    const checked = await check(old, '--key', notes);
     expect([checked.code, checked.stdout.includes(signed), checked.stdout.includes(hint)]).toEqual([
       3,
       true,
       true,
     ]);
     // With a note missing between them nothing is known.
-    expect((await check(old, '--rotations', first)).stdout).not.toContain('is a key from before');
+    expect((await check(old, '--key', first)).stdout).not.toContain('is a key from before');
     const forged = file(changed(fs.readFileSync(first, 'utf8'), fs.readFileSync(first).length - 30));
-    const refused = await check(given, '--rotations', forged);
+    const refused = await check(given, '--key', forged);
     expect(refused.code).toBe(3);
     expect(refused.stdout).toContain('A key rotation cannot be followed: rotation note 1: ');
   });
@@ -308,7 +308,7 @@ describe('what check-proof is given', () => {
     expect(await run(['check-proof', none, '--event', ofBody, '--key', key])).toEqual(message);
     expect(await run(['check-proof', ofProof, '--event', none, '--key', key])).toEqual(message);
     expect(await run(['check-proof', ofProof, '--event', ofBody, '--key', `@${none}`])).toEqual(message);
-    expect(await check({}, '--rotations', none)).toEqual(message);
+    expect(await check({}, '--key', none)).toEqual(message);
     const neither = {
       ...message,
       stderr: 'collector: there is no file no.vkey, and it is no verifier key\n',

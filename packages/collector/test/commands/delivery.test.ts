@@ -61,7 +61,7 @@ describe('[R-1550] [R-1551] a command', () => {
     ['is killed', false, 'SIGKILL', null, ''],
     ['is killed', true, 'SIGKILL', null, ''],
   ] as const)('that %s (begun: %s)', async (_, isBegun, stop, code, says) => {
-    const hold = ['hold', 'add', '--name', 'CASE-1', '--organisation', 'icu', '--data-dir', dataDir];
+    const hold = ['hold', 'add', 'CASE-1', '--organisation', 'icu', '--data-dir', dataDir];
     const { process: child, exited, output } = launch(hold);
     const id = await laid();
     if (isBegun) await inbox.begin(id);

@@ -206,8 +206,7 @@ describe('[R-1996] encryption-keys rewrap', () => {
     await sendTwo(collector, key);
     const next = path.join(root, 'next-kek');
     fs.writeFileSync(next, `${Buffer.alloc(32, 7).toString('base64')}\n`, { mode: 0o600 });
-    const rewrap = (kek: string) =>
-      run(['encryption-keys', 'rewrap', '--new-kek', kek, '--data-dir', dataDir]);
+    const rewrap = (kek: string) => run(['encryption-keys', 'rewrap', kek, '--data-dir', dataDir]);
     expect((await rewrap(`file:${next}`)).code).toBe(5);
     expect(await collector.stop()).toBe(0);
     expect((await rewrap('vault:x')).code).toBe(2);

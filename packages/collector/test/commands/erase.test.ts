@@ -122,7 +122,7 @@ async function setPolicy(policy: object): Promise<void> {
 }
 
 async function hold(name: string, ...what: readonly string[]): Promise<void> {
-  const { code, stderr } = await on('hold', 'add', '--name', name, ...what);
+  const { code, stderr } = await on('hold', 'add', name, ...what);
   expect(code, stderr).toBe(0);
 }
 

@@ -223,13 +223,13 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
     write({ default: { keep: 'P0D' } });
     const set = await on('retention', 'policy', 'set', policy);
     expect([set.code, set.stderr]).toEqual([0, expect.stringContaining('"default" has zero retention')]);
-    const typo = await on('hold', 'add', '--name', 'TYPO', '--organisation', 'demoo');
+    const typo = await on('hold', 'add', 'TYPO', '--organisation', 'demoo');
     expect([typo.code, typo.stderr]).toEqual([
       0,
       expect.stringContaining('no event is of organisation demoo'),
     ]);
     expect((await on('hold', 'release', 'TYPO')).code).toBe(0);
-    expect((await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
+    expect((await on('hold', 'add', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
     expect(everything(path.join(dataDir, 'lifecycle', 'holds')).includes(SUBJECT)).toBe(false);
     expect((await on('hold', 'list')).stdout).toMatch(/CASE-7.*a subject \(1 id\)/);
     // Nor is it erased as a mention of someone else.
@@ -388,7 +388,7 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
     await sendRun(collector, key, OTHER);
-    expect((await on('hold', 'add', '--name', 'dispute', '--run', runId)).code).toBe(0);
+    expect((await on('hold', 'add', 'dispute', '--run', runId)).code).toBe(0);
     await collector.stop();
     fs.cpSync(dataDir, `${dataDir}.old`, { recursive: true });
     await beside(dataDir, async () => {
@@ -422,7 +422,7 @@ describe('[R-1501] an erasure under a hold', () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
-    expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
+    expect((await on('hold', 'add', 'CASE-7', '--run', one.runId)).code).toBe(0);
     expect((await erasing(['--run', two.runId], '--reason', 'test-data')).code).toBe(0);
     await collector.stop();
     expect((await json<Verified>('verify')).findings).toEqual([]);
@@ -467,7 +467,7 @@ describe('[R-1501] an erasure under a hold', () => {
       openStore(dataDir)
         .events.actions?.()
         .logged.findLast(({ said }) => said.does === 'erase') ?? {};
-    const printed = JSON.parse((await on('events', '--entry', String(sequence))).stdout) as { body: string };
+    const printed = JSON.parse((await on('events', '--event', String(sequence))).stdout) as { body: string };
     expect(printed).toMatchObject({
       kind: 128,
       event_id: entryId,
@@ -607,7 +607,7 @@ describe('[R-1367] a hold', () => {
       const { file } = await planned(where, ['--run', runId]);
       // In place of a log that takes minutes to read.
       const begin = () => {
-        const hold = ['hold', 'add', '--name', 'CASE-7', '--run', runId, '--data-dir', dataDir];
+        const hold = ['hold', 'add', 'CASE-7', '--run', runId, '--data-dir', dataDir];
         expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
         return [];
       };
@@ -632,7 +632,7 @@ describe('[R-1367] a hold', () => {
     const collector = await start(dataDir, encrypted);
     const send = async (event: object, kind: 'inference-start' | 'outcome') =>
       expect((await post(collector.port, key, JSON.stringify(event), { kind })).status).toBe(201);
-    expect((await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
+    expect((await on('hold', 'add', 'CASE-7', '--subject-file', subjects)).code).toBe(0);
     const { runId, events: sent } = await sendRun(collector, key, SUBJECT);
     // It names no run, only what it is nested in.
     const child = { ...sampleEvent('outcome'), run_id: undefined, parent_event_id: runId };
@@ -663,7 +663,7 @@ describe('[R-1367] a hold', () => {
     await collector.stop();
     fs.cpSync(keys, `${keys}.old`, { recursive: true });
     await beside(dataDir, async () => {
-      expect((await on('hold', 'add', '--name', 'CASE-7', '--run', one.runId)).code).toBe(0);
+      expect((await on('hold', 'add', 'CASE-7', '--run', one.runId)).code).toBe(0);
       expect((await erasing(['--run', two.runId])).code).toBe(0);
     });
     fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
@@ -692,7 +692,7 @@ describe('[R-1367] a hold', () => {
       );
     await fill(1);
     await createKey(dataDir);
-    const hold = ['hold', 'add', '--name', 'CASE-7', '--organisation', 'default'];
+    const hold = ['hold', 'add', 'CASE-7', '--organisation', 'default'];
     expect((await beside(dataDir, () => on(...hold))).code).toBe(0);
     await fill(6);
     const [file = ''] = segmentPaths(dataDir);
@@ -723,9 +723,9 @@ describe('[R-1367] a hold', () => {
     const send = async (event: SampleEvent, kind: 'inference-start' | 'outcome' = 'outcome') =>
       expect((await post(collector.port, key, JSON.stringify(event), { kind })).status).toBe(201);
     await send(child);
-    const held = await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects);
+    const held = await on('hold', 'add', 'CASE-7', '--subject-file', subjects);
     expect(held.stdout).toMatch(/^held: CASE-7 \([0-9a-f-]+\): 2 events by now, and those that come later$/m);
-    expect((await on('hold', 'add', '--name', 'CASE-8', '--run', child.event_id.slice(0, 8))).code).toBe(0);
+    expect((await on('hold', 'add', 'CASE-8', '--run', child.event_id.slice(0, 8))).code).toBe(0);
     await send(parent);
     const target_identity = { target_id: 'nobody', target_type: 'patient' };
     const timestamp = '2020-01-01T00:00:00Z';

@@ -249,7 +249,7 @@ class Site {
     };
     const file = this.#file('held.txt', hold.subjects.join('\n'));
     await this.done(
-      ...['hold', 'add', '--name', name],
+      ...['hold', 'add', name],
       ...hold.organisations.flatMap((each) => ['--organisation', each]),
       ...hold.runs.flatMap((each) => ['--run', each]),
       ...(hold.subjects.length > 0 ? ['--subject-file', file] : []),

@@ -172,12 +172,12 @@ describe('collector events', () => {
     });
   });
 
-  test("[R-1502] --entry prints an entry of the log's own as it is stored, logged like any reading, and nothing else", async () => {
+  test("[R-1502] --event with a number prints an entry of the log's own as it is stored, logged like any reading, and nothing else", async () => {
     const first = EVENTS[0] as (typeof EVENTS)[number];
     await fillSigned(dataDir, [[first]]);
     await storedEvents(dataDir);
     await signAccesses(dataDir);
-    const entry = (...args: readonly string[]) => run(['events', '--data-dir', dataDir, '--entry', ...args]);
+    const entry = (...args: readonly string[]) => run(['events', '--data-dir', dataDir, '--event', ...args]);
     const { code, stdout } = await entry('2');
     const [head] = parsed(stdout);
     expect([code, head]).toMatchObject([0, { sequence: 2, kind: 129, organisation: '', run_id: null }]);
@@ -198,12 +198,11 @@ describe('collector events', () => {
       [
         ['1'],
         6,
-        `entry 1 is an event: collector events --data-dir ${dataDir} --event ${idOf(first)} prints it`,
+        `entry 1 is an event: print it with collector events --data-dir ${dataDir} --event ${idOf(first)}`,
       ],
       [['3'], 6, `there is no entry 3 in ${dataDir}`],
-      [['0'], 2, '--entry: "0" is not the number of an entry, which count from 1'],
-      [['1e3'], 2, '--entry: "1e3" is not the number of an entry, which count from 1'],
-      [['2', '--kind', 'outcome'], 2, '--entry: goes without --kind'],
+      [['0'], 2, '--event: "0" is not a UUID'],
+      [['2', '--kind', 'outcome'], 2, '--event: an entry number cannot be combined with --kind'],
     ] as const)
       expect(await entry(...args)).toEqual({ code: exit, stdout: '', stderr: `collector: ${message}\n` });
   });

@@ -89,7 +89,7 @@ function withKeysIn(data: string, keys: readonly string[]): string {
 describe('[R-2010] the record of a hold', () => {
   test('[R-2012] is under a key of its own: the hold stays when names and epochs are replaced, and is on what comes later', async () => {
     const other = await begin(OTHER);
-    await done('hold', 'add', '--name', 'CASE-4711', '--subject-file', subjects);
+    await done('hold', 'add', 'CASE-4711', '--subject-file', subjects);
     expect(named([SUBJECT, 'CASE-4711'], path.join(dataDir, 'lifecycle'), ...directories)).toEqual([]);
     expect(await done('hold', 'list')).toMatch(/CASE-4711.*a subject \(1 id\)/);
     await done('encryption-keys', 'rotate');
@@ -107,7 +107,7 @@ describe('[R-2010] the record of a hold', () => {
   test('[R-2011] opens nowhere once the hold is released: not in an old copy with the keys of today', async () => {
     await begin(SUBJECT);
     const run = await begin(OTHER);
-    await done('hold', 'add', '--name', 'CASE-4711', '--subject-file', subjects, '--run', run);
+    await done('hold', 'add', 'CASE-4711', '--subject-file', subjects, '--run', run);
     const [held] = holdsIn(dataDir);
     expect(held).toMatchObject({ name: 'CASE-4711', subjects: [SUBJECT], runs: [run] });
     await collector.stop();
@@ -128,7 +128,7 @@ describe('[R-2010] the record of a hold', () => {
 
   test('[R-2011] is released to its end by the next start, where a directory of keys was away', async () => {
     const [, mirror = ''] = directories;
-    await done('hold', 'add', '--name', 'CASE-4711', '--subject-file', subjects);
+    await done('hold', 'add', 'CASE-4711', '--subject-file', subjects);
     const oldData = copyOf(dataDir);
     fs.renameSync(mirror, `${mirror}-away`);
     const { code, stderr } = await on('hold', 'release', 'CASE-4711');

@@ -116,15 +116,15 @@ describe('collector runs', () => {
     ['--feedback thumbs-up', [1]],
     ['--feedback any', [7, 1]],
     ['--feedback none --user dr-a', [8, 5, 4, 3]],
-    ['--failed', [3]],
-    ['--incomplete', [6]],
-    ['--conflict', [8]],
+    ['--only failed', [3]],
+    ['--only incomplete', [6]],
+    ['--only contradictory', [8]],
     ['--outcome none:30d --app triage', [8, 7, 5]],
     ['--outcome none:400d', []],
     [`--since ${new Date(BEGAN + 6 * HOUR).toISOString()}`, [8, 7, 6]],
     [`--until ${new Date(BEGAN + 3 * HOUR).toISOString()} --clock received`, [2, 1]],
     [`--until ${new Date(BEGAN).toISOString()} --clock sender --limit 3`, [8, 7, 6]],
-    ['--outcome none:300d --clock sender --failed', [3]],
+    ['--outcome none:300d --clock sender --only failed', [3]],
   ])('[R-1075] %s lists the runs that match, newest first', async (args, expected) => {
     expect(await listed(...args.split(' ').filter((word) => word !== ''))).toEqual(expected);
   });
@@ -338,7 +338,7 @@ describe('the catalogue of a command', () => {
     const stop = new AbortController();
     stop.abort(new Error('interrupted'));
     await expect(openCatalogue({ dataDir, quiet: true, signal: stop.signal })).rejects.toThrow('interrupted');
-    expect(await listed('--failed')).toEqual([3]);
+    expect(await listed('--only failed')).toEqual([3]);
   });
 
   test('[R-1078] of a log that is damaged is not made: the damage is reported with exit code 3', async () => {
@@ -367,7 +367,7 @@ describe('the catalogue of a command', () => {
     async () => {
       const temp = temporaryDirectory();
       try {
-        const args = ['runs', '--data-dir', dataDir, '--json', '--failed'];
+        const args = ['runs', '--data-dir', dataDir, '--json', '--only', 'failed'];
         const { code, stdout, stderr } = await runReadOnly(dataDir, args, { TMPDIR: temp });
         expect([code, (JSON.parse(stdout) as { record_id: string }).record_id], stderr).toEqual([0, id(3)]);
         const eventsOf = (TMPDIR: string) =>

@@ -32,7 +32,7 @@ async function filled(): Promise<string> {
   const collector = await start(dataDir);
   const event = outcomeEvent();
   expect((await postEvent(collector, key, event)).status).toBe(201);
-  const { code, stderr } = await on('hold', 'add', '--name', 'CASE-1', '--organisation', 'icu');
+  const { code, stderr } = await on('hold', 'add', 'CASE-1', '--organisation', 'icu');
   expect(code, stderr).toBe(0);
   await collector.stop();
   return event.event_id;
@@ -103,7 +103,7 @@ describe('[R-1447] where no collector runs', () => {
       ['erase', 'apply', file, '--reason', 'test-data', '--case', '1', '--by', 'x'],
       ['retention', 'policy', 'set', policy],
       ['retention', 'run'],
-      ['hold', 'add', '--name', 'CASE-2', '--organisation', 'icu'],
+      ['hold', 'add', 'CASE-2', '--organisation', 'icu'],
       ['hold', 'release', 'CASE-1'],
       ['encryption-keys', 'rotate'],
     ]) {

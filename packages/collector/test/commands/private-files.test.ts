@@ -96,7 +96,7 @@ test.runIf(process.getuid?.() === 0)(
 
     const commands = [
       ['runs'],
-      ['hold', 'add', '--name', 'trial', '--run', event.event_id],
+      ['hold', 'add', 'trial', '--run', event.event_id],
       ['encryption-keys', 'rotate'],
       ['verify', '--note'],
       ['backup', path.join(scratch, 'backups'), '--keys-elsewhere'],

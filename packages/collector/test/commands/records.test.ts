@@ -85,7 +85,7 @@ describe('collector records [R-711]', () => {
     expect(await ids('--model', 'sepsis-risk@4.2.0')).toEqual([id(501), id(502)]);
     expect(await ids('--model', 'sepsis-risk@4.3.0')).toEqual([]);
     expect(await ids('--since', '2026-03-03')).toEqual([id(501)]);
-    expect(await ids('--until', '2026-03-03', '--incomplete')).toEqual([id(503), id(5)]);
+    expect(await ids('--until', '2026-03-03', '--only', 'incomplete')).toEqual([id(503), id(5)]);
     expect(await ids('--after', '4')).toEqual([id(501), id(5)]);
     expect(await ids('--after', '6')).toEqual([]);
   });
@@ -174,7 +174,7 @@ describe('collector records [R-711]', () => {
     expect((await records('--clock', 'sender', '--until', '2026-03-03')).stderr).not.toContain('--after');
     const days = async (clock: string) => {
       const out = place(clock);
-      const args = ['--clock', clock, '--partition', 'day', '--out', out];
+      const args = ['--clock', clock, '--out', `${out}/`];
       expect(await records(...args)).toMatchObject({ code: 0 });
       return fs
         .globSync('*/*', { cwd: out })
@@ -219,11 +219,11 @@ describe('collector records [R-711]', () => {
 
   test('writes FHIR for a server to store, of one organisation [R-1872]', async () => {
     await fill();
-    const asTransaction = ['--format', 'fhir', '--bundle', 'transaction'];
+    const asTransaction = ['--format', 'fhir-transaction'];
     const several = await records(...asTransaction);
     expect([several.code, several.stdout]).toEqual([2, '']);
     expect(several.stderr).toBe(
-      'collector: --bundle: a server is for one organisation: name it by --organisation (default, ward-7)\n',
+      'collector: --format: a server holds one organisation: give --organisation (default, ward-7)\n',
     );
     const { code, stdout, stderr } = await records(...asTransaction, '--organisation', 'ward-7');
     expect(code, stderr).toBe(0);
@@ -248,11 +248,7 @@ describe('collector records [R-711]', () => {
       [['--run', '7'], /--run: "7" is neither a UUID nor/],
       [['--format', 'parket'], /none of text, ndjson.*did you mean/i],
       [['--format', 'text'], /--run/],
-      [['--format', 'fhir', '--bundle', 'batch'], /none of collection, transaction/],
-      [['--format', 'csv', '--bundle', 'transaction'], /goes with --format fhir/],
       [['--after', '-1'], /--after/],
-      [['--partition', 'week', '--out', place('x')], /is not day/],
-      [['--partition', 'day'], /--out/],
       [['--out', dataDir], /is there already/],
       [['--out', place('nowhere/x')], /there is no directory/],
       [['--since', '2026-02-01', '--until', '2026-01-01'], /later than/],
@@ -369,7 +365,7 @@ describe('what collector records writes [R-712] [R-713]', () => {
     const plain = await records('--format', 'csv');
     expect(plain.stdout).toContain(',0000123456,');
     expect(plain.stderr).not.toContain('warning');
-    for (const args of [[], ['--partition', 'day', '--out', place('days')]]) {
+    for (const args of [[], ['--out', `${place('days')}/`]]) {
       const asked = await records('--format', 'csv', '--for-spreadsheet', '--json', ...args);
       expect(JSON.parse(asked.stderr)).toMatchObject({
         records: 2,
@@ -394,7 +390,7 @@ describe('what collector records writes [R-712] [R-713]', () => {
       odd(7, 'inference-start', { run: 507, day: 2 }),
       odd(8, 'outcome', { run: 508, day: 1 }),
     ]);
-    expect((await records('--partition', 'day', '--out', place('days'))).code).toBe(0);
+    expect((await records('--out', `${place('days')}/`)).code).toBe(0);
     const files = fs.readdirSync(place('days'), { recursive: true }).map(String).sort();
     const days = ['date=2026-03-02', 'date=2026-03-03', 'date=2026-03-04'];
     expect(files).toEqual(days.flatMap((day) => [day, `${day}/part-0000.ndjson`]));

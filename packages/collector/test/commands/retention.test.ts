@@ -110,7 +110,7 @@ describe('[R-1560] collector retention run', () => {
   test('believes the log where a row of the catalogue was changed or deleted, and reports the runs', async () => {
     const { collector, sender } = await begin();
     // Before the runs come, so that nothing but their starts says that they are held.
-    await done('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects);
+    await done('hold', 'add', 'CASE-7', '--subject-file', subjects);
     const plain = await sender.run(OTHER, model('short'));
     const floored = await sender.run(OTHER, model('long'));
     const young = await sender.run(OTHER, model('month'));
@@ -212,7 +212,7 @@ describe('[R-1561] collector hold add', () => {
     await collector.stop();
     tamper((database) => database.prepare('DELETE FROM run WHERE record <> ?').run(bytesOf(alien)));
     await beside(dataDir, async () => {
-      const held = await on('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects);
+      const held = await on('hold', 'add', 'CASE-7', '--subject-file', subjects);
       expect(held, held.stderr).toMatchObject({
         ...{
           code: 0,
@@ -227,18 +227,11 @@ describe('[R-1561] collector hold add', () => {
       // A short id is of a run that is there; a whole one may come later.
       const later = sampleEvent().event_id;
       const typed = ['--run', outer.slice(0, 8), '--run', later];
-      await done('hold', 'add', '--name', 'CASE-8', ...typed);
+      await done('hold', 'add', 'CASE-8', ...typed);
       const eight = holdRecords().find(({ name }) => name === 'CASE-8');
       expect(eight?.runs).toEqual([outer, later]);
       expect([...(eight?.met?.runs ?? [])].sort()).toEqual([outer, middle, inner].sort());
-      const unknown = await on(
-        'hold',
-        'add',
-        '--name',
-        'CASE-9',
-        '--run',
-        sampleEvent().event_id.slice(0, 8),
-      );
+      const unknown = await on('hold', 'add', 'CASE-9', '--run', sampleEvent().event_id.slice(0, 8));
       expect([unknown.code, unknown.stderr]).toEqual([6, expect.stringContaining('there is no run')]);
 
       await keepNothing();

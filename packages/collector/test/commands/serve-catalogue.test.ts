@@ -149,7 +149,7 @@ test('[R-1069] a catalogue that cannot be made is warned of and tried again; eve
   await expect.poll(warned).not.toContain('catalogue_fails');
   await send(collector);
   await followed(collector);
-  expect(collector.output.stderr).toContain('the catalogue is brought up to date again');
+  expect(collector.output.stderr).toContain('the catalogue is being updated again');
   expect(await collector.stop()).toBe(0);
 });
 

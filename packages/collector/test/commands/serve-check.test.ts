@@ -174,7 +174,7 @@ describe('[R-841] collector serve --check', () => {
       ...['--management-host', '0.0.0.0', '--checkpoint-sink', 'ftp:x'],
     ];
     for (const [more, tls] of [
-      [[], [['--tls-cert', 'needs --tls-key as well']]],
+      [[], [['--tls-cert', 'requires --tls-key']]],
       [
         ['--tls-key', `${none}.key`, '--host', '192.0.2.1'],
         [

@@ -60,7 +60,7 @@ test('[R-871] a reader of the log that hangs holds up no event and no probe; los
 });
 
 test.each(['on', 'off'])(
-  "[R-1428] with the management port %s, that this host's clock was set is logged once: which way, and by how much",
+  "[R-1428] with the management port %s, that this host's clock was changed is logged once: which way, and by how much",
   async (management) => {
     const directory = scratch();
     const [wrong, preload] = [path.join(directory, 'wrong'), path.join(directory, 'clock.mjs')];
@@ -72,7 +72,7 @@ test.each(['on', 'off'])(
     const running = await start(scratch(), ['--management', management], ['--import', preload]);
     onTestFinished(() => running.kill());
     const steps = () =>
-      running.output.stderr.match(/"reason":"[^"]*","msg":"this host's clock was set"/g) ?? [];
+      running.output.stderr.match(/"reason":"[^"]*","msg":"this host's clock was changed"/g) ?? [];
     fs.writeFileSync(wrong, '');
     await expect.poll(steps).toEqual([expect.stringMatching(/"reason":"back by 720\d s, to 20/)]);
     fs.rmSync(wrong);

@@ -42,7 +42,7 @@ test('[R-906] a sink that contradicts the ledger is an error in the log, and one
   ]);
   expect(await logged(scratchDirectory('other'))).toEqual([
     expect.objectContaining({
-      ...{ level: 'warn', sink: `dir:${worm}`, msg: 'a checkpoint sink takes no checkpoints' },
+      ...{ level: 'warn', sink: `dir:${worm}`, msg: 'a checkpoint sink is not accepting checkpoints' },
       reason: `holds checkpoints of the log ${ORIGIN}: give each log a place of its own`,
     }),
   ]);

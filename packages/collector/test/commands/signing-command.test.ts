@@ -55,8 +55,8 @@ describe('a key behind a command', () => {
     program.behave({});
     await expect.poll(() => fs.existsSync(trouble)).toBe(false);
     expect(await doctor(dataDir, ...options)).not.toContain('WARNING  checkpoint');
-    await expect.poll(() => serving.output.stderr).toContain('"msg":"checkpoints are made again"');
-    expect(serving.output.stderr.match(/checkpoints are made again/g)).toHaveLength(1);
+    await expect.poll(() => serving.output.stderr).toContain('"msg":"checkpoints are being made again"');
+    expect(serving.output.stderr.match(/checkpoints are being made again/g)).toHaveLength(1);
     expect(await serving.stop()).toBe(0);
   });
 
@@ -72,7 +72,7 @@ describe('a key behind a command', () => {
         `${program.path} --token SECRET`,
         `there is no such program: ${program.path} ...; it takes a path, without arguments`,
       ],
-      [plain, `${plain} is not executable, or lies where the collector's user may not look (EACCES)`],
+      [plain, `${plain} is not executable, or the collector's user has no access to it (EACCES)`],
     ] as const) {
       expect(await serve(dataDir, command)).toEqual({
         ...{ code: 2, stdout: '' },
@@ -101,8 +101,8 @@ describe('a key behind a command', () => {
     expect(await serve(dataDir, program.path)).toEqual({
       ...{ code: 2, stdout: '' },
       stderr:
-        `collector: --signing-keys: it gives the key ${verifierKeyOf(ORIGIN, publicKey)}, and this log signs ` +
-        `with its current key ${current} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be rotated yet\n`,
+        `collector: --signing-keys: it prints the key ${verifierKeyOf(ORIGIN, publicKey)}, and the current key ` +
+        `of this log is ${current} (checkpoints/origin.vkey and the rotation notes); the key of a signing command cannot be rotated\n`,
     });
     // As it is with a log that a command began.
     fs.rmSync(path.join(dataDir, 'signing-keys'), { recursive: true });
@@ -115,7 +115,7 @@ describe('a key behind a command', () => {
       /--with-signing-keys.*--signing-keys.*command:PROGRAM.*"A signing key that is lost"\n$/,
     );
     expect(stderr).toContain(
-      `collector: ${path.join(dataDir, 'signing-keys', keyIdText(noteKey(current).keyId))}.pem is not there: it holds the ` +
+      `collector: ${path.join(dataDir, 'signing-keys', keyIdText(noteKey(current).keyId))}.pem is missing: it holds the ` +
         `private key of ${current}, without which this log cannot be signed`,
     );
   });

@@ -169,11 +169,11 @@ describe('rotate', () => {
     for (const { code, stderr } of lost) {
       // Anyone who came after the note was there meets its overlap.
       if (code === 2)
-        expect(stderr).toMatch(/^collector: the overlap of the rotation before lasts until .*\n$/);
+        expect(stderr).toMatch(/^collector: the overlap of the previous rotation lasts until .*\n$/);
       else
         expect([code, stderr]).toEqual([
           1,
-          `collector: another rotation came first: ${log.noteFile(1)} is there now\n`,
+          `collector: another rotation came first: ${log.noteFile(1)} exists\n`,
         ]);
     }
     log.nowMs = Date.now();
@@ -198,7 +198,7 @@ describe('rotate', () => {
     const missing = await log.run('rotate');
     expect(missing).toMatchObject({ code: 6, stdout: '' });
     expect(missing.stderr).toMatch(
-      /^collector: .*signing-keys\/[0-9a-f]{8}\.pem is not there: it holds the private key of /,
+      /^collector: .*signing-keys\/[0-9a-f]{8}\.pem is missing: it holds the private key of /,
     );
     const { key_file: file } = await log.json('rotate', '--signing-keys', elsewhere);
     expect([path.dirname(file), fs.existsSync(file)]).toEqual([elsewhere, true]);

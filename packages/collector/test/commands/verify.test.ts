@@ -197,7 +197,7 @@ The catalogue is derived and not covered: collector doctor compares it with the 
     for (const args of [
       ['--against', none],
       ['--key', `@${none}`],
-      ['--rotations', none],
+      ['--key', none],
     ])
       expect(await failure(...args)).toEqual([6, `collector: there is no file ${none}\n`]);
     expect((await failure('--key', 'no.vkey'))[0]).toBe(6);
@@ -300,18 +300,18 @@ describe('collector verify and the keys of a log', () => {
     // It may have been kept elsewhere.
     const given = path.join(scratch(), 'second.note');
     fs.writeFileSync(given, note);
-    const chain = ['--rotations', path.dirname(given)];
+    const chain = ['--key', path.dirname(given)];
     for (const key of [[], ['--key', firstKey(dataDir)]]) {
       expect(await verify(...chain, ...key)).toMatchObject({ code: 0, report: { findings: [] } });
     }
     const both = path.join(scratch(), 'both');
     fs.writeFileSync(both, [note, fs.readFileSync(path.join(notes, '0001.note'), 'utf8')].join('\n'));
     fs.rmSync(path.join(notes, '0001.note'));
-    expect((await verify('--rotations', both)).code).toBe(0);
+    expect((await verify('--key', both)).code).toBe(0);
     expect((await verify(...chain)).code).toBe(3);
     // What is none, or forged, is told.
     fs.writeFileSync(given, `${kept('latest')}\n${note.slice(0, -20)}${'A'.repeat(16)}=\n`);
-    const refused = await verify('--rotations', both, '--rotations', given);
+    const refused = await verify('--key', both, '--key', given);
     expect(refused.code).toBe(3);
     expect(refused.report.findings.map(({ message }) => message)).toEqual(
       [3, 4].map((number) => expect.stringContaining(` number ${number} cannot be followed: `) as string),

@@ -225,12 +225,12 @@ describe('[R-1459] limits', () => {
     for (const [text, message] of [
       ['{"queue-bytes": secret}', 'is not JSON: see line 1, column 17'],
       ['', 'is not JSON: see line 1, column 1'],
-      ['"secret"', 'does not hold a JSON object'],
+      ['"secret"', 'is not a JSON object'],
     ] as const)
       expect(faultsOf(body, { COLLECTOR_LIMITS: text })).toEqual([`COLLECTOR_LIMITS: ${message}`]);
     for (const limits of [[], null, 5]) {
       const config = file({ limits });
-      expect(faultsOf({ ...body, config })).toEqual([`${config}, "limits": does not hold a JSON object`]);
+      expect(faultsOf({ ...body, config })).toEqual([`${config}, "limits": is not a JSON object`]);
     }
   });
 
@@ -255,9 +255,7 @@ test('a file that is missing, is no JSON, or holds no object is refused', () => 
   const torn = file('{\n  "host": "secret" "x"\n}');
   expect(faultsOf({ config: torn })).toEqual([`--config: ${torn} is not JSON: see line 2, column 20`]);
   for (const content of ['[]', 'null', '8080']) {
-    expect(faultsOf({ config: file(content) })).toEqual([
-      expect.stringMatching(/does not hold a JSON object$/),
-    ]);
+    expect(faultsOf({ config: file(content) })).toEqual([expect.stringMatching(/is not a JSON object$/)]);
   }
 });
 

@@ -292,7 +292,7 @@ test('what was reloaded and did not change is not told again, and the last line 
   expect(told()).toBe(before);
   fs.writeFileSync(path.join(certificates, 'tls.key'), authority.issue().key);
   running.process.kill('SIGHUP');
-  const failed = 'configuration reloaded, but not what is listed as kept';
+  const failed = 'configuration reloaded, except the sources listed in kept';
   await expect.poll(() => logged(failed)).toMatchObject([{ level: 'error', kept: ['TLS certificate'] }]);
   renew('good');
   running.process.kill('SIGHUP');
@@ -358,10 +358,10 @@ describe('a start [R-821]', () => {
   });
 
   test.each([
-    [['--tls-cert', 'tls.crt'], 'needs --tls-key as well'],
-    [['--tls-key', 'tls.key'], 'needs --tls-cert as well'],
-    [['--tls-client-ca', 'ca.crt'], 'needs --tls-cert and --tls-key as well'],
-    [['--tls-client-auth', 'optional'], 'needs --tls-client-ca as well'],
+    [['--tls-cert', 'tls.crt'], 'requires --tls-key'],
+    [['--tls-key', 'tls.key'], 'requires --tls-cert'],
+    [['--tls-client-ca', 'ca.crt'], 'requires --tls-cert and --tls-key'],
+    [['--tls-client-auth', 'optional'], 'requires --tls-client-ca'],
     [
       ['--tls-cert', '/nonexistent.crt', '--tls-key', '/nonexistent.key'],
       '/nonexistent.crt cannot be read: ENOENT',

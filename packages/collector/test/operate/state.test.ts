@@ -67,7 +67,7 @@ describe("[R-834] the console's state", () => {
     fs.mkdirSync(path.join(collector.dataDir, 'checkpoints', 'verify.json.unfinished'));
     const { code, stdout, stderr } = await run(['verify', '--note', '--data-dir', collector.dataDir]);
     expect([code, stdout]).toEqual([0, expect.stringContaining('INTACT')]);
-    expect(stderr).toMatch(/^collector: the verdict could not be written: .*EISDIR/);
+    expect(stderr).toMatch(/^collector: the verdict could not be recorded: .*EISDIR/);
   });
 
   test('warns that no checkpoint can be made where that cannot be written down either, until one is', async () => {

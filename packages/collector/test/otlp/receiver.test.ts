@@ -51,7 +51,7 @@ test('[R-1920] OTLP has a port of its own and is off unless it is given; the fiv
   for (const at of ['/v1/traces', '/api/public/otel/v1/traces', '/v1/logs'])
     expect(await sendOtlp(port, key, '{}', { path: at })).toMatchObject({ status: 200, json: {} });
   expect((await run(['serve', '--check', '--otlp-port', '9', '--port', '9'])).stderr).toContain(
-    '--otlp-port: is that of --port: OTLP has a port of its own',
+    '--otlp-port: is the same as --port: OTLP needs its own port',
   );
 });
 

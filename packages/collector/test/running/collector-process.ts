@@ -123,7 +123,7 @@ export async function start(
   const port = await new Promise<number>((resolve, reject) => {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       output.stderr += text;
-      const found = /"port":(\d+),.*"msg":"listening"|"msg":"running, and takes no events"/.exec(
+      const found = /"port":(\d+),.*"msg":"listening"|"msg":"running, accepting no events"/.exec(
         output.stderr,
       );
       if (found !== null) resolve(Number(found[1] ?? 0));

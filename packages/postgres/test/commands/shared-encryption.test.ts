@@ -207,7 +207,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   // On the other mirror something is held: the first knows of it, and lets nothing of it be erased.
   fs.writeFileSync(subjects, `${OTHER}\n`);
   const second = ['--data-dir', place('second'), '--store', store];
-  await succeeds('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects, ...second, ...kek());
+  await succeeds('hold', 'add', 'CASE-7', '--subject-file', subjects, ...second, ...kek());
   await expect.poll(() => succeeds('hold', 'list', ...on)).toContain('CASE-7');
   const held = await planned([...on, '--store', store], asked);
   expect(held.stdout).toContain('2 events: on hold by CASE-7');
@@ -257,7 +257,7 @@ test('[R-2012] [R-2016] a hold on a person is on what comes later, on every mirr
   const asked = [...on('mirror'), '--store', store];
   const subjects = place('subjects');
   fs.writeFileSync(subjects, `${SUBJECT}\n`);
-  await succeeds('hold', 'add', '--name', 'CASE-7', '--subject-file', subjects, ...asked, ...kek());
+  await succeeds('hold', 'add', 'CASE-7', '--subject-file', subjects, ...asked, ...kek());
   const records = async () =>
     JSON.stringify(await log.server.query(`SELECT record FROM ${log.schema}.hold_records`));
   expect(await records()).toContain('sealed-hold');

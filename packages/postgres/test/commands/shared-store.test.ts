@@ -137,10 +137,10 @@ test('[R-1262] [R-1880] a mirror is a data directory that every command reads, a
   // [R-1502] The head of those lines is the entry without an event, in the database and on the mirror.
   const sequences = new Set(eventsIn(stdout).map(({ sequence }) => sequence));
   const entry = String([...sequences].map((each) => each + 1).find((each) => !sequences.has(each)));
-  const [head] = await printed('--entry', entry);
+  const [head] = await printed('--event', entry);
   expect(head).toMatchObject({ kind: 129, body: expect.stringContaining('access-log-head') as string });
-  expect(eventsIn(await succeeds('events', '--data-dir', mirror, '--entry', entry))).toEqual([head]);
-  const none = await run(['events', '--store', store, '--entry', '999999']);
+  expect(eventsIn(await succeeds('events', '--data-dir', mirror, '--event', entry))).toEqual([head]);
+  const none = await run(['events', '--store', store, '--event', '999999']);
   expect([none.code, none.stderr]).toEqual([6, expect.stringContaining('there is no entry 999999 in ')]);
   const served = await run(['serve', '--data-dir', mirror, '--port', '0']);
   expect(served.code).toBe(2);
@@ -359,7 +359,7 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
     ).rejects.toThrow('permission denied');
   }
   const findings = await run(['store', 'check', '--store', log.store]);
-  expect(findings.stdout).toContain('parameters of statements are not logged');
+  expect(findings.stdout).toContain('statement parameters are not logged');
   store = owner.replace('postgres@', `${schema}_look@`);
   expect(await printed()).toHaveLength(1);
   await succeeds('mirror', '--store', store, '--data-dir', place('mirror'), '--once');

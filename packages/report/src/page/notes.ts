@@ -176,9 +176,9 @@ function listingsOf(group: GroupNumbers, report: ReportNumbers): Listing[] {
       runs: old.reduce((sum, { count }) => sum + count, 0),
       options: ['--outcome', 'none', '--until', timeText(oldBefore(report))],
     },
-    { name: 'failed calls', runs: group.failed_runs, options: ['--failed'] },
-    { name: 'incomplete', runs: group.completeness.incomplete, options: ['--incomplete'] },
-    { name: 'with a conflict', runs: group.with_conflict.count, options: ['--conflict'] },
+    { name: 'failed calls', runs: group.failed_runs, options: ['--only', 'failed'] },
+    { name: 'incomplete', runs: group.completeness.incomplete, options: ['--only', 'incomplete'] },
+    { name: 'with a conflict', runs: group.with_conflict.count, options: ['--only', 'contradictory'] },
   ].filter(({ runs }) => runs > 0);
 }
 

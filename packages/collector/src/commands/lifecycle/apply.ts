@@ -1,4 +1,6 @@
-/** Applies an erasure plan: what its marks say is erased, unless something has changed since it was made. */
+/**
+ * Applies an erasure plan: erases the marked events, unless something has changed since the plan was made.
+ */
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config.js';
 import { ABOVE_FLOORS, type Action, type Actions, eventsOf, type Reason } from '../../privacy/actions.js';
@@ -29,7 +31,7 @@ import {
 
 export interface ApplyOptions {
   readonly reason: Reason;
-  /** Of 1 to 64 of A-Z a-z 0-9 . _ / - */
+  /** 1 to 64 of A-Z a-z 0-9 . _ / - */
   readonly case: string;
   readonly by?: string;
   readonly overrideFloor?: true;
@@ -39,11 +41,14 @@ export interface ApplyOptions {
 export interface Applied {
   readonly action: string;
   readonly erased: SequenceSet;
-  /** Of the events that the plan marks, how many were left: floors, and what has no key. */
+  /** Number of marked events that were not erased: kept by floors, or stored without a key. */
   readonly left: number;
 }
 
-/** @throws CommandFailure when it may not be applied, or there is nothing to erase; then nothing is erased. */
+/**
+ * @throws CommandFailure if the plan may not be applied, or there is nothing to erase; then nothing was
+ *   erased.
+ */
 export async function applyPlan(config: Config, file: string, options: ApplyOptions): Promise<Applied> {
   const { dataDir } = config;
   const planned = readPlan(file);
@@ -76,7 +81,7 @@ export async function applyPlan(config: Config, file: string, options: ApplyOpti
   }
 }
 
-/** Nothing is changed. @returns what a second person reviews: the plan as it is marked, both hashes, and who planned it. */
+/** The text for a reviewer: the plan with its marks, both hashes, and who made it. Changes nothing. */
 export async function checkPlan(dataDir: string, file: string): Promise<string> {
   const planned = readPlan(file);
   assertReadable(dataDir);
@@ -89,9 +94,7 @@ export async function checkPlan(dataDir: string, file: string): Promise<string> 
 async function plannedBy(dataDir: string, file: string, { sha256 }: PlanFile): Promise<AccessLine> {
   const line = await findPlan(dataDir, sha256);
   if (line !== undefined) return line;
-  throw usage(
-    `${file}: no access log here has a line of collector erase plan for it: plan again on this host`,
-  );
+  throw usage(`${file}: the access log has no line of collector erase plan for it: plan again on this host`);
 }
 
 function applierOf({ by }: ApplyOptions): ErasureFacts['applier'] {
@@ -100,7 +103,8 @@ function applierOf({ by }: ApplyOptions): ErasureFacts['applier'] {
   if (acting?.isProven === true) return { name: acting.name, isProven: true, at };
   if (by === undefined)
     throw usage(
-      '--by: the system knows no login user here: say who applies it; the certificate has the name as stated',
+      '--by: the system knows no login user here: give the name of the person who applies it, for the ' +
+        'certificate',
     );
   return { name: by, isProven: false, at };
 }
@@ -111,14 +115,14 @@ class Application {
 
   constructor(
     private readonly config: Config,
-    /** Of what came since the plan was made. */
+    /** Reads what was stored after the plan was made. */
     private readonly reader: LogRuns,
     private readonly planned: PlanFile,
     private readonly options: ApplyOptions,
   ) {
     this.#plan = planned.plan;
     const actions = reader.log.actions?.();
-    if (actions === undefined) throw usage('payloads of this log are not encrypted, and cannot be erased');
+    if (actions === undefined) throw usage('the payloads of this log are not encrypted and cannot be erased');
     this.#actions = actions;
   }
 
@@ -135,17 +139,17 @@ class Application {
     const allowed = marked.filter((event) => !isKept(event));
     const { keys, plain } = keysOf(this.reader.log, await this.#placesOf(allowed));
     const erased = eventsOf(keys);
-    if (allowed.length === 0)
+    if (allowed.length === 0) {
+      const floors = new Set(marked.flatMap(({ blocked }) => floorsIn(blocked).map(blockText)));
       throw new CommandFailure(
-        `nothing was erased: all marked events are ${[...new Set(marked.flatMap(({ blocked }) => floorsIn(blocked).map(blockText)))].join(', ')}; ` +
-          `--override-floor erases them for ${ABOVE_FLOORS.join(', ')}`,
+        `nothing was erased: all marked events are ${[...floors].join(', ')}; --override-floor erases them ` +
+          'for ' +
+          ABOVE_FLOORS.join(', '),
         EXIT.refused,
       );
+    }
     if (erased.size === 0)
-      throw new CommandFailure(
-        'nothing was erased: all marked events were stored in the clear, without a key',
-        EXIT.partly,
-      );
+      throw new CommandFailure('nothing was erased: all marked events were stored unencrypted', EXIT.partly);
     const done = allowed.filter(({ sequence }) => erased.has(sequence));
     const overridden = done.filter(({ blocked }) => floorsIn(blocked).length > 0);
     const { events, unread, policy, holds } = this.#plan;
@@ -170,10 +174,10 @@ class Application {
       ...(overridden.length > 0 && { override: true }),
       ...(unread > 0 && { incomplete: true }),
     };
-    // By the plan: what begins between the check and here was not considered.
+    // As of the plan: anything that begins between the check and here was not considered.
     const request = { action: said, considered: { policy, holds } };
     await deliver(this.config, request, { signal }).catch((error: unknown) => {
-      // What was begun, or may be, keeps it.
+      // An action that has begun, or may have, keeps its record.
       if (isOver(error) && this.reader.log.actions?.().partsIn(action).length === 0)
         dropRecord(this.config.dataDir, 'erasures', action);
       throw error;
@@ -185,52 +189,54 @@ class Application {
   #assertApplicable(): void {
     const { options } = this;
     const { log, unread, through } = this.#plan;
-    if (log !== this.reader.log.ledgerId) throw usage('the plan is of another log than this one');
+    if (log !== this.reader.log.ledgerId) throw usage('the plan was made for another log');
     if (through > this.reader.range.through)
-      throw planAgain('the log does not reach as far as the plan: it was restored');
+      throw planAgain('the log is shorter than when the plan was made, because it was restored');
     if (unread > 0 && options.incomplete !== true)
       throw usage(
-        `${counted(unread, 'payload')} could not be opened when it was planned: --incomplete applies it all the same, and the ` +
-          'certificate says so',
+        `${counted(unread, 'payload')} could not be decrypted when it was planned: --incomplete applies it ` +
+          'anyway, and the certificate states it',
       );
     const isCertified = this.#plan.events.every(({ because, erase }) => !erase || because === 'certificate');
     if (options.overrideFloor === true && !isCertified && !ABOVE_FLOORS.includes(options.reason))
       throw usage(
-        `--override-floor: a floor yields to ${ABOVE_FLOORS.join(', ')}, and to what a certificate names, whatever the reason`,
+        `--override-floor: requires the reason ${ABOVE_FLOORS.join(' or ')}, or a plan made from ` +
+          'certificates',
       );
   }
 
-  /** @throws CommandFailure when no marked event is left to be erased. */
+  /** @throws CommandFailure if no marked event is left to erase. */
   #marked(): PlanEvent[] {
     const marked = this.#plan.events.filter(({ erase }) => erase);
-    if (marked.length === 0) throw new CommandFailure('the plan marks no event to be erased', EXIT.notFound);
+    if (marked.length === 0) throw new CommandFailure('the plan marks no event', EXIT.notFound);
     const left = marked.filter(({ sequence }) => !this.#actions.erased.has(sequence));
     if (left.length > 0) return left;
     const by = this.#actions.erasureOf(marked[0]?.sequence ?? 0)?.action ?? '';
-    throw new CommandFailure(`all that the plan marks is erased already, by action ${by}`, EXIT.notFound);
+    throw new CommandFailure(`all marked events have already been erased, by action ${by}`, EXIT.notFound);
   }
 
-  /** @throws CommandFailure with exit code 10: what it was decided by is no longer so. */
+  /** @throws CommandFailure with exit code 10 if the basis of the plan has changed. */
   async #assertUnchanged(marked: readonly PlanEvent[], signal: AbortSignal): Promise<void> {
     const { holds, policy } = considered(this.#actions);
-    if (holds.some((hold) => !this.#plan.holds.includes(hold))) throw planAgain('a hold has begun since');
-    if (policy !== this.#plan.policy) throw planAgain('another retention policy was set since');
+    if (holds.some((hold) => !this.#plan.holds.includes(hold))) throw planAgain('a hold was added since');
+    if (policy !== this.#plan.policy) throw planAgain('a different retention policy was set since');
     if (marked.some(({ blocked }) => blocked.some(({ by }) => by === 'hold')))
-      throw planAgain('an event that it marks is on hold, and a hold yields to nothing');
+      throw planAgain('a marked event is on hold, which cannot be overridden');
     const keys = marked.map(({ organisation, run }) => ({ organisation, id: idOf(run), isRun: true }));
     const came = await this.reader.collect(keys, { nested: false, outer: false });
     const late = came.reduce((sum, { events }) => sum + events.length, 0);
-    // What a run is nested in may be on hold since: a start of that one says so, or one that nests the run in it.
+    // An outer run may have come under a hold: a new start of it shows that, or a start that nests this run.
     const mayBeHeld = holds.length > 0 && this.reader.range.through > this.#plan.through;
     const changed = mayBeHeld ? came : came.filter(({ starts }) => starts.length > 0);
     if (changed.length > 0) await this.#assertSamePerson(changed, marked, signal);
     if (late > 0)
       process.stderr.write(
-        `collector: ${counted(late, 'event')} came for these runs since it was planned, and stay: plan again for them\n`,
+        `collector: ${counted(late, 'event')} of these runs came after the plan and are not erased: plan ` +
+          `again for them\n`,
       );
   }
 
-  /** A further start may say that a run is about someone else, or about a person on hold. */
+  /** A new start may state that a run is about another person, or about a person on hold. */
   async #assertSamePerson(
     changed: readonly LogRun[],
     marked: readonly PlanEvent[],
@@ -252,29 +258,29 @@ class Application {
           [...since].some((id) => !before[as].has(id)) ||
           run.starts.some((start) => isNew(start) && start.state === 'unread')
         )
-          throw planAgain('a start that came since says that a run is about someone else');
+          throw planAgain('a new start states that a run is about another person');
         const ofRun = marked.filter(
           (event) => event.run === run.recordId && event.organisation === run.organisation,
         );
         if (ofRun.some(({ sequence }) => holds.on(run, sequence).length > 0))
-          throw planAgain('a start that came since puts a run on hold');
+          throw planAgain('a new start puts a run on hold');
       }
     } finally {
       await whole.close();
     }
   }
 
-  /** Where the events are now: a compaction moves them. */
+  /** The current places of the events, which a compaction moves. */
   async #placesOf(events: readonly PlanEvent[]) {
     const places = [];
     for (const { organisation, id, run, sequence } of events) {
       const place = await this.reader.log.find(organisation, Buffer.from(idOf(id), 'latin1'));
       if (place?.sequence !== sequence)
-        throw planAgain(`event ${id} is not where the plan says; see collector verify`);
-      // One without a run is of what it hangs on, which may have come since.
+        throw planAgain(`event ${id} is not where the plan states; see collector verify`);
+      // An event without a run belongs to the event it hangs on, which may have arrived since.
       const record = isNoId(place.runId) ? await this.reader.recordOf(organisation, idOf(id)) : undefined;
       if (record !== undefined && textOf(record.id) !== run)
-        throw planAgain(`event ${id} is part of what came since`);
+        throw planAgain(`event ${id} now belongs to an event that came later`);
       places.push({ organisation, sequence, at: place.at, size: place.size });
     }
     return places;
@@ -291,7 +297,7 @@ function floorsIn(blocked: readonly Block[]): Block[] {
   );
 }
 
-/** Counted by why they were left; of a floor until when it keeps the last of them. */
+/** Counts by reason; for a floor, with the end of its longest period. */
 function leftOf(events: readonly PlanEvent[], plain: ReadonlySet<number>): LeftEvents[] {
   const left = new Map<string, LeftEvents>();
   for (const { erase, sequence, blocked, why: reason } of events) {

@@ -1,54 +1,57 @@
-/** A certificate of erasure as text, for the file of a case: it has to answer what a lawyer asks. */
+/** A certificate of erasure as text, for the file of a case. */
 import { counted } from '../../quantity.js';
 import { alignedTable, legible, wrappedFor } from '../terminal.js';
 import type { Certificate } from './certificate.js';
 import type { LeftEvents, Person } from './erasure-record.js';
 
 const METHOD =
-  'cryptographic erasure (NIST SP 800-88): the AES-256 key of each event was destroyed, and the salt of its hash was encrypted under it';
-const NOT_AVAILABLE = 'not available: the erasure record is not here, or does not open';
+  'cryptographic erasure (NIST SP 800-88): the AES-256 key of each event, which also encrypted the salt of ' +
+  'its hash, was destroyed';
+const NOT_AVAILABLE = 'not available: the erasure record is missing or cannot be decrypted';
 
-/** @param columns of a terminal, where it goes to one. */
 export function certificateText(certificate: Certificate, output: NodeJS.WriteStream): string {
   const { action, keys_destroyed, whole } = certificate;
   const line = (text: string) => `${wrappedFor(output, text)}\n`;
   const list = (items: readonly string[]) => items.map((item) => line(`- ${item}`)).join('');
   return [
     keys_destroyed === null
-      ? 'ERASURE BEGUN, NOT DONE: this is no certificate\n\n'
+      ? 'ERASURE IN PROGRESS: this is not a certificate\n\n'
       : 'CERTIFICATE OF ERASURE\n\n',
     alignedTable(whatRows(certificate), output),
     '\nWhere the content was, and until when\n',
     alignedTable(placeRows(certificate), output),
-    '\nNamed by the plan, and not erased by this action\n',
+    '\nNamed in the plan and not erased by this action\n',
     list([...leftLines(certificate), ...(whole ? [] : [NOT_WHOLE])]),
-    '\nNot covered: where the content may still be\n',
+    '\nNot covered: where the content may still exist\n',
     list(notCovered(certificate)),
-    '\nHow it can be checked\n',
-    line(`Method: ${METHOD}. The leaf of each event stays in the log, so that all proofs of the log hold.`),
+    '\nHow to check\n',
+    line(
+      `Method: ${METHOD}. The leaf of each event stays in the log, so all proofs of the log remain valid.`,
+    ),
     ...entriesOf(certificate).map(({ sequence, id, does }) =>
       line(
-        `The entry ${does}: collector events --entry ${sequence} | jq -j .body > ${sequence}.json. Its proof: collector proof ` +
-          `${id} --out ${sequence}.proof.`,
+        `The entry ${does}: collector events --event ${sequence} | jq -j .body > ${sequence}.json. Its ` +
+          `proof: collector proof ${id} --out ${sequence}.proof.`,
       ),
     ),
     line(
-      'collector check-proof NUMBER.proof --event NUMBER.json --key KEY checks each on another computer, without this log. KEY ' +
-        'is the verifier key of the log, from whoever keeps it outside this host (docs/guide/prove.md). The entries name the ' +
-        'erased events by their numbers in the log, and the hashes of the plan and of its marks; the certificate in JSON ' +
-        `(collector erase --certificate ${action} --json) has the id and the number of each event.`,
+      'collector check-proof NUMBER.proof --event NUMBER.json --key KEY checks each on another computer, ' +
+        'without this log. KEY is the verifier key of the log, obtained from someone who keeps it outside ' +
+        'this host (docs/guide/prove.md). The entries contain the numbers of the erased events, and the ' +
+        `hashes of the plan and its marks; the JSON certificate (collector erase --certificate ${action} ` +
+        '--json) has the id and the number of each event.',
     ),
   ].join('');
 }
 
 function entriesOf({ entries, done_entry }: Certificate) {
   const orders = entries.map((entry) => ({ ...entry, does: 'that orders the erasure' }));
-  const done = { does: 'that reports the keys destroyed in every directory' };
+  const done = { does: 'that records the destruction of the keys in every directory' };
   return done_entry === null ? orders : [...orders, { ...done_entry, ...done }];
 }
 
 const NOT_WHOLE =
-  'more events, of which the number is not known: a hold began or a policy was set before all parts of the action were begun';
+  'more events, of unknown number: a hold or a policy was set before all parts of the action had begun';
 
 function whatRows(certificate: Certificate): string[][] {
   const { action, reason, log, mirror_of, organisations, plan, marks, checkpoint, tool } = certificate;
@@ -67,7 +70,7 @@ function whatRows(certificate: Certificate): string[][] {
       first_received === last_received ? `${first_received}` : `${first_received} to ${last_received}`,
     ],
     ...rowIf(mentions, 'Mentions', (number) => {
-      return `${counted(number, 'event')} of these are of runs about others and mention the person`;
+      return `${counted(number, 'event')} of these belong to runs about others and mention the person`;
     }),
     ...rowIf(plan, 'Plan', (hash) => `SHA-256 ${hash}`),
     ...rowIf(marks, 'Marks in the plan', (hash) => `SHA-256 ${hash}`),
@@ -95,9 +98,7 @@ function rowIf<Value>(value: Value | null, name: string, text: (value: Value) =>
 
 function whoRows({ policy, rule, case: reference, planner, applier }: Certificate): string[][] {
   if (policy !== null)
-    return [
-      ['Decided by', `rule ${legible(rule ?? '')} of the retention policy that action ${policy} has set`],
-    ];
+    return [['Decided by', `rule ${legible(rule ?? '')} of the retention policy set by action ${policy}`]];
   return [
     ['Case', reference === null ? NOT_AVAILABLE : legible(reference)],
     ['Planned by', personText(planner)],
@@ -108,17 +109,17 @@ function whoRows({ policy, rule, case: reference, planner, applier }: Certificat
 function personText(person: Person | null): string {
   if (person === null) return NOT_AVAILABLE;
   const { name, isProven, at } = person;
-  return `${legible(name)} (${isProven ? 'logged in to the host' : 'as stated, not proven'}), ${at}`;
+  return `${legible(name)} (${isProven ? 'logged in to the host' : 'as stated, not verified'}), ${at}`;
 }
 
 function overrideRows({ floors_overridden, overridden, incomplete, unread }: Certificate): string[][] {
   const floors = (overridden ?? []).map(({ of = '', until, events }) => {
-    return `${counted(events, 'event')} that the floor ${legible(of)} kept${untilText(until)}`;
+    return `${counted(events, 'event')} kept by the floor ${legible(of)}${untilText(until)}`;
   });
   const payloads = unread === null ? 'payloads' : counted(unread, 'payload');
   return [
     ...(floors_overridden ? [['Overridden', floors.join(', ') || 'floors of the retention policy']] : []),
-    ...(incomplete ? [['Incomplete', `${payloads} could not be opened when it was planned`]] : []),
+    ...(incomplete ? [['Incomplete', `${payloads} could not be decrypted when it was planned`]] : []),
   ];
 }
 
@@ -126,28 +127,31 @@ function placeRows(certificate: Certificate): string[][] {
   const { keys_destroyed, directories, key_wrapped_by, mirror_of, copies, left_out } = certificate;
   const copied = copies.map(({ made, until }) => `made ${made}, to be destroyed by ${until}`);
   const taken = left_out.map(
-    ({ directory, since }) =>
-      `${legible(directory)}, not in use since ${since}: whether it has keys is not known here`,
+    ({ directory, since }) => `${legible(directory)}, not in use since ${since}: it may still contain keys`,
   );
+  const now = counted(directories, 'directory', 'directories');
+  const mirrored = mirror_of === null ? '' : ' of this mirror and in the key database';
   return [
     [
       'Keys destroyed',
       keys_destroyed === null
         ? `not yet: ${awayText(certificate)}`
-        : `${keys_destroyed}, in every directory that was in use then (now ${counted(directories, 'directory', 'directories')})` +
-          `${mirror_of === null ? '' : ' of this mirror and in the database of keys'}, wrapped by ${legible(key_wrapped_by)}`,
+        : `${keys_destroyed}, in every directory that was in use then (now ${now})${mirrored}, wrapped by ` +
+          legible(key_wrapped_by),
     ],
     ...(mirror_of === null ? [] : [['Mirrors', mirrorsText(certificate)]]),
     ['Encrypted bytes removed', bytesText(certificate)],
     [
       'Copies of keys',
-      [...copied, ...taken].join('; ') || 'none on record; copies made by other means are not known here',
+      [...copied, ...taken].join('; ') || 'none on record; copies made by other means are unknown',
     ],
     [
       'Replaced key files',
       certificate.key_epoch_ended === null
-        ? 'what a disk may still hold of the files of keys from before the erasure can be opened until the next epoch of keys, which begins 12 hours after it (collector encryption-keys rotate: at once)'
-        : `the key that opened what a disk may still hold of replaced files was destroyed ${certificate.key_epoch_ended}`,
+        ? 'old versions of key files may be recoverable from disks until the next key epoch, which begins ' +
+          '12 hours after the erasure (immediately with collector encryption-keys rotate)'
+        : 'the key for old versions of key files, which may be recoverable from disks, was destroyed ' +
+          `${certificate.key_epoch_ended}`,
     ],
   ];
 }
@@ -155,24 +159,24 @@ function placeRows(certificate: Certificate): string[][] {
 function awayText({ keys_away, mirror_of }: Certificate): string {
   const there =
     mirror_of === null
-      ? 'all directories of keys can be reached now'
-      : 'the database of keys cannot be reached, or this mirror has not followed';
+      ? 'all key directories can be reached now'
+      : 'the key database cannot be reached, or this mirror has not followed';
   const what = keys_away.length > 0 ? `${keys_away.map(legible).join(', ')} cannot be reached` : there;
-  return `${what}. It is retried automatically while a collector runs; the other keys are destroyed`;
+  return `${what}. The remaining keys are destroyed; this is retried automatically while a collector runs`;
 }
 
 function mirrorsText({ mirrors }: Certificate): string {
   const each = mirrors.map(({ mirror, followed }) =>
-    followed === null ? `${mirror} has not followed yet` : `${mirror} has followed, ${followed}`,
+    followed === null ? `${mirror} has not followed yet` : `${mirror} followed ${followed}`,
   );
-  return each.join('; ') || 'none has reported that it has followed';
+  return each.join('; ') || 'none has reported yet';
 }
 
 function bytesText({ bytes_removed, bytes_left, mirror_of }: Certificate): string {
   if (bytes_removed !== null) return `${bytes_removed}, from the data directory`;
-  if (bytes_left === 0) return 'this data directory has no encrypted bytes of these events';
+  if (bytes_left === 0) return 'this data directory contains no encrypted bytes of these events';
   const who = mirror_of === null ? 'the collector' : 'collector mirror';
-  return `pending: of ${counted(bytes_left, 'event')}; ${who} removes them within a day while it runs`;
+  return `pending for ${counted(bytes_left, 'event')}; ${who} removes them within a day while it runs`;
 }
 
 function leftLines({ left, policy }: Certificate): string[] {
@@ -185,7 +189,7 @@ function leftText({ why, of = '', until, events }: LeftEvents): string {
     hold: `on hold by ${legible(of)}${untilText(until)}`,
     floor: `kept by the floor ${legible(of)} of the retention policy${untilText(until)}`,
     'not marked': `not marked in the plan${of === '' ? '' : `: ${legible(of)}`}`,
-    'stored in the clear': 'stored in the clear, without a key that could be destroyed',
+    'stored in the clear': 'stored unencrypted, without a key to destroy',
   }[why];
   return `${counted(events, 'event')} ${reason}`;
 }
@@ -196,19 +200,25 @@ function untilText(until: string | undefined): string {
 
 function notCovered({ action, mirror_of }: Certificate): string[] {
   return [
-    'what was given out: exports, records, reports (access.log has the user and time of each command that gave them out)',
-    'what senders keep: their spools, quarantines and own records; reject files of collector import',
-    'content that an event names by address alone, such as files of the content store',
-    `events that came after the plan: collector erase plan --subject-file finds new runs, collector erase plan --late ${action} what came late for the erased ones`,
-    'the envelope of each event, which stays: kind, organisation, API key, times, ids of events and runs; and the erasure record',
-    'back-ups: those of collector backup hold the events encrypted, and no keys; a copy of whole directories may hold keys',
-    'older copies of the data directory: they list ids and times of the erased runs, and names with the keys of their time',
+    'exports, records and reports that were produced (access.log has the user and time of each command)',
+    'copies kept by senders: spools, quarantines and their own records; reject files of collector import',
+    'content that an event only references, such as files of the content store',
+    'events that came after the plan: collector erase plan --subject-file finds new runs, collector erase ' +
+      `plan --late ${action} finds later events of the erased runs`,
+    'the envelope of each event, which is kept: kind, organisation, API key, times, ids of events and ' +
+      'runs; and the erasure record',
+    'back-ups: those of collector backup contain the encrypted events without keys; copies of whole ' +
+      'directories may contain keys',
+    'older copies of the data directory: they contain ids and times of the erased runs, and names together ' +
+      'with the keys of that time',
     ...(mirror_of === null
       ? []
       : [
-          'other mirrors of the log: each destroys its own keys when it has followed, and compacts its own data directory',
+          'other mirrors of the log: each destroys its own keys when it follows, and compacts its own data ' +
+            'directory',
           'the database of the log: collector store maintain removes the encrypted bytes',
-          'write-ahead log, base back-ups and standbys of the database of keys, which have to be gone within a week',
+          'the write-ahead log, base back-ups and standbys of the key database, which must be deleted ' +
+            'within a week',
         ]),
   ];
 }

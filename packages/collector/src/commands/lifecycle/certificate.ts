@@ -1,11 +1,11 @@
-/** The certificate of an erasure: what the log, its keys, the data directory and the erasure record say of it. */
+/** The certificate of an erasure, from the log, its keys, the data directory and the erasure record. */
 import type { EventKind } from '@clinical-events/protocol';
 import { eventsOf, type LoggedAction } from '../../privacy/actions.js';
 import { hasKeys, keyInventory, type LeftOut } from '../../privacy/key-directories.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
 import { BEGINNING, type Cursor, type EventLog, type PassedEntry } from '../../store/contract/events.js';
 import { readKeyPlaces } from '../../store/key-places.js';
-import { compactedAt } from '../../store/open-to-audit.js';
+import { compactedAt } from '../../store/open-state.js';
 import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';
@@ -17,10 +17,10 @@ import { type ErasureFacts, erasureRecordOf, type LeftEvents, type Person } from
 import { instant } from '../../quantity.js';
 
 const FORMAT = 'clinical-events/certificate/v2';
-/** Of a certificate that is read: seven million events. */
+/** Maximum size of a certificate that is read: seven million events. */
 const MOST_BYTES = 256 << 20;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
-/** Events in the log that are passed rather than looked up between two that are wanted. */
+/** Gap in sequences up to which reading continues instead of seeking. */
 const MOST_BETWEEN = 4096;
 
 interface Entry {
@@ -28,12 +28,12 @@ interface Entry {
   readonly id: string;
 }
 
-/** The names are a promise to programs. All times are RFC 3339, in UTC. */
+/** The names are a promise to programs. All times are RFC 3339 in UTC. */
 export interface Certificate {
   readonly format: typeof FORMAT;
   readonly action: string;
   readonly reason: string;
-  /** These are of the erasure record, and null without it. */
+  /** From the erasure record; null if it is not available. */
   readonly case: string | null;
   readonly planner: Person | null;
   readonly applier: Person | null;
@@ -41,13 +41,13 @@ export interface Certificate {
   readonly left: readonly LeftEvents[] | null;
   readonly overridden: ErasureFacts['overridden'] | null;
   readonly set_by_hand: ErasureFacts['setByHand'] | null;
-  /** Whether the plan could not open payloads, and how many, where the record has the number. */
+  /** Whether the plan could not decrypt some payloads; their number, if the record has it. */
   readonly incomplete: boolean;
   readonly unread: number | null;
-  /** False where parts of what was ordered were not begun, because a hold began or a policy was set. */
+  /** False if parts of the action were not begun, because a hold or a policy was set. */
   readonly whole: boolean;
   readonly floors_overridden: boolean;
-  /** The action by which the retention policy was set, and the rule of it, where one decided. */
+  /** The action that set the retention policy, and its rule, if a policy decided. */
   readonly policy: string | null;
   readonly rule: string | null;
   /** SHA-256 of the plan and of its marks. */
@@ -60,48 +60,55 @@ export interface Certificate {
   readonly runs: number;
   readonly first_received: string | null;
   readonly last_received: string | null;
-  /** The entries that order it, and the one that says that it is done. */
+  /** The entries that order the erasure, and the one that records its completion. */
   readonly entries: readonly Entry[];
   readonly done_entry: Entry | null;
-  /** The newest one, where it covers all of them. */
+  /** The newest one, if it covers all entries. */
   readonly checkpoint: {
     readonly size: number;
     readonly root: string;
     readonly cosigned_by: readonly string[];
   } | null;
-  /** When this was printed: what it says of places and copies is as of then. */
+  /** The time of printing; places and copies are as of then. */
   readonly printed: string;
   readonly began: string;
   readonly keys_destroyed: string | null;
-  /** Directories of keys that cannot be reached now. */
+  /** Key directories that cannot be reached now. */
   readonly keys_away: readonly string[];
-  /** When the last encrypted bytes of it were removed from the data directory; null while it has some, and if it had none. */
+  /**
+   * When the last encrypted bytes were removed from the data directory; null if there are some, or never
+   * were.
+   */
   readonly bytes_removed: string | null;
-  /** Events whose encrypted bytes are still in the data directory. */
+  /** Number of events with encrypted bytes in the data directory. */
   readonly bytes_left: number;
-  /** Copies of keys on record that were made before it was done. */
+  /** Recorded copies of keys that were made before the completion. */
   readonly copies: readonly { readonly made: string; readonly until: string }[];
-  /** Directories of keys that were taken out of use before it was done, and may still have the keys. */
+  /** Key directories that were taken out of use before the completion, and may still contain the keys. */
   readonly left_out: readonly LeftOut[];
-  /** When the key was destroyed that wrapped the key files before they were replaced. */
+  /** When the key was destroyed that wrapped the previous versions of the key files. */
   readonly key_epoch_ended: string | null;
   readonly directories: number;
   readonly key_wrapped_by: string;
-  /** The database that has the log; directories, copies and the data directory are then those of this mirror. */
+  /**
+   * The database that has the log; directories, copies and the data directory are then those of this mirror.
+   */
   readonly mirror_of: string | null;
-  /** Of such a log: which mirrors have destroyed their keys and replaced their key of names, as they reported. */
+  /**
+   * For such a log: which mirrors have reported that they destroyed their keys and replaced their names key.
+   */
   readonly mirrors: readonly FollowingMirror[];
   readonly tool: string;
-  /** Of each organisation, whose ids these are. */
+  /** By organisation. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
-  /** Of the same events in the same order, by which the entries name them. */
+  /** Sequences of the same events in the same order, as in the entries. */
   readonly event_numbers: Readonly<Record<string, readonly number[]>>;
 }
 
 /**
- * As it stands now.
- * @param withIds whether it names each event: of an erasure by policy these may be millions.
- * @throws CommandFailure when the log has no such action, or it erases nothing; StoreDamaged.
+ * The certificate as of now.
+ * @param withIds whether to name each event: a policy may have erased millions.
+ * @throws CommandFailure if the log has no such erasure; StoreDamaged.
  */
 export async function certificateOf(
   dataDir: string,
@@ -165,7 +172,7 @@ function entryOf({ sequence, entryId }: LoggedAction): Entry {
   return { sequence, id: entryId };
 }
 
-/** @param doneAt until when copies could take the keys along. */
+/** @param doneAt until when copies may have included the keys. */
 function keysOf(dataDir: string, doneAt = Infinity) {
   const places = readKeyPlaces(dataDir);
   const { directories, kek, leftOut = [] } = places;
@@ -180,7 +187,7 @@ function keysOf(dataDir: string, doneAt = Infinity) {
   };
 }
 
-/** What their envelopes say, which stay, and where encrypted bytes are left. */
+/** The facts in the envelopes, which are kept, and the number of events with encrypted bytes. */
 async function erasedEvents(log: EventLog, sequences: SequenceSet, withIds: boolean) {
   const kinds = new Map<EventKind, number>();
   const ids = new Map<string, string[]>();
@@ -225,30 +232,30 @@ async function* entriesOf(log: EventLog, sequences: SequenceSet): AsyncGenerator
   }
 }
 
-/** What `erase plan --certificate` takes from one. */
+/** The parts of a certificate that `erase plan --certificate` uses. */
 interface ReadCertificate extends Pick<Certificate, 'log' | 'action'> {
-  /** An id is of one event of an organisation: another one may have it too. */
+  /** An event id is unique only within its organisation. */
   readonly events: readonly { readonly organisation: string; readonly id: string }[];
 }
 
-/** @param file its name, for errors. @throws CommandFailure for what is not a certificate that names its events. */
+/** @param file its name, for messages. @throws CommandFailure unless it is a certificate with event ids. */
 export function certificateIn(bytes: Buffer, file: string): ReadCertificate {
-  if (bytes.length > MOST_BYTES) throw usage(`${file}: a certificate has at most 256 MiB`);
+  if (bytes.length > MOST_BYTES) throw usage(`${file}: larger than 256 MiB, so not a certificate`);
   let read: Partial<Record<keyof Certificate, unknown>>;
   try {
     read = Object(JSON.parse(bytes.toString())) as typeof read;
   } catch {
-    throw usage(`${file}: it is not JSON, as collector erase --certificate prints it with --json`);
+    throw usage(`${file}: not JSON as printed by collector erase --certificate with --json`);
   }
   const { format, log, action, events, event_ids: ids } = read;
   const isText = (value: unknown): value is string => typeof value === 'string';
   const isId = (value: unknown): value is string => isText(value) && UUID.test(value);
   if (format !== FORMAT || !isText(log) || !/^[0-9a-f]{32}$/.test(log) || !isId(action))
-    throw usage(`${file}: it is not a certificate of an erasure in the form ${FORMAT}`);
+    throw usage(`${file}: not a certificate of erasure in the format ${FORMAT}`);
   const named = Object.entries(Object(ids) as Record<string, unknown>).flatMap(([organisation, each]) =>
     (Array.isArray(each) ? (each as unknown[]) : [each]).map((id) => ({ organisation, id })),
   );
   if (!named.every(({ id }) => isId(id)) || named.length === 0 || named.length !== events)
-    throw usage(`${file}: it does not name the ids of its events`);
+    throw usage(`${file}: the ids of its events are missing`);
   return { log, action, events: named as ReadCertificate['events'] };
 }

@@ -1,6 +1,6 @@
 /**
- * How a command has an action done: it asks the collector that runs on the data directory. On a mirror it asks the collectors
- * of the log, and the action is done on the mirror when that has followed.
+ * How a command has an action carried out: it asks the collector that runs on the data directory. On a mirror
+ * it asks the collectors of the log, and the action is complete when the mirror has followed.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Config } from '../../config.js';
@@ -24,14 +24,14 @@ import { assertReadable } from '../regular-files.js';
 import { printRemarks } from '../typed.js';
 
 const LOOK_MS = 100;
-/** A collector looks for requests once a second. */
+/** A collector looks for requests once per second. */
 const SILENT_MS = 5000;
-/** A mirror that runs has followed by then. */
+/** How long to wait for a mirror to follow. */
 const FOLLOWED_MS = 60_000;
-/** The longest wait for an answer. */
+/** Maximum wait for an answer. */
 const ANSWERED_MS = 600_000;
 
-/** The log that is to be acted on. @throws CommandFailure when nothing is stored, or it cannot be read. */
+/** The log to act on. @throws CommandFailure if it is empty or cannot be read. */
 export function beginLog(dataDir: string): { readonly log: EventLog; readonly actions: Actions } {
   assertReadable(dataDir);
   const { events: log } = openStore(dataDir);
@@ -41,14 +41,14 @@ export function beginLog(dataDir: string): { readonly log: EventLog; readonly ac
   return { log, actions };
 }
 
-/** The policy and the holds by which an action is decided. */
+/** The policy and the holds on which the decision is based. */
 export function considered(actions: Actions): LifecycleRequest['considered'] {
   return { policy: actions.policy?.action ?? null, holds: [...actions.holds.keys()] };
 }
 
 /**
- * Commands call it before they do anything else: without a collector a request would wait for the next start.
- * Whether one runs on a database is not known here.
+ * Called by commands before anything else: without a collector, a request would wait for the next start. For
+ * a log in a database, this cannot be determined.
  * @throws CommandFailure
  */
 export function assertCollectorRuns(config: Config): void {
@@ -57,20 +57,21 @@ export function assertCollectorRuns(config: Config): void {
   const mirror = readMirrorNote(dataDir);
   if (mirror !== undefined)
     throw usage(
-      `--store: ${dataDir} is a mirror of ${mirror.store}: say by which role its collectors are asked, as ` +
-        'postgres://eraser@host/database',
+      `--store: ${dataDir} is a mirror of ${mirror.store}: name the role with which to ask its collectors, ` +
+        'as in postgres://eraser@host/database',
     );
   if (isLocked(dataDir)) return;
   throw usage(
-    `no collector runs on ${dataDir}, and nothing was done: start collector serve, or collector serve --no-listen if it ` +
-      'must not take events, and call this again',
+    `no collector is running on ${dataDir}; nothing was done: start collector serve, or collector serve ` +
+      '--no-listen if it must not accept events, and run this again',
   );
 }
 
 /**
- * On return the action is done, or begun: then what it waits for is reported.
- * @throws CommandFailure when it is refused, no collector runs, or the signal comes. It says whether the request is withdrawn
- *   or begun; one that was begun is brought to its end once a collector runs.
+ * /** Delivers a request. On return the action is done, or has begun; in that case a message states what is
+ * missing.
+ * @throws CommandFailure if the request is refused, no collector runs, or the signal arrives. The message
+ *   states whether the request was withdrawn or had begun; a collector completes one that had begun.
  */
 export async function deliver(
   config: Config,
@@ -90,8 +91,8 @@ export async function deliver(
       throw new CommandFailure(answer.reason, answer.because === 'changed' ? EXIT.planAgain : EXIT.refused);
     if (answer.state === 'pending')
       process.stderr.write(
-        `collector: in progress: ${[...new Set(answer.unreached)].join(', ')} cannot be reached; it is retried automatically` +
-          `${seeCertificate(action)}\n`,
+        `collector: in progress: ${[...new Set(answer.unreached)].join(', ')} cannot be reached; this is ` +
+          `retried automatically${seeCertificate(action)}\n`,
       );
     if (shared !== undefined) await followed(config, action, answer);
     return answer;
@@ -100,13 +101,13 @@ export async function deliver(
   }
 }
 
-/** Whether what was asked for has not begun, and no collector begins it any more. @param error that `deliver` has thrown. */
+/** Whether the request has not begun and never will. @param error thrown by `deliver`. */
 export function isOver(error: unknown): boolean {
   const isOpen = (code: ExitCode) => code === EXIT.pending || code === EXIT.failure;
   return error instanceof CommandFailure && !isOpen(error.exitCode);
 }
 
-/** @throws CommandFailure for a database of another log. */
+/** @throws CommandFailure if the database has a different log. */
 async function requestsOf(
   config: Config,
 ): Promise<{ readonly requests: Requests; readonly shared?: SharedRequests }> {
@@ -115,10 +116,10 @@ async function requestsOf(
   const shared = await openSharedRequests(config);
   if (shared.ledgerId === mirror.ledger_id) return { requests: shared.requests, shared };
   await shared.close();
-  throw usage(`--store: ${describeStore(config)} holds another log than the one that this is a mirror of`);
+  throw usage(`--store: the log in ${describeStore(config)} is not the one that this directory mirrors`);
 }
 
-/** Reports the events that were to be erased and of which no action is in the log. @returns whether there is none. */
+/** Reports requested events that no action in the log has erased. @returns whether there are none. */
 export async function isErased(dataDir: string, asked: SequenceSet): Promise<boolean> {
   const { log, actions } = beginLog(dataDir);
   await log.close();
@@ -126,8 +127,8 @@ export async function isErased(dataDir: string, asked: SequenceSet): Promise<boo
   if (left.size === 0) return true;
   const first = [...left].slice(0, 3).map(({ first: from, end }) => eventRange(from, end - from));
   process.stderr.write(
-    `collector: not erased: ${first.join(', ')}${left.size > 3 ? ', …' : ''}. What is stored there is not what was written, ` +
-      'so that the key of it is not known: see collector verify\n',
+    `collector: not erased: ${first.join(', ')}${left.size > 3 ? ', …' : ''}. The stored data is damaged, ` +
+      `so its key cannot be identified: see collector verify\n`,
   );
   return false;
 }
@@ -136,7 +137,7 @@ function seeCertificate({ does, action }: Action): string {
   return does === 'erase' ? `: see collector erase --certificate ${action}` : '';
 }
 
-/** @throws CommandFailure as `deliver`; the system's error where the request could not be laid. */
+/** @throws CommandFailure as `deliver`; the system's error if the request could not be written. */
 async function answered(
   config: Config,
   requests: Requests,
@@ -145,7 +146,7 @@ async function answered(
 ): Promise<LifecycleAnswer> {
   const { action } = request;
   const withdraw = () => requests.withdraw(action.action);
-  // What has failed may be there all the same.
+  // A failed write may still have created the request.
   await layRequest(requests, request).catch(async (error: unknown) => {
     await withdraw().catch(() => false);
     throw error;
@@ -156,19 +157,20 @@ async function answered(
     const { message } = error as Error;
     const see = seeCertificate(action);
     const isWithdrawn = await withdraw().catch((cause: unknown) => {
-      const rest = `the request could not be withdrawn (${(cause as Error).message}), and a collector that runs does it${see}`;
+      const reason = (cause as Error).message;
+      const rest = `the request could not be withdrawn (${reason}); a running collector carries it out${see}`;
       throw new CommandFailure(`${message}; ${rest}`, EXIT.failure, { cause });
     });
-    // A collector may have been first.
+    // A collector may have answered meanwhile.
     const answer = await answerTo(requests, action.action);
     if (answer !== undefined) return answer;
     if (!isWithdrawn) {
-      const rest = `a collector has begun the request, and one that runs brings it to its end${see}`;
+      const rest = `a collector has begun the request and completes it while it runs${see}`;
       throw new CommandFailure(`${message}; ${rest}`, EXIT.pending);
     }
-    const nothing = `nothing was ${action.does === 'erase' ? 'erased' : 'changed'} by it`;
+    const nothing = `nothing was ${action.does === 'erase' ? 'erased' : 'changed'}`;
     const exitCode = error instanceof CommandFailure ? error.exitCode : EXIT.failure;
-    throw new CommandFailure(`${message}; the request is withdrawn: ${nothing}`, exitCode);
+    throw new CommandFailure(`${message}; the request was withdrawn: ${nothing}`, exitCode);
   }
 }
 
@@ -181,7 +183,7 @@ async function awaitAnswer(
   const isRemote = isShared(config);
   return polled(
     async (waited) => {
-      // Before the answer is read: a collector may give it and end.
+      // Before the answer is read: a collector may answer and then end.
       const runs = isRemote || isLocked(config.dataDir);
       const answer = await answerTo(requests, action);
       if (answer !== undefined) return answer;
@@ -190,11 +192,11 @@ async function awaitAnswer(
       if (waited >= ANSWERED_MS) throw usage('no collector has answered for ten minutes');
       return undefined;
     },
-    `waiting for ${isRemote ? 'a collector' : 'the collector'} that runs`,
+    `waiting for ${isRemote ? 'a running collector' : 'the collector'}`,
   );
 }
 
-/** On return the mirror has what the collectors have done, and has done it too. */
+/** Waits until the mirror has followed what the collectors have done. */
 async function followed({ dataDir }: Config, action: Action, answer: LifecycleAnswer): Promise<void> {
   const { log } = beginLog(dataDir);
   await polled((waited) => {
@@ -203,18 +205,18 @@ async function followed({ dataDir }: Config, action: Action, answer: LifecycleAn
     if (logged.some(({ said }) => said.does === 'done' || !waitsForDone)) return true;
     if (waited < FOLLOWED_MS) return undefined;
     throw new CommandFailure(
-      'the collectors have it; the mirror has not followed within a minute: collector mirror does not run, or reports why ' +
-        `it is stalled${seeCertificate(action)}`,
+      'the collectors have accepted it; the mirror has not followed within a minute: collector mirror is ' +
+        `not running, or reports why it is stalled${seeCertificate(action)}`,
       EXIT.pending,
     );
-  }, 'waiting for the mirror to follow: collector mirror has to run');
+  }, 'waiting for the mirror to follow: collector mirror must be running');
   await log.close();
 }
 
 /**
- * On return the process that writes the data directory, a collector or on a mirror `collector mirror`, has tried to remove
- * the encrypted bytes of what is erased, or has ended: then the next start does so.
- * @throws CommandFailure when the signal comes.
+ * Waits until the process that writes the data directory (a collector or `collector mirror`) has tried to
+ * remove the encrypted bytes of erased events, or has ended; then the next start removes them.
+ * @throws CommandFailure when the signal arrives.
  */
 export async function compacted(dataDir: string, action: string): Promise<void> {
   const signal = interruption();
@@ -225,7 +227,7 @@ export async function compacted(dataDir: string, action: string): Promise<void> 
   }, 'waiting until the encrypted bytes are removed');
 }
 
-/** Looks ten times a second until there is an answer. @param remark is printed after five seconds without one. */
+/** Polls ten times per second. @param remark printed after five seconds without an answer. */
 async function polled<Answer>(
   look: (waited: number) => Answer | undefined | Promise<Answer | undefined>,
   remark: string,

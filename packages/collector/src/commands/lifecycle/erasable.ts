@@ -1,4 +1,6 @@
-/** What may be erased of events of the log: until when floors of the policy keep them, and by which keys they are encrypted. */
+/**
+ * Preconditions for erasing events: the floors of the policy that keep them, and the keys that encrypt them.
+ */
 import type { Actions } from '../../privacy/actions.js';
 import type { TakenKeys } from '../../privacy/payload-keys.js';
 import { type KeptFacts, policyFrom, type RetentionPolicy } from '../../privacy/retention-policy.js';
@@ -10,7 +12,7 @@ import type { LogEvent } from './log-pass.js';
 
 export interface Floor {
   readonly id: string;
-  /** Milliseconds since 1970; Infinity for ever. */
+  /** Milliseconds since 1970; Infinity for no end. */
   readonly until: number;
 }
 
@@ -22,14 +24,14 @@ export function factsOf({ organisation, modelId, modelVersion }: RunSummary): Ke
   };
 }
 
-/** What the policy is asked about an event: a rule about single events with its kind; all others are about the run. */
+/** The rule for an event: a rule about single events matches its kind; all others match the run. */
 export function ruleOf(policy: RetentionPolicy, facts: KeptFacts, kind: string) {
   const ofEvent = { ...facts, kind };
   const single = policy.ruleFor(ofEvent);
   return single.unit === 'event' ? { ...single, facts: ofEvent } : { ...policy.ruleFor(facts), facts };
 }
 
-/** By which floor of a policy an event is kept at a time, in milliseconds since 1970. */
+/** The floor of a policy that keeps an event at a time, in milliseconds since 1970. */
 export function floorOn(
   policy: RetentionPolicy,
   facts: KeptFacts,
@@ -40,7 +42,7 @@ export function floorOn(
   return policy.heldBy({ ...facts, kind }, receivedAt, now);
 }
 
-/** By which floor of the policy that is set an event is kept now. Facts of the model are read from the log. */
+/** The floor of the active policy that keeps an event now. Facts about the model are read from the log. */
 export async function floorsOf(
   reader: LogRuns,
   { policy: set }: Actions,
@@ -56,7 +58,7 @@ export async function floorsOf(
 
 const READ_TOGETHER = 1024;
 
-/** The keys of events, one entry for each bucket and organisation; and the events that have none. */
+/** The keys of events, one entry per bucket and organisation; and the events without a key. */
 export function keysOf(
   log: EventLog,
   events: readonly Pick<LogEvent, 'organisation' | 'sequence' | 'at' | 'size'>[],

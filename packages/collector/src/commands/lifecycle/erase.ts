@@ -1,4 +1,4 @@
-/** `collector erase`: a plan of what may be erased is made, reviewed, and applied: the keys of its events are destroyed. */
+/** `collector erase`: makes a plan for review, and applies it by destroying the keys of the marked events. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { REASONS } from '../../privacy/actions.js';
@@ -23,15 +23,17 @@ const EXAMPLES = `  $ collector erase plan --subject-file subject.txt --out plan
   $ collector erase --list
   $ collector erase --certificate 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11
 
-A plan reads the log and erases nothing. It lists every event that may be erased, why, about whom its run is, and what keeps
-it. A person reviews it and may change its marks. To apply it destroys the keys of what is marked, in every directory of keys,
-and prints the certificate. The encrypted bytes are removed within a day, for all erasures of that day together, or at once
-by --wait. The log and its back-ups do not bring back what is erased; copies of the keys that were made
-elsewhere can open it until they are destroyed.
+A plan reads the log and erases nothing. It lists every event that could be erased with the reason, the person
+its run is about, and anything that keeps it. A reviewer may change its marks. Applying the plan destroys the
+keys of the marked events in every key directory and prints the certificate. The encrypted bytes are removed
+within a day, together with those of other erasures, or immediately with --wait. Neither the log nor its
+back-ups can restore erased events; copies of the keys that were made by other means can decrypt them until
+these copies are destroyed.
 
-Exit codes: 0 erased, 10 something has changed since it was planned: plan again, 9 begun and not at its end because a directory
-of keys cannot be reached, or with --wait a segment cannot be compacted, 8 a floor of the retention policy forbids all of it, 7 erased but for events that a floor keeps or
-that were stored in the clear, 6 there is nothing to erase.`;
+Exit codes: 0 erased, 10 something has changed since the plan was made: plan again, 9 begun but not complete
+because a key directory cannot be reached, or with --wait a segment cannot be compacted, 8 a floor of the
+retention policy forbids all of it, 7 erased except events that a floor keeps or that were stored unencrypted,
+6 there is nothing to erase.`;
 
 const PLAN_EXAMPLES = `  $ collector erase plan --subject-file - --out plan.json
   $ collector erase plan --subject-file subject.txt --organisation icu --mentions --out plan.json
@@ -39,14 +41,15 @@ const PLAN_EXAMPLES = `  $ collector erase plan --subject-file - --out plan.json
   $ collector erase plan --late 4c1d7f0a-93be-4f5e-8a3e-5d1f6f0c2b11 --out plan.json
   $ collector erase plan --certificate certificate.json --out plan.json
 
-The ids of a person go into a file, one a line, or to standard input (-): in a list of arguments other users of this host
-could see them. They are compared with target_id and caller_id of every start, exactly. Marked are the runs that are about this
-person and about no other; for each other run the plan gives the reason. --mentions searches every payload for the ids.
+Give the ids of a person in a file, one per line, or on standard input (-): other users of this host can see
+the argument list. They are compared exactly with target_id and caller_id of every start. Runs that are only
+about this person are marked; for other runs the plan states why they are not. --mentions searches every
+payload for the ids.
 
---late plans what came for runs after an action had erased these whole. --certificate plans again what certificates (JSON) name,
-for a log that was restored from before them.
+--late plans events that arrived for runs after an action had erased them. --certificate plans the events
+named in certificates (JSON) again, for a log that was restored from an older back-up.
 
-The file is for its owner alone, and personal data: delete it after use.`;
+The plan is private and personal data: delete it after use.`;
 
 interface PlanOptions {
   readonly subjectFile?: string;
@@ -73,20 +76,20 @@ interface ApplyOptions {
 
 const plan = defineCommand<PlanOptions>({
   name: 'plan',
-  description: 'List what may be erased, for review; nothing is erased.',
+  description: 'List the events that could be erased, for review. Erases nothing.',
   options: {
-    '--subject-file <file>': 'ids of a person, one a line; - for standard input',
-    '--run <id>': { help: 'a run; may be given several times', isRepeatable: true },
-    '--event <id>': { help: 'an event; may be given several times', isRepeatable: true },
-    '--late <action>': 'what came for runs after this action had erased them',
+    '--subject-file <file>': 'file with the ids of a person, one per line; - for standard input',
+    '--run <id>': { help: 'a run; repeatable', isRepeatable: true },
+    '--event <id>': { help: 'an event; repeatable', isRepeatable: true },
+    '--late <action>': 'events that arrived for runs after this action had erased them',
     '--certificate <file>': {
-      help: 'what a certificate (JSON) names; may be given several times',
+      help: 'the events named in a certificate (JSON); repeatable',
       isRepeatable: true,
     },
-    '--organisation <name>': 'of this organisation alone',
+    '--organisation <name>': 'only within this organisation',
     '--mentions': 'search every payload for the ids',
-    '--by <name>': 'who plans it, where the system knows no login user',
-    '--out <file>': 'where the plan is written; no file is replaced',
+    '--by <name>': 'name of the person who plans it, if the system knows no login user',
+    '--out <file>': '(required) new file for the plan',
   },
   ...{ configuration: 'lifecycle', examples: PLAN_EXAMPLES, hidesArguments: true },
   run: ({ options, config }) => planErasure(config().dataDir, options),
@@ -95,15 +98,15 @@ const plan = defineCommand<PlanOptions>({
 const apply = defineCommand<ApplyOptions>({
   name: 'apply',
   description: 'Destroy the keys of the events that a plan marks.',
-  arguments: { '<plan>': 'the file that "erase plan" wrote' },
+  arguments: { '<plan>': 'file written by "erase plan"' },
   options: {
-    '--reason <word>': `why: ${REASONS.slice(1).join(', ')}`,
-    '--case <reference>': 'the reference of the case, for the certificate',
-    '--by <name>': 'who applies it, where the system knows no login user',
-    '--override-floor': 'erase what a floor of the policy keeps, for a reason to which floors yield',
-    '--incomplete': 'apply a plan for which payloads could not be opened',
-    '--wait': 'end when the encrypted bytes are removed from the data directory too',
-    '--check': 'print the plan as it is marked, its hashes and who planned it; nothing is erased',
+    '--reason <word>': `(required) reason: ${REASONS.slice(1).join(', ')}`,
+    '--case <reference>': '(required) reference of the case, for the certificate',
+    '--by <name>': 'name of the person who applies it, if the system knows no login user',
+    '--override-floor': 'erase events that a floor keeps, for a reason that overrides floors',
+    '--incomplete': 'apply a plan although payloads could not be decrypted',
+    '--wait': 'also wait until the encrypted bytes are removed from the data directory',
+    '--check': 'print the plan with its marks, its hashes and its author; erases nothing',
     '--json': 'print the certificate as one JSON object',
   },
   ...{ configuration: 'lifecycle', examples: EXAMPLES, hidesArguments: true },
@@ -112,11 +115,11 @@ const apply = defineCommand<ApplyOptions>({
 
 export const command = defineCommand<ErasureOptions>({
   name: 'erase',
-  description: 'Destroy the keys of events, so that no directory of keys opens their payloads any more.',
+  description: 'Erase events by destroying their keys, in two steps: plan and apply.',
   options: {
-    '--list': 'list erasures, holds, policies and epochs of keys, the oldest first',
-    '--certificate <action>': 'print the certificate of an erasure, as it stands now',
-    '--json': 'print JSON: with --list one object a line',
+    '--list': 'list erasures, holds, policies and key epochs, oldest first',
+    '--certificate <action>': 'print the certificate of an erasure as of now',
+    '--json': 'print JSON; with --list one object per line',
   },
   ...{ configuration: 'lifecycle', examples: EXAMPLES, commands: [plan, apply] },
   run: ({ options, config }) => showErasures(options, config),
@@ -125,15 +128,11 @@ export const command = defineCommand<ErasureOptions>({
 async function planErasure(dataDir: string, options: PlanOptions): Promise<void> {
   const { subjectFile, run, event, late, certificate, organisation, mentions, by, out } = options;
   const given = [subjectFile, run, event, late, certificate].filter((each) => each !== undefined).length;
-  if (given !== 1)
-    throw usage(
-      'say what is to be erased by one of --subject-file, --run, --event, --late and --certificate',
-    );
-  if (mentions && subjectFile === undefined)
-    throw usage('--mentions: searches for the ids of --subject-file');
+  if (given !== 1) throw usage('give one of --subject-file, --run, --event, --late and --certificate');
+  if (mentions && subjectFile === undefined) throw usage('--mentions: requires --subject-file');
   if (organisation !== undefined && (late !== undefined || certificate !== undefined))
-    throw usage('--organisation: goes with --subject-file, --run and --event');
-  if (out === undefined) throw usage('--out: say where the plan is to be written');
+    throw usage('--organisation: requires --subject-file, --run or --event');
+  if (out === undefined) throw usage('--out: give a file for the plan');
   assertName(by);
   const file = planPlaceFrom(out);
   const asked: Asked = {
@@ -150,16 +149,16 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   const certificates = asked.certificates?.map(({ action }) => action);
   const filter = { subjects: asked.subjects?.length, run, event, late, certificates, organisation, mentions };
   const reading = logAccess(dataDir, { command: 'erase plan', filter, ...more });
-  // Only now: what reads standard input is ended by the signal itself.
+  // After reading standard input, which the signal would otherwise not interrupt.
   const plan = planFile(await makePlan(dataDir, asked, interruption()));
   reading.complete = true;
   reading.events = plan.plan.events.length;
   if (plan.plan.events.length === 0) {
     process.stdout.write(planTable(plan));
-    const late = plan.plan.late.length > 0 ? ', but for what came late (see above)' : '';
+    const late = plan.plan.late.length > 0 ? ' except late events (see above)' : '';
     throw new CommandFailure(`there is nothing to erase in ${dataDir}${late}`, EXIT.notFound);
   }
-  // By this line it is known who planned it.
+  // This line records who made the plan.
   const act = { command: 'erase plan', filter: { ...filter, plan: plan.sha256 }, isAct: true, ...more };
   const written = logAccess(dataDir, act);
   createDurably(file, planText(plan));
@@ -177,7 +176,7 @@ function readCertificate(file: string): ReturnType<typeof certificateIn> {
   }
 }
 
-/** @throws CommandFailure before the log is read for a plan that could not be written. */
+/** Checked before the log is read. @throws CommandFailure if the plan could not be written. */
 function planPlaceFrom(text: string): string {
   const out = newPlaceFrom(text);
   try {
@@ -216,7 +215,7 @@ async function applyErasure(
   const { dataDir } = config;
   const asked = { ...options, reason: why, case: reference };
   const { action, erased, left } = await applyPlan(config, file, asked);
-  // What was derived from what is erased goes with it.
+  // Updating the catalogue removes what was derived from the erased events.
   const signal = new AbortController().signal;
   await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();
   if (wait) await compacted(dataDir, action);

@@ -1,7 +1,8 @@
 /**
- * The record of an erasure: case, who planned and applied it, and what it left. The action has a salted SHA-256 of it, and
- * holds nothing of it. It lies beside the log, `lifecycle/erasures/<action>.json`, sealed under a key of its own
- * (record-seal.ts), which is wrapped by the key-encryption key of the payload keys. The salt lies in the sealed part.
+ * The record of an erasure: the case, who planned and applied it, and what it left. The action contains only
+ * its salted SHA-256. The record is stored beside the log, `lifecycle/erasures/<action>.json`, sealed with
+ * its own key (record-seal.ts), which is wrapped by the KEK of the payload keys. The salt is in the sealed
+ * part.
  */
 import { hash, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
@@ -18,18 +19,18 @@ const KEY_BYTES = 32;
 
 export interface Person {
   readonly name: string;
-  /** Whether the operating system knows by a login that it is this one; false of a name that was only stated. */
+  /** Whether an operating system login proves the name; false for a stated name. */
   readonly isProven: boolean;
   /** RFC 3339, in UTC. */
   readonly at: string;
 }
 
-/** Events that the plan named and that were not erased, for one reason. */
+/** Events in the plan that were not erased, by reason. */
 export interface LeftEvents {
   readonly why: 'hold' | 'floor' | 'not marked' | 'stored in the clear';
-  /** The name of the hold, the id of the floor, or the reason why the plan did not mark them. */
+  /** The name of the hold, the id of the floor, or why the plan did not mark them. */
   readonly of?: string;
-  /** RFC 3339; of a floor, and of a hold that has an end. */
+  /** RFC 3339; for a floor, and for a hold with an end. */
   readonly until?: string;
   readonly events: number;
 }
@@ -41,19 +42,19 @@ export interface ErasureFacts {
   readonly planner: Person;
   readonly applier: Person;
   readonly left: readonly LeftEvents[];
-  /** Erased events that mention the person and are of runs about others. */
+  /** Number of erased events that mention the person but belong to runs about others. */
   readonly mentions: number;
-  /** Erased events that a floor kept, which was overridden. */
+  /** Erased events whose floor was overridden. */
   readonly overridden: readonly Omit<LeftEvents, 'why'>[];
-  /** Marks that a person set and removed after the plan was made. */
+  /** Number of marks that a person set and removed after the plan was made. */
   readonly setByHand: { readonly marked: number; readonly unmarked: number };
-  /** Payloads that the plan could not open. */
+  /** Number of payloads that the plan could not decrypt. */
   readonly unread: number;
 }
 
 /**
- * On return the record is on stable storage.
- * @returns what the action says of it. @throws KekFault, KeysUnfit
+ * Writes the record to stable storage.
+ * @returns its hash for the action. @throws KekFault, KeysUnfit
  */
 export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): Promise<string> {
   const text = Buffer.from(JSON.stringify({ ...facts, salt: newSalt() }));
@@ -67,7 +68,7 @@ export async function keepErasureRecord(dataDir: string, facts: ErasureFacts): P
   return hash('sha256', text);
 }
 
-/** On return the keys of all records are wrapped so; while there are two wrappings, a space stands between them. */
+/** Wraps the keys of all records again. While there are two wrappings, they are separated by a space. */
 export async function rewrapErasureRecords(dataDir: string, rewrap: Rewrapping): Promise<void> {
   const directory = path.dirname(recordFile(dataDir, 'erasures', 'any'));
   for (const name of exists(directory) ? fs.readdirSync(directory) : []) {
@@ -83,8 +84,8 @@ export async function rewrapErasureRecords(dataDir: string, rewrap: Rewrapping):
 }
 
 /**
- * @param record what the action says of it.
- * @returns undefined when it is missing, was changed, or cannot be opened by the keys that are here.
+ * @param record its hash in the action.
+ * @returns undefined if it is missing, was changed, or cannot be decrypted here.
  */
 export function erasureRecordOf(dataDir: string, action: string, record: string): ErasureFacts | undefined {
   const file = recordFile(dataDir, 'erasures', action);

@@ -1,4 +1,4 @@
-/** `collector erase --list` and `--certificate`: what the log says was done to stored events. */
+/** `collector erase --list` and `--certificate`: the actions in the log. */
 import { type Actions, eventsOf } from '../../privacy/actions.js';
 import { isHoldKeyEverywhere } from '../../privacy/key-directories.js';
 import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
@@ -17,15 +17,13 @@ export interface ErasureOptions {
   readonly json?: true;
 }
 
-/** @throws CommandFailure also where an erasure is pending: what is printed then is no certificate. */
+/** @throws CommandFailure, also if an erasure is pending: the output is then not a certificate. */
 export async function showErasures(
   { list, certificate, json }: ErasureOptions,
   config: Call['config'],
 ): Promise<void> {
   if ((list === undefined) === (certificate === undefined))
-    throw usage(
-      'give --list, or --certificate and the id of an action, or one of the commands plan and apply',
-    );
+    throw usage('give --list, --certificate ACTION, or one of the commands plan and apply');
   const { dataDir } = config();
   assertReadable(dataDir);
   if (certificate !== undefined) {
@@ -34,18 +32,18 @@ export async function showErasures(
   }
   const lines = linesOf(openStore(dataDir).events.actions?.(), (hold) => isKeyEndedBy(dataDir, hold));
   process.stdout.write(json ? lines.map(jsonLine).join('') : tableOf(lines));
-  if (lines.length === 0) process.stderr.write('collector: no action is in the log\n');
+  if (lines.length === 0) process.stderr.write('collector: the log has no actions\n');
 }
 
 /**
- * @returns of how many events encrypted bytes are left in the data directory.
- * @throws CommandFailure when the erasure is pending, and where the log has no such action.
+ * @returns the number of events with encrypted bytes in the data directory.
+ * @throws CommandFailure if the erasure is pending, or the log has no such action.
  */
 export async function printCertificate(dataDir: string, action: string, isJson: boolean): Promise<number> {
   const made = await certificateOf(dataDir, action, { withIds: isJson });
   process.stdout.write(isJson ? jsonText(made) : certificateText(made, process.stdout));
   if (made.keys_destroyed === null)
-    throw new CommandFailure(`action ${action} is pending: it is retried automatically`, EXIT.pending);
+    throw new CommandFailure(`action ${action} is pending and is retried automatically`, EXIT.pending);
   return made.bytes_left;
 }
 
@@ -59,7 +57,7 @@ function linesOf(actions: Actions | undefined, isKeyEnded: (hold: string) => boo
   const lines = [];
   const listed = new Set<string>();
   for (const { said, sequence, entryId, at } of actions?.logged ?? []) {
-    // The first of several parts stands for all.
+    // The first of several parts represents all.
     if (said.does === 'done' || (said.does === 'erase' && listed.has(said.action))) continue;
     listed.add(said.action);
     const erase = said.does === 'erase' ? said : undefined;

@@ -1,4 +1,4 @@
-/** `collector hold`: what a court or an investigation needs is not erased, by no request and no policy. */
+/** `collector hold`: protects events from erasure, whatever a request or a policy says. */
 import { randomUUID } from 'node:crypto';
 import type { Config } from '../../config.js';
 import type { Actions } from '../../privacy/actions.js';
@@ -22,23 +22,23 @@ import { dropRecord, type HoldRecord, holdsOf, keepRecord } from './holds.js';
 import { type LogRun, LogRuns } from './log-runs.js';
 import { textOf } from './log-pass.js';
 
-const EXAMPLES = `  $ collector hold add --name CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
-  $ collector hold add --name INSPECTION-2026 --organisation icu
-  $ collector hold add --name CASE-8 --subject-file subject.txt
+const EXAMPLES = `  $ collector hold add CASE-7 --run 0b2c5a3e-8c2b-4cc0-9f6e-2f1d3a4b5c6d
+  $ collector hold add INSPECTION-2026 --organisation icu
+  $ collector hold add CASE-8 --subject-file subject.txt
   $ collector hold list
   $ collector hold release CASE-7
 
-A hold on a subject reaches every run of which a start names one of the ids as target or caller, in every organisation. A
-hold on a run or a subject reaches the runs nested in these, however deep, and like one on an organisation also holds what
-comes later. Runs are found in the log. The log says that a hold began and ended, and not of whom: its record is beside the
-log, encrypted by a key of its own, which "release" destroys. Do not call a hold by the name of a person.
+A hold on a subject covers every run with a start that names one of the ids as target or caller, in every
+organisation. A hold on a run or a subject also covers nested runs at any depth. All holds also cover later
+events. Runs are found in the log. The log records that a hold began and ended, but not whom it concerns: that
+is in a record beside the log, encrypted with its own key, which "release" destroys. Do not use a person's
+name as the name of a hold.
 
-Exit codes: 0 done, 6 there is no such hold, 8 a record of a hold is missing, was changed or does not open, 9 released, and a
-directory of keys cannot be reached.`;
+Exit codes: 0 done, 6 there is no such hold, 8 the record of a hold is missing, was changed or cannot be
+decrypted, 9 released, but a key directory cannot be reached.`;
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 interface AddOptions {
-  readonly name?: string;
   readonly run?: string[];
   readonly organisation?: string[];
   readonly subjectFile?: string;
@@ -48,26 +48,26 @@ const SHARED = { configuration: 'lifecycle', examples: EXAMPLES } as const;
 
 const add = defineCommand<AddOptions>({
   name: 'add',
-  description: 'Begin a hold.',
+  description: 'Add a hold.',
+  arguments: { '<name>': 'name of the hold: a case number, not the name of a person' },
   options: {
-    '--name <name>': 'what it is called: the number of a case, not the name of a person',
-    '--run <id>': { help: 'a run; may be given several times', isRepeatable: true },
+    '--run <id>': { help: 'a run; repeatable', isRepeatable: true },
     '--organisation <name>': {
-      help: 'all of an organisation; may be given several times',
+      help: 'all events of an organisation; repeatable',
       isRepeatable: true,
     },
-    '--subject-file <file>': 'ids of a person, one a line; - for standard input',
+    '--subject-file <file>': 'file with the ids of a person, one per line; - for standard input',
   },
   configuration: 'hold',
   examples: EXAMPLES,
   hidesArguments: true,
-  run: ({ options, config }) => addHold(options, config),
+  run: ({ options, config }, name = '') => addHold(name, options, config),
 });
 
 const list = defineCommand<{ readonly json?: true }>({
   name: 'list',
-  description: 'List the holds that are not over.',
-  options: { '--json': 'print JSON' },
+  description: 'List the active holds.',
+  options: { '--json': 'print one JSON object per line' },
   ...SHARED,
   run({ options, config }) {
     const { dataDir } = config();
@@ -76,21 +76,21 @@ const list = defineCommand<{ readonly json?: true }>({
     process.stdout.write(
       options.json ? records.map((each) => jsonLine(objectOf(each))).join('') : tableOf(records),
     );
-    if (records.length === 0) printRemarks(['nothing is held']);
+    if (records.length === 0) printRemarks(['there are no holds']);
   },
 });
 
 const release = defineCommand({
   name: 'release',
   description: 'End a hold.',
-  arguments: { '<name>': 'what it is called, or its id' },
+  arguments: { '<name>': 'name or id of the hold' },
   ...SHARED,
   run: ({ config }, name = '') => releaseHold(name, config()),
 });
 
 export const command = defineCommand({
   name: 'hold',
-  description: 'Keep events from being erased.',
+  description: 'Protect events from erasure.',
   commands: [add, list, release],
 });
 
@@ -100,22 +100,24 @@ function recordsIn(dataDir: string): HoldRecord[] {
   return actions === undefined ? [] : holdsOf(dataDir, actions, log);
 }
 
-async function addHold(options: AddOptions, configOf: Call['config']): Promise<void> {
-  const { name = '', run = [], organisation = [], subjectFile } = options;
-  if (!NAME.test(name)) throw usage('--name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
+async function addHold(name: string, options: AddOptions, configOf: Call['config']): Promise<void> {
+  const { run = [], organisation = [], subjectFile } = options;
+  if (!NAME.test(name)) throw usage('name: give 1 to 64 characters of A-Z a-z 0-9 . _ -');
   for (const id of run) runIdFrom('--run', id);
   const organisations = organisation.map(organisationFrom);
   const subjects = subjectFile === undefined ? [] : idsIn('--subject-file', subjectFile);
   if (run.length + organisations.length + subjects.length === 0)
-    throw usage('say what is to be held: --run, --organisation or --subject-file');
+    throw usage('give --run, --organisation or --subject-file');
   const config = configOf();
   const { dataDir } = config;
   const { log, actions } = beginLog(dataDir);
   assertCollectorRuns(config);
   if (holdsOf(dataDir, actions, log).some((each) => each.name === name))
-    throw usage(`--name: there is a hold ${name} already`);
+    throw usage(`name: there is already a hold ${name}`);
   if (subjects.length > 0 && log.names === undefined)
-    throw usage('--subject-file: payloads of this log are not encrypted, and neither could the subject be');
+    throw usage(
+      '--subject-file: the payloads of this log are not encrypted, so a subject could not be either',
+    );
   const action = randomUUID();
   const access = logAccess(dataDir, {
     command: 'hold add',
@@ -131,8 +133,7 @@ async function addHold(options: AddOptions, configOf: Call['config']): Promise<v
     met: { runs: met.runs.map(({ recordId }) => recordId), events: events.toText() },
   });
   access.complete = true;
-  const now =
-    organisations.length > 0 ? '' : `: ${counted(events.size, 'event')} by now, and those that come later`;
+  const now = organisations.length > 0 ? '' : `: ${counted(events.size, 'event')} so far, and later ones`;
   process.stdout.write(`held: ${name} (${action})${now}\n`);
 }
 
@@ -144,22 +145,23 @@ function remarkOn(
   printRemarks([
     ...organisations
       .filter((each) => !there.has(each))
-      .map((each) => `warning: no event is of organisation ${legible(each)} by now`),
+      .map((each) => `warning: organisation ${legible(each)} has no events so far`),
     ...(unread === 0
       ? []
       : [
-          `warning: ${counted(unread, 'start')} could not be opened: whether their runs are about the subject is not known, ` +
-            'and the hold does not reach them',
+          `warning: ${counted(unread, 'start')} could not be decrypted: it is unknown whether their runs ` +
+            'are about the subject, and the hold does not cover them',
         ]),
     ...(reached.size < 2
       ? []
       : [
-          `the hold reaches ${counted(reached.size, 'organisation')}: ${[...reached].map(legible).sort().join(', ')}`,
+          `the hold covers ${counted(reached.size, 'organisation')}: ` +
+            `${[...reached].map(legible).sort().join(', ')}`,
         ]),
   ]);
 }
 
-/** On return the hold has begun. Where it has not, and no collector can begin it any more, neither key nor record is left. */
+/** Begins a hold. If that fails and no collector can begin it, neither its key nor its record is left. */
 async function keepAndBegin(
   config: Config,
   log: EventLog,
@@ -195,15 +197,15 @@ async function holdKeysOf(config: Config, { ledgerId }: EventLog): Promise<HoldK
   }
 }
 
-/** What there is of subjects and runs in the log, in every organisation. */
+/** The runs in the log that a hold covers, in all organisations. */
 interface Met {
-  /** Whole ids of the runs that are named, whether they have come or not. */
+  /** Whole ids of the named runs, stored or not. */
   readonly named: readonly string[];
-  /** Runs that are named or about a subject, and those nested in them. */
+  /** Runs that are named or about a subject, and runs nested in them. */
   readonly runs: readonly LogRun[];
-  /** All that have an event. */
+  /** All organisations with events. */
   readonly organisations: ReadonlySet<string>;
-  /** Starts that could not be opened: whom they name is not known. */
+  /** Number of starts that could not be decrypted, so that the persons they name are unknown. */
   readonly unread: number;
 }
 
@@ -214,7 +216,7 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
     const digits = asked.map(({ id }) => id.replaceAll('-', ''));
     const found = await reader.find({ subjects, runs: digits });
     const met = await reader.recordsOf(found);
-    /** By the id that may have been typed: events without a run are known by the one that they hang on. */
+    /** By the id that may have been typed; events without a run are identified by the event they hang on. */
     const records = Map.groupBy(met, ({ id }) => textOf(id));
     const named = asked.flatMap(({ id, isWhole }) => {
       const [one, ...others] = [...records.keys()].filter((each) => each.startsWith(id));
@@ -270,7 +272,7 @@ function tableOf(records: readonly HoldRecord[]): string {
   return alignedTable([['NAME', 'BEGUN (UTC)', 'ID', 'HOLDS'], ...rows]);
 }
 
-/** For programs. */
+/** The output for programs. */
 function objectOf({ name, action, begun, runs, organisations, subjects }: HoldRecord): object {
   return { name, action, begun, runs, organisations, subjects: subjects.length };
 }

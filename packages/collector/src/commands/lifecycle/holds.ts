@@ -1,7 +1,8 @@
 /**
- * Legal holds. The log has of each that it began, its id and the SHA-256 of its record, which is a file beside the log,
- * `lifecycle/holds/<id>.json`: what it is called, and what it holds. Where payloads are encrypted, the record is sealed as a
- * whole under the key of the hold, which the release destroys. In other logs there is no such key, and no hold on a person.
+ * Legal holds. The log has the id of each hold and the SHA-256 of its record, a file beside the log,
+ * `lifecycle/holds/<id>.json`, with the hold's name and what it covers. If payloads are encrypted, the whole
+ * record is sealed with the key of the hold, which the release destroys. Otherwise there is no such key, and
+ * no hold on a person.
  */
 import { hash, type KeyObject, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
@@ -22,40 +23,40 @@ export interface HoldRecord {
   /** Ids of runs. */
   readonly runs: readonly string[];
   readonly organisations: readonly string[];
-  /** Ids of a person; the hold is on runs that come later too. */
+  /** Ids of a person; the hold also covers later runs. */
   readonly subjects: readonly string[];
   /**
-   * What it met when it began, of runs and subjects: runs, and the sequences of their events. So that no sender takes anything
-   * out of it, by a further start that is about someone else.
+   * The runs and events covered when the hold began, so that a sender cannot remove any of them with a later
+   * start about someone else.
    */
   readonly met?: { readonly runs: readonly string[]; readonly events: string };
   readonly salt: string;
 }
 
-/** Kinds of records of which an action of the log has a SHA-256; each has a directory. Back-ups have them. */
+/** Kinds of records whose SHA-256 is in an action of the log; each has a directory. Back-ups include them. */
 export const RECORDS = ['holds', 'erasures'] as const;
 
 export function recordFile(dataDir: string, kind: (typeof RECORDS)[number], action: string): string {
   return path.join(dataDir, 'lifecycle', kind, `${action}.json`);
 }
 
-/** So that whoever has the log alone cannot guess what a record holds and try it. */
+/** Prevents guessing the contents of a record from its hash in the log. */
 export function newSalt(): string {
   return randomBytes(16).toString('hex');
 }
 
-/** Where a sealed record is kept. */
+/** The stored form of a sealed record. */
 interface SealedRecord {
   readonly format: 'clinical-events/sealed-hold/v1';
   readonly action: string;
-  /** In base64 (record-seal.ts). */
+  /** Base64 (record-seal.ts). */
   readonly sealed: string;
 }
 
 /**
- * On return the record is on stable storage.
- * @param key of the hold; undefined in a log whose payloads are not encrypted.
- * @returns it as it is stored, and what the log is to say of it.
+ * Writes the record to stable storage.
+ * @param key of the hold; undefined if the payloads of the log are not encrypted.
+ * @returns the stored text, and its hash for the log.
  */
 export async function keepRecord(
   dataDir: string,
@@ -66,7 +67,8 @@ export async function keepRecord(
     ...{ format: 'clinical-events/hold/v1', ...record },
     ...{ begun: new Date().toISOString(), salt: newSalt() },
   };
-  const text = `${key === undefined ? JSON.stringify(whole, undefined, 2) : JSON.stringify(sealedOf(whole, key))}\n`;
+  const json = key === undefined ? JSON.stringify(whole, undefined, 2) : JSON.stringify(sealedOf(whole, key));
+  const text = `${json}\n`;
   await writeRecord(dataDir, 'holds', record.action, text);
   return { record: hash('sha256', text), text };
 }
@@ -77,7 +79,10 @@ function sealedOf(record: HoldRecord, key: KeyObject): SealedRecord {
   return { format: 'clinical-events/sealed-hold/v1', action, sealed };
 }
 
-/** For a mirror: on return the record of a hold that was begun on another is here too. @returns false for one that is not it. */
+/**
+ * Stores, on a mirror, the record of a hold that was begun elsewhere. @returns false if it does not match the
+ * hash.
+ */
 export async function takeRecord(
   dataDir: string,
   { action, record }: { readonly action: string; readonly record: string },
@@ -88,7 +93,7 @@ export async function takeRecord(
   return true;
 }
 
-/** On return the record is on stable storage, for its owner alone. */
+/** Writes a private record to stable storage. */
 export async function writeRecord(
   dataDir: string,
   kind: (typeof RECORDS)[number],
@@ -100,7 +105,7 @@ export async function writeRecord(
   await nodeFiles.replace(file, Buffer.from(text));
 }
 
-/** On return the record is not there: of an action that was refused or withdrawn, or of a hold that was released. */
+/** Removes the record of an action that was refused or withdrawn, or of a released hold. */
 export function dropRecord(dataDir: string, kind: (typeof RECORDS)[number], action: string): void {
   const file = recordFile(dataDir, kind, action);
   if (!exists(file)) return;
@@ -108,21 +113,21 @@ export function dropRecord(dataDir: string, kind: (typeof RECORDS)[number], acti
   nodeFiles.syncDirectory(path.dirname(file));
 }
 
-/** Whether a text is the record of which the log says this. */
+/** Whether a text has this hash. */
 export function isRecord(text: string, record: string): boolean {
   return hash('sha256', text) === record;
 }
 
-/** Undefined where there is none. */
+/** Undefined if there is none. */
 export function recordText(dataDir: string, action: string): string | undefined {
   const file = recordFile(dataDir, 'holds', action);
   return exists(file) ? fs.readFileSync(file, 'utf8') : undefined;
 }
 
 /**
- * @param text of a record; undefined where there is none. @param record what the log says of it.
- * @param key of the hold; undefined where it is not here.
- * @returns why it cannot be read, in its place.
+ * @param text of a record; undefined if there is none. @param record its hash in the log.
+ * @param key of the hold; undefined if it is not available.
+ * @returns the record, or why it cannot be read.
  */
 export function recordIn(
   text: string | undefined,
@@ -140,26 +145,27 @@ export function recordIn(
 const UNREADABLE = {
   missing: 'is missing',
   changed: 'was changed',
-  closed: 'does not open by the keys that are here',
+  closed: 'cannot be decrypted with the keys here',
 };
 
 /**
- * The records of the holds that are not over.
- * @throws CommandFailure when one cannot be read: what it holds is not known, so that nothing may be erased.
+ * The records of the active holds.
+ * @throws CommandFailure if one cannot be read: what it covers is then unknown, so nothing may be erased.
  */
 export function holdsOf(dataDir: string, actions: Actions, log: Pick<EventLog, 'holdKey'>): HoldRecord[] {
   return [...actions.holds].map(([action, record]) => {
     const read = recordIn(recordText(dataDir, action), record, log.holdKey?.(action));
     if (typeof read !== 'string') return read;
     throw new CommandFailure(
-      `the record of hold ${action} ${UNREADABLE[read]} (${recordFile(dataDir, 'holds', action)}), and nothing can be ` +
-        'erased while it is not known what it holds: bring it back from a back-up, or release the hold by its id',
+      `the record of hold ${action} ${UNREADABLE[read]} (${recordFile(dataDir, 'holds', action)}), so it ` +
+        'is unknown what it covers and nothing can be erased: restore it from a back-up, or release the ' +
+        'hold by its id',
       EXIT.refused,
     );
   });
 }
 
-/** Decides by which holds an event is held. */
+/** Determines which holds cover an event. */
 export class Holds {
   readonly #subjects: readonly ReadonlySet<string>[];
   readonly #runs: readonly ReadonlySet<string>[];
@@ -172,8 +178,8 @@ export class Holds {
   }
 
   /**
-   * The names of the holds on an event of a run. A hold on a run holds what is nested in it, and one on a person every run of
-   * which a start names the person: a further start of its sender takes nothing out of it.
+   * The names of the holds on an event of a run. A hold on a run covers nested runs, and a hold on a person
+   * covers every run with a start that names the person, whatever later starts say.
    */
   on(run: LogRun, sequence: number): string[] {
     if (this.records.length === 0) return [];
@@ -190,7 +196,7 @@ export class Holds {
   }
 }
 
-/** The sequences of the events that a hold met when it began. */
+/** The sequences of the events covered when a hold began. */
 export function metBy({ met }: Pick<HoldRecord, 'met'>): SequenceSet {
   return SequenceSet.fromText(met?.events ?? '') ?? SequenceSet.EMPTY;
 }

@@ -1,6 +1,7 @@
 /**
- * One pass over a range of the log, in a thread of its own or in this one: it finds what a request is about, or collects
- * the events of runs. It reads the log and never the catalogue: one changed row there would hide a run.
+ * One pass over a range of the log, in a thread or on the calling one: finds what a request is about, or
+ * collects the events of runs. It reads the log and not the catalogue, where a single altered row would hide
+ * a run.
  */
 import type { EventKind } from '@clinical-events/protocol';
 import { SequenceSet } from '../../privacy/sequence-set.js';
@@ -8,9 +9,9 @@ import { type EventLog, ID_BYTES, type PassedEntry } from '../../store/contract/
 import { isNoId, latin1, uuidText } from '../../store/text.js';
 import { Mentions } from './mentions.js';
 
-/** The bytes of an id, each as a character: a key of maps that costs no more than the copy. */
+/** The bytes of an id, one per character: a compact map key. */
 export type Id = string;
-/** By organisation: no id means anything outside its own. */
+/** By organisation, because ids are unique only within one. */
 export type ByOrganisation<Value> = Map<string, Map<Id, Value>>;
 
 export interface Range {
@@ -18,20 +19,20 @@ export interface Range {
   readonly through: number;
 }
 
-/** What is looked for. */
+/** Search criteria. */
 export interface Sought {
   readonly subjects: readonly string[];
-  /** Hexadecimal digits with which ids of runs begin. */
+  /** Hexadecimal prefixes of run ids. */
   readonly runs: readonly string[];
   readonly events: readonly Id[];
-  /** Whether every payload is searched for the subjects; else starts are. */
+  /** Whether to search every payload for the subjects, and not only starts. */
   readonly mentions: boolean;
   readonly organisation?: string | undefined;
-  /** Events (SequenceSet.toText) whose records are asked for. */
+  /** Events (SequenceSet.toText) whose records are requested. */
   readonly erased: string;
 }
 
-/** An event as its envelope has it. */
+/** An event as in its envelope. */
 export interface LogEvent {
   readonly sequence: number;
   readonly at: number;
@@ -40,16 +41,16 @@ export interface LogEvent {
   readonly organisation: string;
   readonly receivedAt: number;
   readonly id: Id;
-  /** Undefined where the event names no run and opens none. */
+  /** Undefined if the event neither names nor opens a run. */
   readonly runId: Id | undefined;
-  /** The event that it hangs on; it stays in the envelope when the payload is erased. */
+  /** The event it hangs on; the envelope keeps it when the payload is erased. */
   readonly parent: Id | undefined;
 }
 
 /** The facts in a start. */
 export interface StartFacts {
   readonly sequence: number;
-  /** `unread`: its payload cannot be opened, and no action erased it. */
+  /** `unread`: the payload cannot be decrypted, although no action erased it. */
   readonly state: 'read' | 'erased' | 'unread';
   readonly target?: string;
   readonly caller?: string;
@@ -60,20 +61,20 @@ export type Job = ({ readonly find: Sought } & Range) | ({ readonly collect: Wan
 
 export interface Wanted {
   readonly runs: ByOrganisation<true>;
-  /** Events: what hangs on them is wanted too, events without a run and starts of nested runs. */
+  /** Events whose dependents are wanted too: events without a run, and starts of nested runs. */
   readonly on: ByOrganisation<true>;
 }
 
 export interface Found {
-  /** All that have an event. */
+  /** All organisations with events. */
   readonly organisations: ReadonlySet<string>;
   readonly runs: ByOrganisation<true>;
-  /** Events without a run whose ids begin as `Sought.runs` do. */
+  /** Events without a run whose ids match `Sought.runs`. */
   readonly runless: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
-  /** Of `Sought.erased`: runs, and events without one. */
+  /** For `Sought.erased`: runs, and events without a run. */
   readonly erased: { readonly runs: ByOrganisation<true>; readonly runless: ByOrganisation<true> };
-  /** Payloads that had to be opened and could not be. */
+  /** Number of payloads that were needed but could not be decrypted. */
   readonly unread: number;
 }
 
@@ -89,7 +90,7 @@ export type Answer = Found | readonly CollectedEvent[];
 
 type Log = Pick<EventLog, 'pass' | 'actions'>;
 
-/** @param onBytes called with the bytes of each batch. @throws StoreDamaged; the reason of the signal. */
+/** @param onBytes called with the size of each batch. @throws StoreDamaged; the reason of the signal. */
 export async function pass(
   log: Log,
   job: Job,
@@ -110,7 +111,6 @@ export async function pass(
   return work.answer();
 }
 
-/** @param erased events that actions have erased. */
 class Finding {
   readonly #organisations = new Set<string>();
   #organisation = '';
@@ -194,7 +194,7 @@ class Collecting {
     const { runs, on } = this.wanted;
     const isOfRun = runs.get(organisation)?.has(idAt(source, runIdAt)) === true;
     if (!isOfRun && !this.#hangs(entry)) return;
-    // What hangs on an event without a run is of the same record.
+    // What hangs on an event without a run belongs to the same record.
     if (isNoId(source, runIdAt)) put(on, organisation, idAt(source, eventIdAt), true);
     const event = eventOf(entry);
     const isStart = event.kind === 'inference-start';
@@ -231,7 +231,7 @@ function startOf(entry: PassedEntry, { sequence, parent }: LogEvent, erased: Seq
   return { sequence, state: 'read', parent, ...personsIn(body) };
 }
 
-/** @param body of a start that was stored: it is JSON. */
+/** @param body of a stored start, hence valid JSON. */
 function personsIn(body: Buffer): { readonly target?: string; readonly caller?: string } {
   const { target_identity, user_identity } = Object(JSON.parse(body.toString())) as Record<string, unknown>;
   const target = idIn(Object(target_identity) as Record<string, unknown>, 'target_id');
@@ -244,10 +244,13 @@ function idIn(identity: Readonly<Record<string, unknown>>, name: string): string
   return typeof id === 'string' || typeof id === 'number' ? String(id) : undefined;
 }
 
-/** To search for a few ids costs less than to parse a start; for many it costs more. */
+/** Above this number of ids, parsing a start is faster than searching for them. */
 const MOST_SEARCHED = 16;
 
-/** A start about one of the ids holds one of these: the id as JSON.stringify writes it, or an escape (RFC 8259, 7). */
+/**
+ * A start about one of the ids contains one of these: the id as JSON.stringify writes it, or an escape (RFC
+ * 8259, 7).
+ */
 function likely(ids: readonly string[]): Buffer[] {
   if (ids.length > MOST_SEARCHED) return [];
   const escapes = ['\\u', ...(ids.some((id) => id.includes('/')) ? ['\\/'] : [])];

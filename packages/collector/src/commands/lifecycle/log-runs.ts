@@ -1,7 +1,7 @@
 /**
- * Runs as the log has them, for whatever may destroy or hold events: found and collected by passes over all of it, on as
- * many threads as there are cores, beside a running collector. A start may come after its events, so one pass finds and
- * another collects.
+ * Runs as recorded in the log, for commands that erase or hold events. They are found and collected by passes
+ * over the whole log, on several threads, also while a collector runs. A start may be stored after its
+ * events, so one pass finds runs and another collects their events.
  */
 import os from 'node:os';
 import type { EventLog } from '../../store/contract/events.js';
@@ -32,11 +32,11 @@ import {
   type Wanted,
 } from './log-pass.js';
 
-/** Another thread passes this number of events while one starts, in a quarter of a second. */
+/** Number of events that another thread reads during the quarter of a second in which one starts. */
 const LEAST_OF_A_THREAD = 16_384;
 const MOST_THREADS = 4;
 
-/** Names a record: a run by its id, or events without a run by the id of the event that they hang on. */
+/** Identifies a record: a run by its id, or events without a run by the id of the event they hang on. */
 export interface RecordKey {
   readonly organisation: string;
   readonly id: Id;
@@ -47,7 +47,7 @@ export function nameOf({ organisation, id }: RecordKey): string {
   return `${organisation} ${id}`;
 }
 
-/** The records of runs that were found. */
+/** The records of found runs. */
 export function keysIn(runs: Found['runs']): RecordKey[] {
   return [...runs].flatMap(([organisation, ids]) =>
     Array.from(ids.keys(), (id) => ({ organisation, id, isRun: true })),
@@ -58,7 +58,7 @@ export function keysIn(runs: Found['runs']): RecordKey[] {
 export class LogRun implements RecordKey {
   readonly events: LogEvent[] = [];
   readonly starts: StartFacts[] = [];
-  /** Records that one of its starts is nested in. */
+  /** Records in which one of its starts is nested. */
   readonly parents = new Set<LogRun>();
 
   constructor(
@@ -71,20 +71,22 @@ export class LogRun implements RecordKey {
     return textOf(this.id);
   }
 
-  /** It, and all that it is nested in. */
+  /** The run itself, and all runs that contain it. */
   get chain(): readonly LogRun[] {
     const chain = new Set<LogRun>([this]);
     for (const run of chain) for (const parent of run.parents) chain.add(parent);
     return [...chain];
   }
 
-  /** Its id, and the events that it hangs on: a run has the id of the event that opens it, which may not be there. */
+  /**
+   * Its id, and the events it hangs on. A run has the id of the event that opens it, which may be missing.
+   */
   get hangsOn(): readonly string[] {
     const parents = this.isRun ? this.starts.map(({ parent }) => parent) : [this.events[0]?.parent];
     return [this.id, ...parents.filter((id) => id !== undefined)].map(textOf);
   }
 
-  /** Whom its starts name: targets, and callers. */
+  /** The targets and callers of its starts. */
   get persons(): readonly string[] {
     return this.starts.flatMap(({ target, caller }) => [target, caller].filter((id) => id !== undefined));
   }
@@ -94,15 +96,15 @@ export function named({ starts }: LogRun, as: 'target' | 'caller'): string[] {
   return starts.flatMap((start) => start[as] ?? []);
 }
 
-/** Why a run that was not found by an id is not about the person, although it is nested in one that was. */
+/** Why a nested run that was not found by an id is not about the person. */
 export function whyNested(run: LogRun): string {
   const isOfSomeone = named(run, 'target').length > 0;
   return `nested in a planned run; ${isOfSomeone ? 'about someone else' : 'names no person'}`;
 }
 
 /**
- * What a run that was found by an id of a person says of this person.
- * @returns `why` is empty only for a run that is about this person and about no other.
+ * Whether a run that was found by an id of a person is about this person.
+ * @returns `why` is empty only if the run is about this person and no other.
  */
 export function compared(
   run: LogRun,
@@ -119,32 +121,32 @@ export function compared(
     why: states.has('erased')
       ? 'a start was erased'
       : states.has('unread')
-        ? 'a start cannot be opened'
+        ? 'a start cannot be decrypted'
         : isAlone
           ? ''
           : isTarget
             ? 'its starts name several targets'
             : targets.length > 0
-              ? 'the person is the caller, and someone else the target'
+              ? 'the person is the caller, and the target is someone else'
               : 'its starts name several callers',
   };
 }
 
-/** @param counts how much of what was asked for each organisation has. @throws CommandFailure for several. */
+/** @param counts the number of matches per organisation. @throws CommandFailure for several organisations. */
 export function assertOneOrganisation(counts: ReadonlyMap<string, number>): void {
   if (counts.size < 2) return;
   const list = [...counts].map(([name, count]) => `${legible(name)} (${count})`).sort();
   throw usage(
-    `what is asked for stands in ${counts.size} organisations, which may be different persons: ${list.join(', ')}; ` +
-      'name each by --organisation',
+    `matches are in ${counts.size} organisations and may concern different persons: ${list.join(', ')}; ` +
+      'give one with --organisation',
   );
 }
 
-/** What is collected beside the records that are named. */
+/** Records to collect in addition to the named ones. */
 export interface Around {
-  /** Runs that are nested in them, however deep. */
+  /** Runs nested in them, at any depth. */
   readonly nested: boolean;
-  /** Those that they are nested in: what holds one of these holds what is nested in it. */
+  /** Runs that contain them: a hold on one of these covers what is nested in it. */
   readonly outer: boolean;
 }
 
@@ -156,15 +158,18 @@ export class LogRuns {
   private constructor(
     private readonly dataDir: string,
     readonly log: EventLog,
-    /** By default all that was durable when it was opened. */
+    /** By default everything that was durable when it was opened. */
     readonly range: Range,
     private readonly signal: AbortSignal,
   ) {}
 
-  /** @param part the sequences that are passed; all that is durable. @throws CommandFailure for a log that was cut. */
+  /**
+   * @param part the sequences to read; default all durable ones. @throws CommandFailure if the log is
+   *   truncated.
+   */
   static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
     const { events: log, tree } = openStore(dataDir);
-    // Asked first: a running collector appends meanwhile.
+    // Read first: a running collector appends meanwhile.
     const claimed = await claimedSize(tree);
     const end = (await log.end()).sequence - 1;
     assertReaches(end, claimed);
@@ -172,7 +177,7 @@ export class LogRuns {
     return new LogRuns(dataDir, log, { from, through }, signal);
   }
 
-  /** @throws CommandFailure where the log is damaged; what the signal is aborted with. */
+  /** @throws CommandFailure if the log is damaged; the reason of the signal. */
   async find(sought: Partial<Sought>): Promise<Found> {
     const find = { subjects: [], runs: [], events: [], mentions: false, erased: '', ...sought };
     const found = (await this.#pass((range) => ({ find, ...range }))) as Found[];
@@ -196,7 +201,7 @@ export class LogRuns {
     };
   }
 
-  /** The records of runs, and of events without one, each with the id by which it was found. */
+  /** The records of runs and of events without a run, each with the id by which it was found. */
   async recordsOf({ runs, runless }: Found['erased']): Promise<{ id: Id; record: RecordKey }[]> {
     const records = keysIn(runs).map((record) => ({ id: record.id, record }));
     for (const { organisation, id } of keysIn(runless)) {
@@ -206,11 +211,11 @@ export class LogRuns {
     return records;
   }
 
-  /** The record that an event is of; undefined for one that is not there. */
+  /** The record of an event; undefined if the log does not have it. */
   async recordOf(organisation: string, eventId: Id): Promise<RecordKey | undefined> {
     const passed: Id[] = [];
     for (let id: Id | undefined = eventId; id !== undefined;) {
-      // Events that hang on each other in a circle are known by the smallest of their ids.
+      // Events in a circle are identified by the smallest of their ids.
       const circle = passed.indexOf(id);
       if (circle >= 0) passed.push(passed.slice(circle).reduce((a, b) => (a < b ? a : b)));
       const event: LogEvent | undefined = circle >= 0 ? undefined : await this.#event(organisation, id);
@@ -223,15 +228,17 @@ export class LogRuns {
     return root === undefined ? undefined : { organisation, id: root, isRun: false };
   }
 
-  /** The events of runs, and what hangs on events, in the order of the log. */
+  /** The events of runs, and what hangs on events, in log order. */
   async #events(wanted: Wanted): Promise<readonly CollectedEvent[]> {
     const answers = await this.#pass((range) => ({ collect: wanted, ...range }));
     return (answers as (readonly CollectedEvent[])[]).flat();
   }
 
   /**
-   * Records with all their events, of which those that are not in the log have none, in as many passes as runs are nested deep.
-   * @returns those that are named and those nested in them; what they are nested in stands in `LogRun.parents`.
+   * Records with all their events; a record that is not in the log has none. Takes one pass per level of
+   * nesting.
+   * @returns the named records and those nested in them; the records that contain them are in
+   *   `LogRun.parents`.
    */
   async collect(keys: Iterable<RecordKey>, around: Around): Promise<LogRun[]> {
     const known: ByOrganisation<LogRun> = new Map();
@@ -267,7 +274,7 @@ export class LogRuns {
         const outer = owners.get(organisation)?.get(parent);
         const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
         if (own !== undefined) {
-          // It was found as what another is nested in before.
+          // Found earlier as the container of another run.
           const isNested = event.start !== undefined && outer !== undefined && inner.has(outer);
           if (isNested && around.nested && !inner.has(own)) {
             inner.add(own);
@@ -296,7 +303,7 @@ export class LogRuns {
     return undefined;
   }
 
-  /** What a catalogue would say of each record that has events, made of these alone. */
+  /** The summary that the catalogue would have of each record, made only from these events. */
   async *summaries(runs: readonly LogRun[]): AsyncGenerator<readonly [LogRun, RunSummary]> {
     const placed = runs.filter(({ events }) => events.length > 0).map((run) => ({ run, places: run.events }));
     for (const window of windowsOf(placed)) {

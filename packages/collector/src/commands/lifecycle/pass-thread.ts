@@ -1,4 +1,4 @@
-/** The thread that passes ranges of the log (log-pass.ts). */
+/** The thread that reads ranges of the log (log-pass.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
 import { openStore } from '../../store/open-to-read.js';
 import { endBy } from '../log-thread.js';

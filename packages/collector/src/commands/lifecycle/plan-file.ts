@@ -1,6 +1,7 @@
 /**
- * The file of an erasure plan: every event that may be erased, why, and whether it will be. A person reviews it and may change
- * the marks (`erase`) and nothing else: the SHA-256 covers the rest, and the access log has it. It names no subject.
+ * The file of an erasure plan: every event that could be erased, why, and whether it will be. A reviewer may
+ * change only the marks (`erase`): the SHA-256, which is in the access log, covers the rest. The plan names
+ * no subject.
  */
 import { hash } from 'node:crypto';
 import fs from 'node:fs';
@@ -15,16 +16,16 @@ import { alignedTable, legible } from '../terminal.js';
 import { NOT_FOUND_BY_SEARCH } from './mentions.js';
 
 export const PLAN_FORMAT = 'clinical-events/erasure-plan/v1';
-/** What one text of JSON may be. */
+/** The maximum size of a JSON text. */
 const MOST_BYTES = 500 << 20;
-/** A plan has five. */
+/** A plan has five levels. */
 const MOST_NESTED = 8;
 
-/** What keeps an event from being erased: a hold by its name, a floor and until when, that it has no key. */
+/** What prevents erasing an event: a hold, a floor, or the lack of a key. */
 export interface Block {
   readonly by: 'hold' | 'floor' | 'stored in the clear';
   readonly name: string;
-  /** RFC 3339; null where it has no end that is known. */
+  /** RFC 3339; null if there is no known end. */
   readonly until: string | null;
 }
 
@@ -36,12 +37,12 @@ export interface PlanEvent {
   readonly kind: EventKind;
   /** RFC 3339. */
   readonly received_at: string;
-  /** In the log, in bytes. */
+  /** Bytes in the log. */
   readonly size: number;
   readonly because: 'target' | 'caller' | 'run' | 'event' | 'certificate' | 'late' | 'mention' | 'nested';
   readonly about: 'this person' | 'someone else' | 'nobody' | 'not compared';
   readonly blocked: readonly Block[];
-  /** Why it was not marked; empty where it was. */
+  /** Why it is not marked; empty if it is. */
   readonly why: string;
   readonly erase: boolean;
 }
@@ -50,27 +51,27 @@ export interface Plan {
   readonly format: typeof PLAN_FORMAT;
   readonly log: string;
   readonly made: string;
-  /** The last event that it looked at. */
+  /** The last event that was examined. */
   readonly through: number;
-  /** The action by which the policy was set, and the holds that stood. */
+  /** The action that set the policy, and the active holds. */
   readonly policy: string | null;
   readonly holds: readonly string[];
-  /** What was asked for; of ids of a person how many. */
+  /** The request; for the ids of a person, only their number. */
   readonly asked: string;
   readonly searched: 'starts' | 'every payload';
-  /** Payloads that could not be opened and were not erased. */
+  /** Number of payloads that could not be decrypted although they were not erased. */
   readonly unread: number;
-  /** Ids of the subject file that no start has, by their line among the ids. */
+  /** Ids of the subject file that no start has, by line number. */
   readonly unmatched: readonly number[];
-  /** Events that came for runs after an earlier action erased these whole. */
+  /** Events that arrived for runs after an earlier action had erased them. */
   readonly late: readonly { readonly action: string; readonly events: number }[];
   readonly events: readonly PlanEvent[];
 }
 
-/** A plan as it stands in its file. */
+/** A plan as stored in its file. */
 export interface PlanFile {
   readonly plan: Plan;
-  /** Of the plan without its marks, and of the marks; in hexadecimal. */
+  /** Hexadecimal hash of the plan without its marks; `marks`: of the marks. */
   readonly sha256: string;
   readonly marks: string;
 }
@@ -84,13 +85,13 @@ export function planFile(plan: Plan): PlanFile {
   };
 }
 
-/** For JSON.stringify: the members of objects in one order, whatever order they have in the file. */
+/** Replacer for JSON.stringify that sorts members, whatever their order in the file. */
 function inOrder(_: string, value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** An event a line, so that a person can compare and edit it. */
+/** One event per line, so that a person can compare and edit it. */
 export function planText({ plan, sha256 }: PlanFile): string {
   const { events, ...rest } = plan;
   const head = JSON.stringify({ ...rest, sha256 }, undefined, 2).replace(/\n\}$/, '');
@@ -98,34 +99,37 @@ export function planText({ plan, sha256 }: PlanFile): string {
   return `${head},\n  "events": [\n${lines.join(',\n')}\n  ]\n}\n`;
 }
 
-/** @throws CommandFailure for a file that is no plan, or of which more than the marks was changed; it holds nothing of it. */
+/**
+ * @throws CommandFailure if it is not a plan, or more than the marks was changed; the message contains
+ *   nothing of it.
+ */
 export function readPlan(file: string): PlanFile {
-  const unfit = (why: string) => usage(`${file} is not a plan that collector erase plan wrote: ${why}`);
+  const unfit = (why: string) => usage(`${file} is not a plan written by collector erase plan: ${why}`);
   let text: string;
   try {
     const stat = fs.statSync(file);
-    if (!stat.isFile() || stat.size > MOST_BYTES) throw unfit('it is not a file of at most 500 MiB');
+    if (!stat.isFile() || stat.size > MOST_BYTES) throw unfit('not a file of at most 500 MiB');
     text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file));
   } catch (error) {
     const code = systemCode(error);
     if (code !== undefined && code.startsWith('E') && !code.startsWith('ERR'))
       throw usage(`${file} cannot be read (${code})`);
-    throw error instanceof TypeError ? unfit('it is not UTF-8') : error;
+    throw error instanceof TypeError ? unfit('not UTF-8') : error;
   }
   const { value: read, fault } = { value: undefined, ...readJson(text, MOST_NESTED) };
-  // Of a name that stands twice a person may review one value while the other is applied.
-  if (fault?.code === 'duplicate_key') throw unfit('a name stands twice in one object');
-  if (fault !== undefined) throw unfit('it is not JSON, or was cut off');
+  // With a duplicate name, a person might review one value while the other is applied.
+  if (fault?.code === 'duplicate_key') throw unfit('an object has a duplicate name');
+  if (fault !== undefined) throw unfit('not JSON, or truncated');
   const { sha256, ...plan } = Object(read) as Record<string, unknown>;
-  if (plan['format'] !== PLAN_FORMAT) throw unfit(`its format is not ${PLAN_FORMAT}`);
-  if (!hasMarks(plan)) throw unfit('it does not have the members of one');
+  if (plan['format'] !== PLAN_FORMAT) throw unfit(`the format is not ${PLAN_FORMAT}`);
+  if (!hasMarks(plan)) throw unfit('members are missing');
   const whole = planFile(plan);
   if (whole.sha256 !== sha256)
-    throw unfit('more than its marks (erase) was changed: plan again, or take the file as it was');
+    throw unfit('more than its marks (erase) was changed: plan again, or restore the file');
   return whole;
 }
 
-/** All else is covered by the SHA-256, and the access log has that. */
+/** The SHA-256 in the access log covers the rest. */
 function hasMarks(read: Record<string, unknown>): read is Record<string, unknown> & Plan {
   const { events } = read;
   const isMarked = (event: unknown) =>
@@ -133,7 +137,7 @@ function hasMarks(read: Record<string, unknown>): read is Record<string, unknown
   return Array.isArray(events) && events.every(isMarked);
 }
 
-/** For the reviewer: a line for each run, what is blocked, and what was not compared. */
+/** The table for the reviewer: one line per run, what is blocked, and what was not compared. */
 export function planTable({ plan, sha256, marks }: PlanFile): string {
   const runs = Map.groupBy(plan.events, ({ organisation, run }) => `${organisation} ${run}`);
   const ids = [...new Set(plan.events.map(({ run }) => run))].sort();
@@ -169,36 +173,38 @@ export function planTable({ plan, sha256, marks }: PlanFile): string {
   );
   const size = marked.reduce((sum, event) => sum + event.size, 0);
   const lines = [
-    `${counted(marked.length, 'event')} of ${counted(new Set(marked.map(({ run }) => run)).size, 'run')} marked to be erased (${aboutBytes(size)}), ` +
-      `${plan.events.length - marked.length} not marked`,
+    `${counted(marked.length, 'event')} of ${counted(new Set(marked.map(({ run }) => run)).size, 'run')} ` +
+      `marked to be erased (${aboutBytes(size)}), ${plan.events.length - marked.length} not marked`,
     ...[...blocks].map(([block, { length }]) => `${counted(length, 'event')}: ${block}`),
     ...(plan.unmatched.length === 0
       ? []
       : [
-          `no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ${plan.unmatched.join(', ')} (a start that was erased before is not compared)`,
+          `no start has ${counted(plan.unmatched.length, 'id')} of the subject file: number ` +
+            `${plan.unmatched.join(', ')} (erased starts are not compared)`,
         ]),
     ...(plan.unread === 0
       ? []
-      : [`${counted(plan.unread, 'payload')} could not be opened, and may be about this person too`]),
+      : [`${counted(plan.unread, 'payload')} could not be decrypted and may also be about this person`]),
     ...(plan.searched === 'every payload'
       ? [`every payload was searched; ${NOT_FOUND_BY_SEARCH}`]
       : plan.asked.includes('subject')
-        ? ['only starts were compared: --mentions searches every payload']
+        ? ['only starts were compared; --mentions searches every payload']
         : []),
     ...plan.late.map(
       ({ action, events }) =>
-        `${counted(events, 'event')} came after action ${action} had erased their runs: plan them with --late ${action}`,
+        `${counted(events, 'event')} arrived after action ${action} had erased their runs: plan them with ` +
+        `--late ${action}`,
     ),
     ...(plan.events.length === 0
       ? []
-      : [`SHA-256 of the plan, which the access log has: ${sha256}`, `SHA-256 of its marks: ${marks}`]),
+      : [`SHA-256 of the plan (also in the access log): ${sha256}`, `SHA-256 of its marks: ${marks}`]),
   ];
   return `${table}${lines.map((line) => `${line}\n`).join('')}`;
 }
 
 export function blockText({ by, name, until }: Block): string {
   if (by === 'hold') return `on hold by ${legible(name)}`;
-  if (by === 'floor')
-    return `kept by the floor ${legible(name)} ${until === null ? 'for ever' : untilText(Date.parse(until))}`;
+  const end = until === null ? 'permanently' : untilText(Date.parse(until));
+  if (by === 'floor') return `kept by the floor ${legible(name)} ${end}`;
   return by;
 }

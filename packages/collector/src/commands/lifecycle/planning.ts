@@ -1,4 +1,4 @@
-/** Makes an erasure plan of the log: which events are about a person, a run or an earlier action, and what keeps them. */
+/** Makes an erasure plan: the events about a person, a run or an earlier action, and what keeps them. */
 import { type Actions, eventsOf } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { counted } from '../../quantity.js';
@@ -21,10 +21,10 @@ import { type Found, idOf, type LogEvent, textOf } from './log-pass.js';
 import { floorsOf, keysOf } from './erasable.js';
 import { type Block, blockText, type Plan, PLAN_FORMAT, type PlanEvent } from './plan-file.js';
 
-/** What a plan is asked for: one of these but `organisation` and `mentions`. */
+/** The request: exactly one of these besides `organisation` and `mentions`. */
 export interface Asked {
   readonly subjects?: readonly string[] | undefined;
-  /** Hexadecimal digits with which the id of each begins. */
+  /** Hexadecimal prefixes of run ids. */
   readonly runs?: readonly string[] | undefined;
   /** Ids in text form. */
   readonly events?: readonly string[] | undefined;
@@ -35,7 +35,7 @@ export interface Asked {
   readonly mentions: boolean;
 }
 
-/** What a certificate names. */
+/** The parts of a certificate. */
 interface Certified {
   readonly log: string;
   readonly action: string;
@@ -44,14 +44,17 @@ interface Certified {
 
 interface Erasure {
   readonly action: string;
-  /** Of its last entry. */
+  /** Sequence of its last entry. */
   readonly entry: number;
   readonly sequences: SequenceSet;
 }
 
 type Mark = Pick<PlanEvent, 'because' | 'about' | 'why'>;
 
-/** @throws CommandFailure for what is not there, or stands in several organisations; StoreDamaged; the signal's reason. */
+/**
+ * @throws CommandFailure if something does not exist or is in several organisations; StoreDamaged; the
+ *   signal's reason.
+ */
 export async function makePlan(dataDir: string, asked: Asked, signal: AbortSignal): Promise<Plan> {
   const reader = await LogRuns.open(dataDir, signal);
   try {
@@ -64,7 +67,7 @@ export async function makePlan(dataDir: string, asked: Asked, signal: AbortSigna
 class Planning {
   readonly #actions: Actions;
   readonly #subjects: ReadonlySet<string>;
-  /** Of which late events are looked for, the newest first. */
+  /** Erasures whose late events are searched, newest first. */
   readonly #erasures: readonly Erasure[];
 
   constructor(
@@ -73,18 +76,18 @@ class Planning {
     private readonly asked: Asked,
   ) {
     const actions = reader.log.actions?.();
-    if (actions === undefined) throw usage('payloads of this log are not encrypted, and cannot be erased');
+    if (actions === undefined) throw usage('the payloads of this log are not encrypted and cannot be erased');
     this.#actions = actions;
     this.#subjects = new Set(asked.subjects);
     const erasures = erasuresIn(actions);
     const { ledgerId } = reader.log;
     if (asked.certificates?.some(({ log }) => log !== ledgerId) === true)
-      throw usage('--certificate: it is of another log than this one');
+      throw usage('--certificate: it belongs to another log');
     const { late } = asked;
     const wanted = erasures.filter(({ action }) => late === undefined || action === late);
     if (late !== undefined && wanted.length === 0)
-      throw new CommandFailure(`--late: no erasure ${late} is in ${dataDir}`, EXIT.notFound);
-    // All of one that is asked for; otherwise the newest, as many as memory holds with ease.
+      throw new CommandFailure(`--late: there is no erasure ${late} in ${dataDir}`, EXIT.notFound);
+    // A requested erasure completely; otherwise the newest ones, up to a number that fits in memory.
     let events = 0;
     this.#erasures = wanted.reverse().filter(({ sequences }) => {
       events += sequences.size;
@@ -93,7 +96,8 @@ class Planning {
     const passedOver = wanted.length - this.#erasures.length;
     if (passedOver > 0)
       process.stderr.write(
-        `collector: late events of ${counted(passedOver, 'large or old erasure')} were not looked for: use --late ACTION\n`,
+        `collector: ${counted(passedOver, 'large or old erasure')} not searched for late events: use ` +
+          `--late ACTION\n`,
       );
   }
 
@@ -101,7 +105,7 @@ class Planning {
     const { reader, asked } = this;
     const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
     const certified = certificates.flatMap((each) => each.events);
-    // Before the log is read: what begins meanwhile was not considered.
+    // Before the log is read: anything that begins meanwhile was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions, reader.log));
     const found = await reader.find({
@@ -122,9 +126,10 @@ class Planning {
       asked.subjects && `a subject (${counted(subjects.length, 'id')})`,
       asked.runs && counted(runs.length, 'run'),
       asked.events && counted(events.length, 'event'),
-      asked.late && `what came after action ${asked.late}`,
+      asked.late && `events after action ${asked.late}`,
       asked.certificates &&
-        `${counted(certificates.length, 'certificate')} (${absent} of ${counted(certified.length, 'event')} not in this log)`,
+        `${counted(certificates.length, 'certificate')} (${absent} of ` +
+          `${counted(certified.length, 'event')} not in this log)`,
       organisation && `of ${organisation}`,
     ];
     return {
@@ -139,7 +144,7 @@ class Planning {
     };
   }
 
-  /** The events that are planned, by their sequences. */
+  /** The planned events, by sequence. */
   async #planned(selected: Found, late: readonly RecordKey[]): Promise<Map<number, Planned>> {
     const { reader, asked } = this;
     const records = await this.#recordsOf(selected);
@@ -195,7 +200,9 @@ class Planning {
     if (asked.organisation === undefined) assertOneOrganisation(organisations);
   }
 
-  /** How many events came for records after an action had erased these whole, and the records of `--late`. */
+  /**
+   * Counts events that arrived after an action had erased their whole records; and the records for `--late`.
+   */
   async #late({ erased }: Found): Promise<{ counts: Plan['late']; runs: RecordKey[] }> {
     const counts = new Map<string, number>();
     const runs: RecordKey[] = [];
@@ -213,7 +220,7 @@ class Planning {
     return { counts: [...counts].map(([action, events]) => ({ action, events })), runs };
   }
 
-  /** Events that were found one by one, with the record of each. */
+  /** Events that were found individually, with their records. */
   async #recordsOf({ events }: Found): Promise<{ event: Found['events'][number]; record: RecordKey }[]> {
     const records = [];
     for (const event of events) {
@@ -227,7 +234,7 @@ class Planning {
     return records;
   }
 
-  /** The first mark of an event stays. What is erased is not planned. */
+  /** Adds events unless already planned or erased; the first mark wins. */
   #plan(planned: Map<number, Planned>, run: LogRun, events: readonly LogEvent[], mark: Mark): void {
     for (const event of events)
       if (!planned.has(event.sequence) && !this.#actions.erased.has(event.sequence))
@@ -246,7 +253,7 @@ class Planning {
       : { because: 'late', about: 'nobody', why: '' };
   }
 
-  /** With what keeps each event, in the order of the log. */
+  /** Adds what keeps each event; in log order. */
   async #judged(planned: ReadonlyMap<number, Planned>, holds: Holds): Promise<PlanEvent[]> {
     const all = [...planned.values()].sort((a, b) => a.event.sequence - b.event.sequence);
     const floors = await floorsOf(this.reader, this.#actions, new Set(all.map(({ run }) => run)));
@@ -263,7 +270,7 @@ class Planning {
         ...(floor === undefined ? [] : [{ by: 'floor', name: floor.id, until: endOf(floor.until) } as const]),
         ...(plain.has(sequence) ? [{ by: 'stored in the clear', name: '', until: null } as const] : []),
       ];
-      // A floor may be overridden when the plan is applied; a hold may not, and what has no key cannot be erased.
+      // Applying the plan may override a floor, but not a hold; an event without a key cannot be erased.
       const lasting = blocked.find(({ by }) => by !== 'floor');
       const isOpen = () => run.chain.every(({ starts }) => starts.every(({ state }) => state !== 'unread'));
       const hidden = this.#actions.holds.size === 0 || isOpen() ? '' : HIDDEN;
@@ -286,7 +293,7 @@ interface Planned {
 const AROUND = { nested: true, outer: true };
 const EVENT: Mark = { because: 'event', about: 'not compared', why: '' };
 const CERTIFICATE: Mark = { ...EVENT, because: 'certificate' };
-const HIDDEN = 'a start that it hangs on cannot be opened, and may name a person on hold';
+const HIDDEN = 'a start that it hangs on cannot be decrypted, and may name a person on hold';
 
 function raise(): never {
   throw new RangeError('a record was not collected');
@@ -296,7 +303,7 @@ function aboutOf(run: LogRun): Mark['about'] {
   return named(run, 'target').length > 0 ? 'someone else' : 'nobody';
 }
 
-/** The places of ids, counted from 1, that no start has. */
+/** Line numbers of ids that no start has. */
 function unmatched(ids: readonly string[], planned: ReadonlyMap<number, Planned>): number[] {
   const runs = new Set(Array.from(planned.values(), ({ run }) => run));
   const there = new Set([...runs].flatMap(({ persons }) => persons));
@@ -305,7 +312,7 @@ function unmatched(ids: readonly string[], planned: ReadonlyMap<number, Planned>
 
 const MOST_LOOKED_AT = 500_000;
 
-/** Erasures that a person asked for: what a policy erased is not looked at again. */
+/** Erasures that a person requested; what a policy erased is not searched. */
 function erasuresIn(actions: Actions): Erasure[] {
   const parts = actions.logged.flatMap(({ said, sequence }) =>
     said.does === 'erase' && said.reason !== 'policy' ? [{ ...said, sequence }] : [],

@@ -1,4 +1,4 @@
-/** `collector retention`: the policy by which events are kept and erased, and its work. */
+/** `collector retention`: the policy for keeping and erasing events, and its application. */
 import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import type { CatalogueRun, RunSummary } from '../../catalogue/catalogue.js';
@@ -36,14 +36,16 @@ const EXAMPLES = `  $ collector retention policy set policy.json --dry-run
   $ collector retention run --dry-run --at 2027-01-01
   $ collector retention run
 
-A policy says how long events are kept, by organisation, kind and model (docs/guide/privacy/retention-concept.md). "run"
-erases what is due, and is for a timer: once a night, say. It finds runs in the catalogue, and reads in the log what they are: a
-run of which the two differ stays. The text of a policy is an entry of the log for ever: it must not name a person. What is on
-hold stays, and so does what a floor of the policy keeps.
+A policy states how long events are kept, by organisation, kind and model
+(docs/guide/privacy/retention-concept.md). "run" erases events whose retention period has ended; schedule it,
+for example nightly. It finds runs in the catalogue and checks them in the log: a run for which the two differ
+is kept. The text of a policy becomes a permanent entry of the log: it must not name a person. Events on hold,
+and events below a floor of the policy, are kept.
 
-Exit codes: 0 done, or nothing is due, 10 a hold or another policy came meanwhile, 9 begun and not at its end because a
-directory of keys cannot be reached, 8 the record of a hold is missing, 7 done, but for runs of which the catalogue and the
-log differ or a start cannot be opened, 6 no policy is set, 2 the file is no policy.`;
+Exit codes: 0 done, or nothing to erase, 10 a hold or another policy was set meanwhile, 9 begun but not
+complete because a key directory cannot be reached, 8 the record of a hold is missing, 7 done, except runs for
+which the catalogue and the log differ or a start cannot be decrypted, 6 no policy is set, 2 the file is not a
+policy.`;
 
 const SHARED = { configuration: 'lifecycle', examples: EXAMPLES } as const;
 
@@ -51,7 +53,7 @@ const set = defineCommand<{ readonly dryRun?: true }>({
   name: 'set',
   description: 'Activate a policy. Nothing is erased until `retention run`.',
   arguments: { '<file>': 'the policy' },
-  options: { '--dry-run': 'report whether the file is a policy, and change nothing' },
+  options: { '--dry-run': 'check the file, and change nothing' },
   ...SHARED,
   async run({ options, config }, file = '') {
     const read = readPolicy(file);
@@ -75,11 +77,11 @@ const show = defineCommand({
 
 const run = defineCommand<RunOptions>({
   name: 'run',
-  description: 'Erase what the policy does not keep any longer.',
+  description: 'Erase events whose retention period has ended.',
   options: {
-    '--dry-run': 'report what is due, and change nothing',
-    '--at <time>': 'with --dry-run: what will be due then',
-    '--json': 'print it as one JSON object',
+    '--dry-run': 'report what would be erased, and change nothing',
+    '--at <time>': 'with --dry-run: what would be erased at this time',
+    '--json': 'print the result as one JSON object',
   },
   ...SHARED,
   run: ({ options, config }) => runRetention(config(), options),
@@ -87,7 +89,7 @@ const run = defineCommand<RunOptions>({
 
 export const command = defineCommand({
   name: 'retention',
-  description: 'Keep events as long as a policy says.',
+  description: 'Keep events for as long as a policy states, then erase them.',
   commands: [
     defineCommand({
       name: 'policy',
@@ -102,27 +104,28 @@ function noPolicy(dataDir: string): CommandFailure {
   return new CommandFailure(`no retention policy is set in ${dataDir}`, EXIT.notFound);
 }
 
-/** A policy has four. */
+/** A policy has four levels. */
 const MOST_NESTED = 16;
 
-/** Warns of rules of zero retention. @throws CommandFailure for a file that is no policy. */
+/** Warns of rules with zero retention. @throws CommandFailure if the file is not a policy. */
 function readPolicy(file: string): { readonly text: string; readonly policy: RetentionPolicy } {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
-    // Of a name that stands twice JSON.parse takes the last, and a floor would be gone.
+    // JSON.parse takes the last of duplicate names, so that a floor could be lost.
     const { fault } = readJson(text, MOST_NESTED);
-    if (fault?.code === 'duplicate_key') throw new PolicyFault(['a name stands twice in one object']);
-    if (fault?.code === 'nesting_too_deep') throw new PolicyFault(['it is nested too deep']);
+    if (fault?.code === 'duplicate_key') throw new PolicyFault(['an object has a duplicate name']);
+    if (fault?.code === 'nesting_too_deep') throw new PolicyFault(['it is nested too deeply']);
     const policy = parsePolicy(text);
     for (const id of policy.keepingNothing())
       process.stderr.write(
-        `collector: warning: the rule "${id}" has zero retention: matching events are erased by the next "retention run"\n`,
+        `collector: warning: the rule "${id}" has zero retention: the next "retention run" erases matching ` +
+          `events\n`,
       );
     return { text, policy };
   } catch (error) {
     if (!(error instanceof PolicyFault))
       throw usage(`${file} cannot be read (${systemCode(error) ?? 'UNKNOWN'})`);
-    throw usage(`${file} is no retention policy: ${error.faults.join('; ')}`);
+    throw usage(`${file} is not a retention policy: ${error.faults.join('; ')}`);
   }
 }
 
@@ -139,7 +142,7 @@ async function setPolicy(
   await deliver(config, { action: { action, does: 'policy', policy }, considered: considered(actions) });
   access.complete = true;
   process.stdout.write(`set: ${read.name}\n`);
-  printRemarks(['what is due by it now: collector retention run --dry-run'], config.dataDir);
+  printRemarks(['to see what it would erase now: collector retention run --dry-run'], config.dataDir);
 }
 
 interface RunOptions {
@@ -148,39 +151,41 @@ interface RunOptions {
   readonly json?: true;
 }
 
-/** Events that are looked at together: after years without a policy a log may have tens of millions due. */
+/**
+ * Number of events examined together: after years without a policy, tens of millions may have to be erased.
+ */
 const WINDOW = 200_000;
-/** Of the runs of which the catalogue and the log differ, how many are named. */
+/** Number of differing runs that are named. */
 const MOST_NAMED = 10;
 
-/** What a rule has due: of the events themselves only the keys are left. */
+/** The events to erase by one rule; only their keys are kept in memory. */
 interface Due {
   readonly rule: string;
   events: number;
   bytes: number;
-  /** Of them, how many have no key that could be destroyed. */
+  /** Number of them without a key that could be destroyed. */
   plain: number;
-  /** One for each bucket and organisation, by both. */
+  /** One per bucket and organisation. */
   readonly keys: Map<string, TakenKeys>;
 }
 
-/** A run of which something is due by what the catalogue says. */
+/** A run with events to erase according to the catalogue. */
 interface Candidate extends RecordKey {
-  /** What decides, as the catalogue has it: see decidingText. */
+  /** The deciding facts in the catalogue: see decidingText. */
   readonly said: string;
 }
 
 /**
- * What is due. The catalogue says which runs are looked at, and the log what they are: a changed row there must not let
- * anything be erased that a hold or a floor keeps.
+ * The events to erase. The catalogue selects the runs to examine, and the log decides: an altered row of the
+ * catalogue must not cause the erasure of anything that a hold or a floor keeps.
  */
 class RetentionPlan {
   readonly due = new Map<string, Due>();
   held = 0;
   belowFloors = 0;
-  /** Runs with a start that no action erased and that cannot be opened: whom they are about is not known. */
+  /** Runs with a start that cannot be decrypted although it was not erased: whom they concern is unknown. */
   unread = 0;
-  /** Runs of which the catalogue and the log differ. */
+  /** Runs for which the catalogue and the log differ. */
   readonly differences = { runs: 0, first: [] as string[] };
   readonly #holds: Holds;
   readonly #erased: SequenceSet;
@@ -199,7 +204,7 @@ class RetentionPlan {
     return this.differences.runs === 0 && this.unread === 0;
   }
 
-  /** On return the plan has what is due of these runs. */
+  /** Adds what is to be erased of these runs. */
   async take(rows: Iterable<CatalogueRun>): Promise<void> {
     let window: Candidate[] = [];
     let events = 0;
@@ -235,7 +240,7 @@ class RetentionPlan {
     for await (const [run, summary] of reader.summaries(runs)) found.set(nameOf(run), [run, summary]);
     for (const candidate of window) {
       const [run, summary] = found.get(nameOf(candidate)) ?? [];
-      // What stands twice in the catalogue is judged once.
+      // A duplicate row of the catalogue is judged only once.
       found.delete(nameOf(candidate));
       const isAsSaid =
         run !== undefined &&
@@ -273,7 +278,7 @@ class RetentionPlan {
     }
   }
 
-  /** Whether events without a run are known by this id, and are of no run. */
+  /** Whether events without a run are identified by this id and belong to no run. */
   async #isRecord({ organisation, id }: LogRun): Promise<boolean> {
     const record = await this.reader.recordOf(organisation, id);
     return record?.isRun === false && record.id === id;
@@ -299,7 +304,7 @@ class RetentionPlan {
   }
 }
 
-/** All of a run by which it is decided what of it is due and what keeps it, but for holds. */
+/** The facts of a run that decide what is erased and kept, except for holds. */
 function decidingText(
   { modelId, modelVersion, times: { received } }: RunSummary,
   events: readonly { readonly sequence: number }[],
@@ -311,7 +316,7 @@ function decidingText(
 async function runRetention(config: Config, options: RunOptions): Promise<ExitCode> {
   const { dataDir } = config;
   const { dryRun, at } = options;
-  if (at !== undefined && !dryRun) throw usage('--at: goes with --dry-run');
+  if (at !== undefined && !dryRun) throw usage('--at: requires --dry-run');
   const now = at === undefined ? Date.now() : instantFrom('--at', at);
   assertReadable(dataDir);
   if (!dryRun) assertCollectorRuns(config);
@@ -334,7 +339,7 @@ async function runRetention(config: Config, options: RunOptions): Promise<ExitCo
     const request = { action: { ...action, part: 1, parts: 1, keys }, considered: asked };
     const answer = await deliver(config, request, { signal });
     if (!(await isErased(dataDir, eventsOf(keys)))) isAll = false;
-    const done = answer.state === 'pending' ? 'begun, and a directory of keys has to follow' : 'erased';
+    const done = answer.state === 'pending' ? 'begun; a key directory has not followed yet' : 'erased';
     process.stderr.write(`collector: ${counted(events, 'event')} by ${rule}: ${done} (${id})\n`);
     if (answer.state === 'pending') isPending = true;
   }
@@ -343,7 +348,7 @@ async function runRetention(config: Config, options: RunOptions): Promise<ExitCo
   return isAll ? EXIT.ok : EXIT.partly;
 }
 
-/** Closes the catalogue: while it is open, its journal keeps the names of what goes. */
+/** Closes the catalogue, because its open journal would keep the names of erased events. */
 async function planned(
   access: CatalogueAccess,
   dataDir: string,
@@ -351,13 +356,13 @@ async function planned(
 ) {
   try {
     return await access.ask(async (catalogue) => {
-      // What the catalogue covers, so that both speak of the same events.
+      // Limited to what the catalogue covers, so that both have the same events.
       const reader = await LogRuns.open(dataDir, signal, { through: catalogue.cursor.sequence - 1 });
       try {
         const actions = reader.log.actions?.();
         const set = actions?.policy;
         if (actions === undefined || set === undefined) throw noPolicy(dataDir);
-        // What begins from here on, while it is planned, was not considered.
+        // Anything that begins from here on was not considered.
         const asked = considered(actions);
         const plan = new RetentionPlan(
           reader,
@@ -387,22 +392,25 @@ function reported(plan: RetentionPlan, { json, dryRun }: RunOptions): string {
     const fields = { policy: policy.name, dry_run: dryRun === true, rules, ...left };
     return jsonText(fields);
   }
-  const lines = due.length === 0 ? `nothing is due by ${policy.name}\n` : '';
+  const lines = due.length === 0 ? `nothing to erase by ${policy.name}\n` : '';
   const rows = due.map(({ rule, events, bytes, plain }) => [
     ...[rule, String(events), aboutBytes(bytes)],
-    plain === 0 ? '' : `${counted(plain, 'event')} stored in the clear stay`,
+    plain === 0 ? '' : `${counted(plain, 'event')} stored unencrypted are kept`,
   ]);
   const table = rows.length === 0 ? '' : alignedTable([['RULE', 'EVENTS', 'SIZE', ''], ...rows]);
-  const onHold = held > 0 ? `${counted(held, 'event')} due, and on hold\n` : '';
-  const young =
-    belowFloors > 0 ? `${counted(belowFloors, 'event')} due, and younger than a floor of the policy\n` : '';
+  const onHold = held > 0 ? `${counted(held, 'event')} kept by a hold\n` : '';
+  const young = belowFloors > 0 ? `${counted(belowFloors, 'event')} kept by a floor of the policy\n` : '';
   return lines + table + onHold + young;
 }
 
-/** Of runs that are left because it is not known what they are. */
+/** Runs that are kept because their facts are uncertain. */
 function leftText({ differences: { runs, first }, unread }: RetentionPlan): string {
   const named = `${first.join(', ')}${runs > first.length ? ', …' : ''}`;
-  const differ = `collector: the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; derived; delete catalogue/\n`;
-  const unopened = `collector: ${counted(unread, 'run')} not erased: a start cannot be opened, and whether a hold keeps the run is not known\n`;
+  const differ =
+    `collector: the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; delete ` +
+    'catalogue/, which is rebuilt\n';
+  const unopened =
+    `collector: ${counted(unread, 'run')} not erased: a start cannot be decrypted, so a hold may cover the ` +
+    'run\n';
   return (runs > 0 ? differ : '') + (unread > 0 ? unopened : '');
 }

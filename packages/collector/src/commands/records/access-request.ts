@@ -1,6 +1,6 @@
 /**
- * `collector records --subject-file`: the records about a person, for a request for access (GDPR, Article 15). The runs are
- * found in the log: one changed row of the catalogue would hide a run.
+ * `collector records --subject-file`: the records about a person, for a request for access (GDPR, Article
+ * 15). The runs are found in the log, because a single altered row of the catalogue would hide a run.
  */
 import { assembleRun, recordOf, type RunLinks } from '../../records/assemble.js';
 import { type FileFormat, textFormat } from '../../records/exports/file-format.js';
@@ -27,23 +27,23 @@ import { longCellsWarning, outputOf } from './output.js';
 import { textOfRecord } from './timeline.js';
 
 export interface AccessRequest {
-  /** Ids of the person. */
+  /** The person's ids. */
   readonly subjects: readonly string[];
   readonly organisation: string | undefined;
-  /** Whether records that are about others as well are given out too. */
+  /** Whether records that also concern others are included. */
   readonly withOthers: boolean;
-  /** Undefined for the readable text. */
+  /** Undefined for readable text. */
   readonly format: AskedFormat | undefined;
   readonly isFull: boolean;
-  /** Where the content is shown from that events name by a URI; undefined for nowhere. */
+  /** Where content referenced by a URI is read from; undefined for nowhere. */
   readonly content: ContentDirectory | undefined;
   /** Undefined for standard output. */
   readonly out: string | undefined;
-  /** What was done is reported as one JSON object. */
+  /** Whether to report the result as one JSON object. */
   readonly json: boolean;
 }
 
-/** A run that is about others as well, or of which it is not known. */
+/** A run that also concerns others, or may do so. */
 interface Other {
   readonly run: LogRun;
   readonly why: string;
@@ -52,8 +52,9 @@ interface Other {
 const MOST_OF_A_CIRCLE = 100;
 
 /**
- * On return the records are given out, and on standard error stands which are left out, or have to be reviewed.
- * @throws CommandFailure when no start names an id, or starts of several organisations do; never with an id in it.
+ * Prints the records, and on standard error those that are left out or need a review.
+ * @throws CommandFailure if no start names an id, or starts of several organisations do; the message contains
+ *   no id.
  */
 export async function answerAccessRequest(dataDir: string, request: AccessRequest): Promise<void> {
   const { subjects, organisation, withOthers, content, format, out } = request;
@@ -88,7 +89,7 @@ export async function answerAccessRequest(dataDir: string, request: AccessReques
   }
 }
 
-/** By their first events. */
+/** Ordered by first event. */
 function inOrder(runs: readonly LogRun[]): LogRun[] {
   const first = ({ events }: LogRun) =>
     events.reduce((least, { sequence }) => Math.min(least, sequence), Infinity);
@@ -96,14 +97,14 @@ function inOrder(runs: readonly LogRun[]): LogRun[] {
 }
 
 interface Giving {
-  /** All that name the person, and what is nested in them. */
+  /** All that name the person, and the runs nested in them. */
   readonly runs: readonly LogRun[];
   readonly given: readonly LogRun[];
   readonly givenOut: GivenOut;
   readonly signal: AbortSignal;
 }
 
-/** @returns how many cells a spreadsheet has no room for. */
+/** @returns the number of cells that are too long for a spreadsheet. */
 async function give(
   reader: LogRuns,
   { format, isFull, content, out }: AccessRequest,
@@ -128,7 +129,7 @@ async function give(
           if (run !== undefined) maker.add(assembleRun(each, await linksOf(reader, run, each, nested)));
         }
       for (const piece of maker.take()) {
-        // Noted before: anyone who stops reading has had it.
+        // Counted before writing, since a reader who stops has received it.
         givenOut.events += piece.events;
         await output.write(piece);
         longCells += piece.longCells ?? 0;
@@ -187,15 +188,15 @@ function report(
   }
   const rows = others.map(({ run, organisation, why }) => [run, legible(organisation), why]);
   const review = withOthers
-    ? 'are given out too: review them, and remove what is about others'
-    : 'are left out: review them by collector records --run; --with-others gives them too';
+    ? 'are included: review them, and remove what concerns others'
+    : 'are left out: review them with collector records --run, or include them with --with-others';
   const lines = [
     `${counted(records, 'record')} of ${counted(events, 'event')}${out === undefined ? '' : `, in ${out}`}`,
     ...(unread > 0
-      ? [`warning: ${counted(unread, 'start')} could not be opened, and may name the person`]
+      ? [`warning: ${counted(unread, 'start')} could not be decrypted, and may name the person`]
       : []),
     ...warnings.map((warning) => `warning: ${warning}`),
-    ...(others.length > 0 ? [`${counted(others.length, 'run')} not about this person alone ${review}`] : []),
+    ...(others.length > 0 ? [`${counted(others.length, 'run')} not only about this person ${review}`] : []),
   ];
   process.stderr.write(lines.map((line) => `collector: ${line}\n`).join(''));
   if (others.length > 0) process.stderr.write(alignedTable([['RUN', 'ORGANISATION', 'WHY'], ...rows]));

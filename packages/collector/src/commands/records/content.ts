@@ -1,6 +1,7 @@
 /**
- * Content that events name by a URI, for a person who reads a record: from files of one directory, and from nowhere else.
- * What `sha256:` names lies as the client stores it (docs/CLIENT_SPEC.md, "Content by reference").
+ * Content that events reference by a URI, for a person reading a record: read only from files of one
+ * directory. Files for `sha256:` URIs are named as the client stores them (docs/CLIENT_SPEC.md, "Content by
+ * reference").
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
@@ -12,13 +13,13 @@ import { systemCode } from '../../system-code.js';
 import { usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 
-/** The text, or in a note why there is none. */
+/** The text, or a note why there is none. */
 export type Content = { readonly text: string } | { readonly note: string };
 
 const HASHED = /^sha256:([0-9a-f]{64})$/;
 const SCHEME = /^[a-z][a-z0-9+.-]*:/i;
 const MOST_BYTES = 64 << 20;
-/** By the bytes at a place what the content is: of kinds that records of patients have. */
+/** File signatures by offset, for types found in records of patients. */
 const SIGNATURES: readonly (readonly [type: string, at: number, bytes: string])[] = [
   ['image/png', 0, '\x89PNG'],
   ['image/jpeg', 0, '\xff\xd8\xff'],
@@ -36,7 +37,7 @@ export class ContentDirectory {
   #asked = 0;
   #failed = 0;
 
-  /** @throws CommandFailure when it is no directory. */
+  /** @throws CommandFailure if it is not a directory. */
   constructor(readonly root: string) {
     try {
       this.#real = fs.realpathSync(root);
@@ -47,8 +48,8 @@ export class ContentDirectory {
   }
 
   /**
-   * @param type that the event says.
-   * @returns undefined for a URI that names nothing that is kept (`urn:`).
+   * @param type the media type that the event states.
+   * @returns undefined for a URI that is only a name (`urn:`).
    */
   read(uri: string, type: string | undefined): Content | undefined {
     if (/^urn:/i.test(uri)) return undefined;
@@ -62,13 +63,14 @@ export class ContentDirectory {
     return { note: `${counted(bytes.length, 'byte')} of ${type ?? typeOf(bytes)}, not shown` };
   }
 
-  /** Undefined when all that was asked for could be read. */
+  /** Undefined if everything could be read. */
   get warning(): string | undefined {
     if (this.#failed === 0) return undefined;
-    return `of ${counted(this.#asked, 'URI')} the content of ${this.#failed} could not be read in ${this.root}`;
+    const uris = `${this.#failed} of ${counted(this.#asked, 'URI')}`;
+    return `the content of ${uris} could not be read in ${this.root}`;
   }
 
-  /** @returns a sentence without its subject where there are none. */
+  /** @returns the bytes, or a predicate that states why there are none. */
   #bytes(uri: string): Buffer | string {
     const [, sha256] = HASHED.exec(uri) ?? [];
     if (sha256 === undefined) {
@@ -76,44 +78,44 @@ export class ContentDirectory {
       if (name !== undefined) return this.#file(name);
       const [scheme = ''] = SCHEME.exec(uri) ?? [];
       return /^(file:)?$/i.test(scheme)
-        ? 'is not looked for: the URI names no file of this host'
-        : `is not looked for: ${scheme.toLowerCase()} is no file of the directory`;
+        ? 'is not searched: the URI does not name a file of this host'
+        : `is not searched: ${scheme.toLowerCase()} does not name a file of the directory`;
     }
-    // A bucket has no directories within it.
+    // In a bucket, the name has no directory.
     const places = [path.join(sha256.slice(0, 2), sha256), sha256];
     const place = places.find((each) => fs.existsSync(path.join(this.#real, each))) ?? places[0] ?? '';
     const bytes = this.#file(place);
     if (typeof bytes === 'string') return bytes;
     const actual = hash('sha256', bytes);
-    return actual === sha256 ? bytes : `is not what was stored: the SHA-256 of ${place} is ${actual}`;
+    return actual === sha256 ? bytes : `has changed: the SHA-256 of ${place} is ${actual}`;
   }
 
   #file(name: string): Buffer | string {
     const file = path.resolve(this.root, name);
     const shown = printable(name);
-    const outside = `is not read: ${shown} lies outside of the directory`;
+    const outside = `is not read: ${shown} is outside the directory`;
     if (![this.root, this.#real].some((root) => isWithin(root, file))) return outside;
     let fd: number | undefined;
     try {
       const real = fs.realpathSync(file);
       if (!isWithin(this.#real, real)) return outside;
-      // Not waiting for whoever writes to a pipe.
+      // Without waiting for the writer of a pipe.
       const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
       fd = fs.openSync(real, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       const stat = fs.fstatSync(fd);
-      if (!stat.isFile()) return `cannot be read: ${shown} is no regular file`;
+      if (!stat.isFile()) return `cannot be read: ${shown} is not a regular file`;
       if (stat.size <= MOST_BYTES) return fs.readFileSync(fd);
       return `is not shown: ${shown} has ${counted(stat.size, 'byte')}, more than 64 MiB`;
     } catch (error) {
       const code = systemCode(error) ?? 'UNKNOWN';
-      return code === 'ENOENT' ? `is not there: no file ${shown}` : `cannot be read: ${shown} (${code})`;
+      return code === 'ENOENT' ? `is missing: no file ${shown}` : `cannot be read: ${shown} (${code})`;
     } finally {
       if (fd !== undefined) fs.closeSync(fd);
     }
   }
 }
 
-/** Undefined for a URI of something else than a file of this host. */
+/** Undefined for a URI that does not name a file of this host. */
 function fileNamed(uri: string): string | undefined {
   const [scheme] = SCHEME.exec(uri) ?? [];
   if (scheme !== undefined && scheme.toLowerCase() !== 'file:') return undefined;
@@ -121,7 +123,7 @@ function fileNamed(uri: string): string | undefined {
     const name = scheme === undefined ? decodeURIComponent(uri) : fileURLToPath(uri);
     return name === '' || name.includes('\0') ? undefined : name;
   } catch {
-    // A plain name may have a percent sign in it.
+    // A plain name may contain a percent sign.
     return scheme === undefined ? uri : undefined;
   }
 }

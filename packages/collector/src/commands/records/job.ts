@@ -1,4 +1,6 @@
-/** What the main thread and those that make records say to each other. Nothing of a payload but finished pieces. */
+/**
+ * Messages between the main thread and the threads that make records. Only finished pieces contain payloads.
+ */
 import { beganBySender } from '../../catalogue/catalogue.js';
 import type { AssembledRun } from '../../records/assemble.js';
 import type { FileFormat, Piece, PieceBuilder } from '../../records/exports/file-format.js';
@@ -8,55 +10,55 @@ import type { EventBody } from '../../records/run-event.js';
 
 export interface ThreadSettings {
   readonly dataDir: string;
-  /** As `--format` names it. */
+  /** The name for `--format`. */
   readonly format: string;
   readonly options: FormatOptions;
-  /** The clock by whose days records go to files; undefined when they all go to one. */
+  /** The clock that selects the day of a record; undefined if all records go to one file. */
   readonly dayBy: Clock | undefined;
 }
 
-/** What links a record to others. */
+/** A record's links to others. */
 export interface Linked {
-  /** The run of what it is nested in, or null when that is none; undefined when it is nested in nothing. */
+  /** The run that it is nested in, null if that record has no run, undefined if it is not nested. */
   readonly parent: string | null | undefined;
   readonly children: readonly string[];
   readonly cycle: readonly string[];
 }
 
-/** Some records in their order. */
+/** Records in order. */
 export interface Job {
-  /** Where their events are: the `at` and the `size` of each, one behind the other. */
+  /** Places of their events: `at` and `size` of each, alternating. */
   readonly places: Float64Array<ArrayBuffer>;
-  /** Where those of each record end. */
+  /** The end of each record in `places`. */
   readonly ends: readonly number[];
-  /** Of the records that are linked, by their number. */
+  /** Links by the number of the record; only of linked records. */
   readonly links: ReadonlyMap<number, Linked>;
 }
 
-/** To the thread: something to do, or where the events are that it asked for. */
+/** To the thread: a job, or the answer to its questions. */
 export type ThreadMessage =
   | { readonly job: Job }
-  /** In the order of the question; undefined for an event that the log does not have. */
+  /** In the order of the questions; undefined for an event that the log does not have. */
   | { readonly runs: readonly (string | null | undefined)[] };
 
-/** From the thread: what it has made of a job, or something that it asks. */
+/** From the thread: the result of a job, or questions. */
 export type ThreadAnswer =
   { readonly pieces: readonly PlacedPiece[] } | { readonly questions: readonly Question[] };
 
-/** A parent that is not of the run of the event that names it. */
+/** A parent event outside the run of the event that names it. */
 export interface Question {
   readonly organisation: string;
   readonly eventId: string;
 }
 
-/* Records as pieces of a file, or of a file a day. The same in a thread of its own as in the main one. */
+/* Records as pieces of a file, or of one file per day; used in threads and on the main thread. */
 
-/** Neighbours of one file. */
+/** A piece of consecutive records for one file. */
 export interface PlacedPiece extends Piece {
-  /** The UTC day, such as 2026-01-31; empty when all goes to one file. */
+  /** The UTC day, such as 2026-01-31; empty if all records go to one file. */
   readonly day: string;
   readonly events: number;
-  /** Records with a text in which something was replaced. */
+  /** Number of records with replaced text. */
   readonly replaced: number;
 }
 
@@ -85,7 +87,7 @@ export class PieceMaker {
     if (run.metadata.completeness.replaced_text.length > 0) this.#replaced++;
   }
 
-  /** All pieces of what was added since the last time, in order. */
+  /** All pieces since the last call, in order. */
   take(): PlacedPiece[] {
     this.#end();
     const done = this.#done;
@@ -107,7 +109,7 @@ export class PieceMaker {
   }
 }
 
-/** The UTC day on which a record began by a clock; that of receipt where no year of four digits has it. */
+/** The UTC day on which a record began; by time of receipt if the sender's year does not have four digits. */
 function dayOf({ metadata, start }: AssembledRun, clock: Clock | undefined): string {
   if (clock === undefined) return '';
   const days = clock === 'sender' ? [new Date(beganBySender(metadata.events, start)).toISOString()] : [];

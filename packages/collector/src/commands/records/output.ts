@@ -1,6 +1,7 @@
 /**
- * Where records go. A file, or a directory of files by day, appears under its name once it is whole and on stable
- * storage; until then it has a name that begins with a point and ends in .tmp, and anyone who is killed leaves that.
+ * Where records go. A file, or a directory of files by day, appears under its name when it is complete and on
+ * stable storage; until then its name begins with a dot and ends in .tmp. A killed process leaves that file
+ * behind.
  */
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
@@ -15,13 +16,13 @@ import type { PlacedPiece } from './job.js';
 
 export interface RecordOutput {
   write(piece: PlacedPiece): void | Promise<void>;
-  /** On return all is where it belongs. */
+  /** Flushes and moves everything into place. */
   finish(): void | Promise<void>;
-  /** Leaves nothing behind, unless it is finished. */
+  /** Removes everything, unless it is finished. */
   abandon(): void;
 }
 
-/** Where the records of a format go. @param stop ends the waiting for a reader who does not read on. */
+/** The output for a format. @param stop ends the wait for a slow reader. */
 export function outputOf(
   { out, isByDay, extension, binary }: Pick<ExportFormat, 'extension' | 'binary'> & OutputPlace,
   format: FileFormat,
@@ -33,11 +34,11 @@ export function outputOf(
     : new OneFile(out, format.joiner());
 }
 
-/** @param cells that a spreadsheet has no room for. */
+/** @param cells the number of cells that are too long for a spreadsheet. */
 export function longCellsWarning(cells: number): string[] {
   if (cells === 0) return [];
-  const what = `${counted(cells, 'cell')} ${cells === 1 ? 'has' : 'have'} more than the 32,767 characters`;
-  return [`${what} (UTF-16) that a cell of Excel holds: the file has them whole, and Excel cuts them`];
+  const what = `${counted(cells, 'cell')} ${cells === 1 ? 'exceeds' : 'exceed'} the 32,767 characters`;
+  return [`${what} (UTF-16) that an Excel cell holds: the file has the full text, but Excel truncates it`];
 }
 
 interface OutputPlace {
@@ -46,7 +47,7 @@ interface OutputPlace {
   readonly isByDay: boolean;
 }
 
-/** A pipe gets what a file would. */
+/** Standard output; a pipe receives the same bytes as a file. */
 class Printed implements RecordOutput {
   constructor(
     private readonly joiner: PieceJoiner,
@@ -63,7 +64,7 @@ class Printed implements RecordOutput {
   }
 
   abandon(): void {
-    // What was printed cannot be taken back.
+    // Printed output cannot be taken back.
   }
 
   #put(bytes: Uint8Array): Promise<void> {
@@ -72,7 +73,7 @@ class Printed implements RecordOutput {
   }
 }
 
-/** One file that is being written. */
+/** A file that is being written. */
 class Draft {
   bytes = 0;
   readonly #fd: number;
@@ -88,7 +89,7 @@ class Draft {
     this.#put(this.joiner.join(piece));
   }
 
-  /** On return it is whole and on stable storage. */
+  /** Completes the file and flushes it to stable storage. */
   close(): void {
     this.#put(this.joiner.finish());
     fs.fsyncSync(this.#fd);
@@ -139,9 +140,9 @@ export class OneFile implements RecordOutput {
 }
 
 /**
- * A directory with one directory a day, by the UTC day on which the collector had the first event of a record:
- * date=2026-01-31/part-0000.parquet, as DuckDB, Spark and pandas read it. Records come in the order of their first
- * event, so one file is open at a time; where the host's clock was set back a day gets another part.
+ * A directory with one directory per UTC day on which records began, in the layout of DuckDB, Spark and
+ * pandas: date=2026-01-31/part-0000.parquet. Records come in the order of their first event, so one file is
+ * open at a time. If the host's clock was set back, a day gets another part.
  */
 class DayDirectories implements RecordOutput {
   readonly #draft: string;
@@ -166,7 +167,7 @@ class DayDirectories implements RecordOutput {
     this.#close();
     for (const day of this.#parts.keys()) syncDirectory(path.join(this.#draft, `date=${day}`));
     syncDirectory(this.#draft);
-    // Fails when something with files in it has come there since.
+    // Fails if a directory with files has been created there since.
     fs.renameSync(this.#draft, this.directory);
     syncDirectory(path.dirname(this.directory));
   }
@@ -197,14 +198,14 @@ class DayDirectories implements RecordOutput {
   }
 }
 
-/** Unlike a rename, a link does not take the place of a file that has come there since. */
+/** Unlike a rename, a link does not replace a file that was created since. */
 function putInPlace(draft: string, file: string): void {
   try {
     fs.linkSync(draft, file);
     fs.rmSync(draft);
   } catch (error) {
     if (codeOf(error) === 'EEXIST') throw cameSince(file, error);
-    // A file system without links (FAT, some shares): the name is taken first, and then replaced.
+    // On a file system without links (FAT, some shares), reserve the name first, then replace that file.
     try {
       fs.closeSync(fs.openSync(file, 'wx', 0o600));
     } catch (taken) {
@@ -215,7 +216,7 @@ function putInPlace(draft: string, file: string): void {
 }
 
 function cameSince(file: string, cause: unknown): CommandFailure {
-  return new CommandFailure(`--out: ${file} has come there since, and is not written over`, EXIT.failure, {
+  return new CommandFailure(`--out: ${file} was created meanwhile and is not overwritten`, EXIT.failure, {
     cause,
   });
 }

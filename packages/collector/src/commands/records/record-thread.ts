@@ -1,4 +1,4 @@
-/** The thread that makes records and pieces of files of them: several can do so beside each other (record-threads.ts). */
+/** A thread that makes records as pieces of files, in parallel with others (record-threads.ts). */
 import { parentPort, workerData } from 'node:worker_threads';
 import { assembleRun } from '../../records/assemble.js';
 import type { EventBody, RunEvent } from '../../records/run-event.js';
@@ -17,21 +17,21 @@ import {
 } from './job.js';
 
 const port = parentPort;
-if (port === null) throw new Error('this file is for a thread');
+if (port === null) throw new Error('this file runs only in a thread');
 const { dataDir, format: name, options, dayBy } = workerData as ThreadSettings;
 const format = await FORMATS[name]?.load(options);
 if (format === undefined) throw new RangeError(`there is no format ${name}`);
 const log = openStore(dataDir).events;
 const reader = format.reader();
 const maker = new PieceMaker(format, dayBy);
-/** Who waits for answers: they come in the order of the questions. */
+/** Callers waiting for answers, which arrive in the order of the questions. */
 const answered: ((runs: readonly (string | null | undefined)[]) => void)[] = [];
 
 type Answers = ReadonlyMap<string, string | null | undefined>;
 
 type Events = readonly RunEvent<EventBody>[];
 
-/** The events of some runs, and where the parents are that are not among them. */
+/** The events of some runs, and the runs of parents outside them. */
 interface Prepared {
   readonly runs: readonly Events[];
   readonly parents: Answers | Promise<Answers>;
@@ -39,7 +39,7 @@ interface Prepared {
 
 const UNLINKED: Linked = { parent: undefined, children: [], cycle: [] };
 
-/** @param linkAt what is known of the links of a run. */
+/** @param linkAt the known links of a run. */
 function prepared(runs: readonly Events[], linkAt: (run: number) => Linked): Prepared {
   const answers = new Map<string, string | null | undefined>();
   const questions: Question[] = [];
@@ -48,7 +48,7 @@ function prepared(runs: readonly Events[], linkAt: (run: number) => Linked): Pre
     const outside = new Set(outsideParents(events));
     const { parent } = linkAt(run);
     for (const eventId of outside) {
-      // What a run is nested in holds the parent of its first start; a single one is that.
+      // The run it is nested in has the parent of its first start; a single outside parent must be that one.
       if (outside.size === 1 && parent !== undefined) answers.set(`${organisation} ${eventId}`, parent);
       else questions.push({ organisation, eventId });
     }
@@ -82,7 +82,7 @@ function* runsIn({ places, ends }: Job): Generator<{ readonly places: readonly P
   }
 }
 
-/** Some runs after the other, each with the next one's read: their questions are answered meanwhile. */
+/** Batches of runs; the questions about one are answered while the next is read. */
 async function* batchesOf(job: Job): AsyncGenerator<Prepared> {
   let first = 0;
   for (const window of windowsOf(runsIn(job))) {
@@ -121,7 +121,8 @@ port.on('message', (message: ThreadMessage) => {
   else {
     last = last.then(() => make(message.job));
     last.catch((error: unknown) => {
-      // It ends the thread, and reaches whoever waits; within a promise it would only be unhandled there.
+      // Thrown outside the promise, where it would only be an unhandled rejection: ends the thread and
+      // rejects the callers.
       setImmediate(() => {
         throw error;
       });

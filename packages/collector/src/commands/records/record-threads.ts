@@ -1,6 +1,6 @@
 /**
- * Threads that make records, one for each core: to read, scan and encode is nearly all of the work. Their pieces come
- * back in the order of the records.
+ * Threads that make records, one per core: reading, scanning and encoding are nearly all of the work. Pieces
+ * come back in the order of the records.
  */
 import os from 'node:os';
 import { setImmediate as breath } from 'node:timers/promises';
@@ -19,20 +19,20 @@ import type {
 } from './job.js';
 import { runOfEvent, type RecordSource } from '../catalogue.js';
 
-/** Records to a job, and bytes of log where the format does not ask for more: what is in memory at once. */
+/** Records per job, and bytes of log per job unless the format needs more; they bound memory. */
 const JOB_RECORDS = 16_384;
 const JOB_BYTES = 4 << 20;
 const MOST_THREADS = 4;
-/** The young generation: what one window leaves behind should die in it, and not be copied. */
+/** Young generation, large enough that the garbage of one window dies in it without being copied. */
 const YOUNG_MEBIBYTES = 96;
 
 export interface Made {
   readonly pieces: readonly PlacedPiece[];
-  /** The first event of the last of the records. */
+  /** Sequence of the first event of the last record. */
   readonly sequence: number;
 }
 
-/** Some records with which a job is full. */
+/** A full job. */
 interface Filled {
   readonly job: Job;
   readonly sequence: number;
@@ -48,19 +48,19 @@ export class RecordThreads {
 
   /**
    * The pieces of all records, in order.
-   * @throws what a thread could not do; StoreDamaged among it.
+   * @throws the error of a thread, such as StoreDamaged.
    */
   async *pieces(filter: RunFilter, signal: AbortSignal): AsyncGenerator<Made> {
     const most = Math.min(MOST_THREADS, os.availableParallelism());
     const waiting: Promise<Made>[] = [];
     let turn = 0;
     for await (const { job, sequence } of this.#jobs(filter, signal)) {
-      // A job takes about as long as a thread to start.
+      // A job takes about as long as starting a thread.
       const thread = (this.#threads[turn % most] ??= new RecordThread(this.settings, this.source));
       turn++;
       waiting.push(thread.make(job).then((pieces) => ({ pieces, sequence })));
       waiting.at(-1)?.catch(() => undefined);
-      // Each has one to do and one to go on with.
+      // Each thread has a current and a next job.
       while (waiting.length >= 2 * most) yield await first(waiting, signal);
     }
     while (waiting.length > 0) yield await first(waiting, signal);
@@ -132,10 +132,10 @@ async function first(waiting: Promise<Made>[], signal: AbortSignal): Promise<Mad
   return made;
 }
 
-/** One thread, which reads the log and has its next job before it is done with one. */
+/** A thread that receives its next job before the current one is done. */
 class RecordThread {
   readonly #worker: Worker;
-  /** Who waits, in the order of the jobs. */
+  /** Callers waiting, in the order of the jobs. */
   readonly #waiting: PromiseWithResolvers<readonly PlacedPiece[]>[] = [];
   #failure: Error | undefined;
   #answered: Promise<void> = Promise.resolve();
@@ -156,7 +156,7 @@ class RecordThread {
     this.#worker.on('exit', () => this.#fail(new Error('a thread that reads the log has ended')));
   }
 
-  /** Rejects with what ended the thread; StoreDamaged among it. */
+  /** Rejects with the error that ended the thread, such as StoreDamaged. */
   make(job: Job): Promise<readonly PlacedPiece[]> {
     const made = Promise.withResolvers<readonly PlacedPiece[]>();
     if (this.#failure !== undefined) made.reject(this.#failure);
@@ -171,7 +171,7 @@ class RecordThread {
     await this.#worker.terminate();
   }
 
-  /** The answers go out in the order of the questions. */
+  /** Answers are sent in the order of the questions. */
   #answer(questions: readonly Question[]): void {
     this.#answered = this.#answered.then(async () => {
       const runs: (string | null | undefined)[] = [];
@@ -190,7 +190,7 @@ class RecordThread {
   }
 }
 
-/** An error that came from a thread has lost its class. */
+/** Restores the class of an error, which is lost between threads. */
 function revived(error: Error): Error {
   if (error.name !== 'StoreDamaged' || !('place' in error)) return error;
   return Object.assign(new StoreDamaged(error.place as StoreDamaged['place'], ''), {

@@ -1,7 +1,7 @@
-/** `collector records`: what is known of each run, put together from its events, in the format of anyone who asks. */
+/** `collector records`: assembles each run from its events and exports it in the requested format. */
 import type { Catalogue } from '../../catalogue/catalogue.js';
 import { counted } from '../../quantity.js';
-import { BUNDLINGS, FORMATS } from '../../records/exports/formats.js';
+import { FORMATS } from '../../records/exports/formats.js';
 import { notThere, recordMeant, runIdFrom } from '../arguments.js';
 import { BY_SENDERS, type RunReading, readRuns, recordsIn, unknownNames } from '../catalogue.js';
 import { defineCommand } from '../define.js';
@@ -17,63 +17,64 @@ import { textOfRecord } from './timeline.js';
 const EXAMPLES = `  $ collector records --run 0b2c5a3e
   $ collector records --run 0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10 --full | less
   $ collector records --model sepsis-abstractor@3.0 --since 2026-01-01 --until 2026-02-01 --out january.ndjson
-  $ collector records --format parquet --out records --partition day
+  $ collector records --format parquet --out records/
   $ collector records --format csv --for-spreadsheet --out for-excel.csv
   $ collector records --after 120000 --out changed.ndjson
   $ collector records --subject-file subject.txt --format text > answer.txt
 
 Formats:
-  text      for a person to read: the default for --run and --subject-file on a terminal
+  text      readable text: the default for --run and --subject-file on a terminal
 ${Object.entries(FORMATS)
   .map(([name, { summary }]) => `  ${name.padEnd(9)} ${summary}\n`)
   .join('')}
-Records come in the order of their first event in the log. --since and --until are about when the collector had an event:
-a record is there whole when one of its events was received then. With --clock sender they are about when it began by its
-sender's clock: with its inference-start, a run without a start with its earliest event. --partition day goes by the same:
-use it for past events that were imported. --after takes the sequence that an earlier call reported, and gives each record
-that has a newer event, whole: it replaces the record of the same organisation and record_id. Drop a record without a run
-once its event stands in another (docs/reference/records.md).
+Records are in the order of their first event in the log. --since and --until select by time of receipt: a
+record is complete if one of its events was received in that period. With --clock sender they select by when a
+record began: its inference-start, or its earliest event if it has no start. Days use the same
+clock; choose sender for imported events. --after takes the sequence that an earlier call reported and returns
+each record with a newer event in full: it replaces the record with the same organisation and record_id. Drop
+a record without a run once its event appears in another record (docs/reference/records.md).
 
---subject-file is for a request for access (GDPR, Article 15): it gives the records about this person alone, and lists the other
-runs that name the person, or are nested in these, on standard error. These runs are found in the log, not in the catalogue.
-The ids go into a file, one a line, or to standard input (-). --with-others gives the other runs too: review them for the rights
-of others first (Article 15(4)).
+--subject-file is for a request for access (GDPR, Article 15). It prints the records that concern only this
+person and lists, on standard error, the other runs that name the person or are nested in such runs. These
+runs are found in the log, not in the catalogue. Give the ids in a file, one per line, or on standard input
+(-). --with-others prints the other runs too: first review them for the rights of others (Article 15(4)).
 
---content shows the content that an event names by a URI below that URI: of sha256: and of file: and relative names, from
-files of this directory alone, and checked where the URI is a hash. Nothing is fetched. Content that is not text is shown by
-its size and type, and content that cannot be read by the reason.
+--content shows content that an event references by a URI: sha256: URIs, file: URIs and relative names, only
+from files of this directory, and checked if the URI is a hash. Nothing is fetched. Content that is not text
+is shown by its type and size; for unreadable content the reason is shown.
 
-A file or directory appears once it is whole, and never takes the place of another. Records are found in the catalogue,
-which is brought up to date first; where the data directory cannot be written, it is made in TMPDIR, and removed.
+A file or directory appears when it is complete, and never replaces another. Records are found in the
+catalogue, which is updated first; if the data directory cannot be written, a temporary catalogue is made in
+TMPDIR.
 
-It can run beside a collector. access.log has what was asked for and how much was given out.`;
+A collector may run at the same time. access.log has the filter and how many events were printed.`;
 
 export const command = defineCommand<RecordsOptions>({
   name: 'records',
-  description: 'Put the events of each run together, and print or export these records.',
+  description: 'Assemble the events of each run into a record, and print or export the records.',
   options: {
     '--run <id>':
-      'only the record of this run, by its id or the short one of "runs", or of this event that belongs to none',
+      'only the record of this run (its id, or the short id of "runs"), or of this event without a run',
     '--subject-file <file>':
-      'ids of a person, one a line: the records about this person; - for standard input',
-    '--with-others': 'with --subject-file: also give records that are about others as well',
+      'file with the ids of a person, one per line: the records about this person; - for standard input',
+    '--with-others': 'with --subject-file: include records that also concern others',
     '--organisation <name>': 'only records of this organisation',
     '--model <id>': 'only records of this model: MODEL_ID or MODEL_ID@VERSION',
-    '--since <time>': 'only records with an event received at this instant or later',
-    '--until <time>': 'only records with an event received before this instant',
-    '--clock <which>': 'received, or sender: by when a record began, also for its day (default: received)',
+    '--since <time>': 'only records with an event received at or after this time',
+    '--until <time>': 'only records with an event received before this time',
+    '--clock <which>': 'clock for --since, --until and days: received, or sender (default: received)',
     '--after <sequence>': 'only records with an event of a higher sequence',
-    '--incomplete': 'only records whose completeness is "incomplete"',
-    '--full': 'with --run or --subject-file: show every text whole, as text that a pager can show',
+    '--only <states>':
+      'only records that are incomplete, contradictory or failed: one or more, comma-separated',
+    '--full': 'with --run or --subject-file: show every text in full, as text for a pager',
     '--content <dir>':
-      'with --full: also show content that events name by a URI, from files of this directory',
+      'with --full: also show content that events reference by a URI, from files of this directory',
     '--format <name>': `text, ${Object.keys(FORMATS).join(', ')} (default: ndjson)`,
-    '--bundle <type>': `with --format fhir: ${BUNDLINGS.join(', or ')} for a server to store (default: collection)`,
     '--for-spreadsheet':
-      'with --format csv or csv-calls: so that Excel and others keep ids, and compute nothing',
-    '--out <file>': 'a new file, or with --partition a new directory (default: standard output)',
-    '--partition <by>': 'day: a directory for each day on which records began',
-    '--json': 'report what was done as one JSON object, on standard error',
+      'with --format csv or csv-calls: make spreadsheets keep ids and evaluate no formulas',
+    '--out <place>':
+      'a new file, or with a final / a new directory with one directory per day (default: standard output)',
+    '--json': 'report the result as one JSON object on standard error',
   },
   configuration: 'records',
   examples: EXAMPLES,
@@ -89,16 +90,16 @@ export const command = defineCommand<RecordsOptions>({
 interface Done {
   records: number;
   events: number;
-  /** Records with a text in which U+FFFD stands for half a surrogate pair. */
+  /** Records with text in which U+FFFD replaces half a surrogate pair. */
   replaced: number;
-  /** To be given to --after the next time; null with --until, which left out what came since. */
+  /** The value for --after in the next call; null with --until, which excludes newer events. */
   next_after: number | null;
   warnings: readonly string[];
 }
 
 function replacedWarning(records: number): string {
-  const what = `${counted(records, 'record')} ${records === 1 ? 'has' : 'have'} text that is no Unicode`;
-  return `${what}: U+FFFD stands for half a surrogate pair (completeness.replaced_text names the events)`;
+  const what = `${counted(records, 'record')} ${records === 1 ? 'has' : 'have'} invalid Unicode text`;
+  return `${what}: U+FFFD replaces half a surrogate pair (completeness.replaced_text names the events)`;
 }
 
 class Export {
@@ -116,10 +117,10 @@ class Export {
   }
 
   async run(): Promise<void> {
-    const { run, organisation, model, since, until, clock, after, incomplete } = this.options;
-    const { content, format, bundle, out, partition, json } = this.options;
-    const narrowed = { run, organisation, model, since, until, clock, after, incomplete };
-    const filter = { ...narrowed, content, format, bundle, out, partition };
+    const { run, organisation, model, since, until, clock, after, only } = this.options;
+    const { content, format, out, json } = this.options;
+    const narrowed = { run, organisation, model, since, until, clock, after, only };
+    const filter = { ...narrowed, content, format, out };
     const nothing = this.#request.out === undefined ? '' : '; no file was written';
     await readRuns(
       {
@@ -133,7 +134,7 @@ class Export {
     this.#report(json === true);
   }
 
-  /** Makes the record id a whole one. */
+  /** Completes a short record id. */
   #findRecord(catalogue: Catalogue): void {
     const { run } = this.options;
     if (run === undefined || runIdFrom('--run', run).isWhole) return;
@@ -149,7 +150,7 @@ class Export {
     const { catalogue } = reading;
     const newest = catalogue.cursor.sequence - 1;
     const { afterSequence: after = 0 } = selection;
-    if (after > newest) throw usage(`--after: ${after} is behind the end of the log, which is ${newest}`);
+    if (after > newest) throw usage(`--after: ${after} is after the end of the log, which is ${newest}`);
     this.#assertOneServer(catalogue);
     const isAll = selection.until === undefined && this.options.run === undefined;
     this.#done.next_after = isAll ? newest : null;
@@ -162,14 +163,14 @@ class Export {
     ];
   }
 
-  /** A server has one space of ids; those of events are unique in an organisation. */
+  /** A server has one id space, and event ids are unique only within an organisation. */
   #assertOneServer(catalogue: Catalogue): void {
     const { selection, format } = this.#request;
-    if (format?.options.bundle !== 'transaction' || selection.organisation !== undefined) return;
+    if (format?.name !== 'fhir-transaction' || selection.organisation !== undefined) return;
     const organisations = catalogue.organisations();
     if (organisations.length > 1)
       throw usage(
-        `--bundle: a server is for one organisation: name it by --organisation (${organisations.sort().join(', ')})`,
+        `--format: a server holds one organisation: give --organisation (${organisations.sort().join(', ')})`,
       );
   }
 
@@ -198,7 +199,7 @@ class Export {
     try {
       for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
-          // Noted before: anyone who stops reading has had it.
+          // Counted before writing, since a reader who stops has received it.
           givenOut.events += piece.events;
           await output.write(piece);
           this.#done.records += piece.records;
@@ -219,13 +220,13 @@ class Export {
   #assertThere({ catalogue }: RunReading, id: string): void {
     const { selection } = this.#request;
     if (catalogue.count({ ...selection, limit: 1 }) > 0) return;
-    const { organisation, since, until, after, model, incomplete } = this.options;
-    const narrowing = [organisation, since, until, after, model, incomplete];
+    const { organisation, since, until, after, model, only } = this.options;
+    const narrowing = [organisation, since, until, after, model, only];
     const isNarrowed = narrowing.some((each) => each !== undefined);
     throw notThere({ what: 'run', id, dataDir: this.dataDir, isNarrowed });
   }
 
-  /** For a person: one run, in every organisation that has it. */
+  /** Shows one run to a person, in every organisation that has it. */
   async #show(reading: RunReading): Promise<void> {
     const textOf = textOfRecord(this.options.full === true, this.#request.content);
     for await (const record of recordsIn(reading, this.#request.selection)) {
@@ -251,9 +252,10 @@ class Export {
       return;
     }
     const rate = Math.round(events / Math.max(seconds, 0.001));
-    const done =
-      `${counted(records, 'record')} of ${counted(events, 'event')} in ${seconds.toFixed(1)} s, ${rate}/s` +
-      `${out === undefined ? '' : `, in ${out}`}${next_after === null ? '' : `; next time use --after ${next_after}`}`;
+    const where = out === undefined ? '' : `, in ${out}`;
+    const next = next_after === null ? '' : `; for later events use --after ${next_after}`;
+    const given = `${counted(records, 'record')} of ${counted(events, 'event')}`;
+    const done = `${given} in ${seconds.toFixed(1)} s, ${rate}/s${where}${next}`;
     printRemarks([
       ...warnings.map((warning) => `warning: ${warning}`),
       ...(format === undefined ? [] : [done]),

@@ -1,4 +1,4 @@
-/** One record as text for a person: who and what at the top, then what happened, when, in canonical order. */
+/** One record as text: identity and model at the top, then its events in canonical order. */
 import type { Artifact, ClinicalRecord, RecordedEvent } from '@clinical-events/protocol';
 import { millisecondsOf } from '../../records/exports/record-columns.js';
 import { numberIn } from '../../records/raw-json.js';
@@ -12,20 +12,20 @@ const WIDTH_WITHOUT_TERMINAL = 120;
 const NONE = '-';
 const MOST_RATING = 5;
 const INDENT = '    ';
-/** Members that say where content is kept. */
+/** Members that reference content. */
 const OF_CONTENT: readonly string[] = ['input_uri', 'artifact_uri', 'output_uri', 'evidence_uri'];
 
-/** How wide a timeline may be on standard output. */
+/** The width of a timeline on standard output. */
 export function outputColumns(): number {
   return process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
 }
 
-/** As {@link outputColumns}; where a pager reads, as wide as the terminal that it is on. */
+/** As {@link outputColumns}; in a pipe to a pager, the width of the terminal. */
 export function pagerColumns(): number {
   return process.stdout.isTTY || !process.stderr.isTTY ? outputColumns() : process.stderr.columns;
 }
 
-/** A line an event. @param columns how wide the terminal is. */
+/** One line per event. @param columns width of the terminal. */
 export function timeline(record: ClinicalRecord, columns: number): string {
   return joined(
     headOf(record),
@@ -36,8 +36,8 @@ export function timeline(record: ClinicalRecord, columns: number): string {
 }
 
 /**
- * Every member that the events have, whole, wrapped at so many columns. Words that are longer stay whole.
- * @param content where what the events name by URIs is shown from; undefined for nowhere.
+ * Every member of the events in full, wrapped at `columns`; longer words are not broken.
+ * @param content where content referenced by URIs is read from; undefined for nowhere.
  */
 export function fullTimeline(record: ClinicalRecord, columns: number, content?: ContentDirectory): string {
   return joined(
@@ -86,7 +86,7 @@ function isOfSeveral({ calls }: ClinicalRecord['metadata']): boolean {
   return calls.length > 1;
 }
 
-/** A line a call, where the run has several. */
+/** One line per call, for a run with several calls. */
 function callsOf({ metadata }: ClinicalRecord, columns: number): string {
   if (!isOfSeveral(metadata)) return '';
   const rows = metadata.calls.map(({ model, latency_ms, ended }, place) => [
@@ -100,7 +100,7 @@ function callsOf({ metadata }: ClinicalRecord, columns: number): string {
   return cutTable([['CALL', 'MODEL', 'LATENCY', 'ENDED', 'ANSWERED BY', 'TOKENS'], ...rows], columns);
 }
 
-/** By the id of an event the number of its call; without any where the run has not several. */
+/** The number of the call of each event, by event id; empty for a run with one call. */
 function callNumbers({ metadata }: ClinicalRecord): ReadonlyMap<string, number> {
   const numbers = new Map<string, number>();
   if (!isOfSeveral(metadata)) return numbers;
@@ -109,7 +109,7 @@ function callNumbers({ metadata }: ClinicalRecord): ReadonlyMap<string, number> 
   return numbers;
 }
 
-/** The call as an instrumentation reported it; nothing where the application reported its own run. */
+/** The call as reported by an instrumentation; empty if the application reported its own run. */
 function callRows(call: ClinicalRecord['metadata']['call']): [string, string][] {
   if (call === null) return [];
   const { by, ending, status, error_name, attempts, response_model, input_tokens, output_tokens } = call;
@@ -124,7 +124,7 @@ function callRows(call: ClinicalRecord['metadata']['call']): [string, string][] 
   return rows;
 }
 
-/** `failed`, and by which status and error. */
+/** The ending, with status and error if known. */
 function endingWords(ending: string, status: unknown, errorName: unknown): string[] {
   const code = numberIn(status);
   return [
@@ -134,13 +134,13 @@ function endingWords(ending: string, status: unknown, errorName: unknown): strin
   ];
 }
 
-/** An agent has no tokens of its own, and no server answered a call that failed. */
+/** Token counts; an agent has none of its own, nor has a failed call. */
 function tokenWords(input: unknown, output: unknown): string {
   if (numberIn(input) === undefined && numberIn(output) === undefined) return NONE;
   return `${numberIn(input) ?? NONE} in, ${numberIn(output) ?? NONE} out`;
 }
 
-/** @returns what is known of a thing: its id, and its version or sort. */
+/** @returns an id followed by its version or type, as far as known. */
 function named(id: unknown, more: unknown): string {
   const known = [id, more].filter((part) => part !== undefined && part !== null).map(plain);
   return known.length === 0 ? NONE : known.join(' ');
@@ -150,7 +150,7 @@ function eventsOf(record: ClinicalRecord, columns: number): string {
   const { events } = record.metadata;
   const origin = startOf(events);
   const said = sayings(record);
-  // Told apart only where there is something to tell apart.
+  // The column is shown only if an instrumentation has made an event.
   const isMixed = events.some((event) => makerOf(event) !== undefined);
   const maker = (event: RecordedEvent) => (isMixed ? [plain(makerOf(event) ?? 'application')] : []);
   const numbers = callNumbers(record);
@@ -168,7 +168,7 @@ function eventsOf(record: ClinicalRecord, columns: number): string {
   );
 }
 
-/** Each event as a paragraph. */
+/** One paragraph per event. */
 function fullEventsOf(
   record: ClinicalRecord,
   columns: number,
@@ -199,13 +199,14 @@ function fullEventsOf(
       .join('');
     const missing = unreadable(event);
     const ofCall = call === undefined ? '' : `${INDENT}of call ${call}\n`;
-    return `${head.join('  ')}  ${event.event_id}\n${ofCall}${body}${missing === '' ? '' : `${INDENT}${missing}\n`}`;
+    const last = missing === '' ? '' : `${INDENT}${missing}\n`;
+    return `${head.join('  ')}  ${event.event_id}\n${ofCall}${body}${last}`;
   });
 }
 
 type Members = readonly (readonly [string, unknown])[];
 
-/** What each event has, under the names that its sender used: two members may have the same. */
+/** The members of each event under the sender's names; a name may occur twice. */
 function sentBy(record: ClinicalRecord): Map<string, Members> {
   const sent = new Map<string, Members>();
   const add = (eventId: string, ...parts: readonly (object | null | undefined)[]) =>
@@ -224,7 +225,7 @@ function sentBy(record: ClinicalRecord): Map<string, Members> {
   return sent;
 }
 
-/** The name and the text behind it; a text of many lines, or too long for one, below it. Line breaks are the sender's. */
+/** The name followed by the text, which goes on lines of its own if it is long or has several lines. */
 function memberText(name: string, value: unknown, columns: number): string {
   if (value === undefined) return '';
   const words =
@@ -239,13 +240,16 @@ function memberText(name: string, value: unknown, columns: number): string {
   return `${label.trimEnd()}\n${below.join('')}`;
 }
 
-/** The instrumentation that has made the event (docs/reference/instrumentation.md); undefined for one of the application's own. */
+/**
+ * The instrumentation that made the event (docs/reference/instrumentation.md); undefined for the
+ * application's own.
+ */
 function makerOf({ system_metadata }: RecordedEvent): string | undefined {
   const { by } = (system_metadata?.['instrumentation'] ?? {}) as Readonly<Record<string, unknown>>;
   return typeof by === 'string' ? by : undefined;
 }
 
-/** Times count from the first start, otherwise from the first event that can be read. */
+/** The origin of times: the first start, or else the first readable event. */
 function startOf(events: readonly RecordedEvent[]): number | undefined {
   const start = events.find(({ kind, timestamp }) => kind === 'inference-start' && timestamp !== null);
   const first = start ?? events.find(({ timestamp }) => timestamp !== null);
@@ -263,7 +267,7 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** In the two largest units. */
+/** A duration in its two largest units. */
 function duration(milliseconds: number): string {
   if (milliseconds < SECOND) return `${milliseconds} ms`;
   if (milliseconds < MINUTE) return `${(milliseconds / SECOND).toFixed(1)} s`;
@@ -274,7 +278,7 @@ function duration(milliseconds: number): string {
   return `${Math.floor(milliseconds / DAY)} d ${Math.floor((milliseconds % DAY) / HOUR)} h`;
 }
 
-/** What each event says, in a line. */
+/** A one-line summary of each event. */
 function sayings({ artifacts, outputs, outcomes, feedback, metadata }: ClinicalRecord): Map<string, string> {
   const said = new Map<string, string>();
   for (const { event_id, artifact } of artifacts) {
@@ -293,19 +297,20 @@ function sayings({ artifacts, outputs, outcomes, feedback, metadata }: ClinicalR
   }
   for (const { event_id, timestamp, model, inputs } of metadata.calls) {
     if (timestamp === null) continue;
-    const words = `${named(model?.model_id, model?.model_version)}  ${line(inputs?.prompt ?? inputs?.input_uri)}`;
+    const prompt = line(inputs?.prompt ?? inputs?.input_uri);
+    const words = `${named(model?.model_id, model?.model_version)}  ${prompt}`;
     said.set(event_id, words.trimEnd());
   }
   return said;
 }
 
-/** What instrumentations write of an ending, of whatever attempt. */
+/** The ending of a call or attempt, as instrumentations write it. */
 function callWords({ ending, status, error_name: name }: Readonly<Record<string, unknown>>): unknown[] {
   if (!CALL_ENDINGS.some((each) => each === ending)) return [];
   return [ending === 'complete' ? ending : endingWords(String(ending), status, name).join(', ')];
 }
 
-/** What a provider counted, of whatever attempt. */
+/** The tokens that a provider counted for a call or attempt. */
 function usageWords({ ending, usage }: Readonly<Record<string, unknown>>): string[] {
   const words = ending === undefined ? undefined : wordsOfUsage(usage);
   return words === undefined ? [] : [`tokens: ${words}`];
@@ -318,7 +323,7 @@ function wordsOfUsage(usage: unknown): string | undefined {
   return isCounted ? tokenWords(input, output) : undefined;
 }
 
-/** `thumbs up`, `rating 4 of 5`, and what was said beside it. */
+/** Feedback such as `thumbs up` or `rating 4 of 5`, with its comment. */
 function feedbackWords(feedback: Readonly<Record<string, unknown>>): unknown[] {
   const { feedback_type: type, direction, comment } = feedback;
   const rating = ratingWords(feedback['rating_value']);
@@ -328,7 +333,7 @@ function feedbackWords(feedback: Readonly<Record<string, unknown>>): unknown[] {
   return [...(type === 'rating' ? [] : [type]), `rating ${rating}`, comment];
 }
 
-/** Of the scale of R-118; undefined for what is not on it. */
+/** A rating on the scale of R-118; undefined for other values. */
 function ratingWords(value: unknown): string | undefined {
   const rating = numberIn(value);
   return rating !== undefined && rating >= 0 && rating <= MOST_RATING
@@ -356,7 +361,7 @@ function line(...parts: readonly unknown[]): string {
     .join('  ');
 }
 
-/** On one line, and harmless on a terminal. */
+/** On one line, with control characters escaped. */
 function plain(value: unknown): string {
   return typeof value === 'string'
     ? legible(value.replace(/\s+/g, ' '))

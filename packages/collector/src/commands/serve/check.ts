@@ -1,6 +1,6 @@
 /**
- * `collector serve --check`: what a start would make of its options, the environment and the file. Reads, and tries
- * addresses for an instant; starts nothing and changes nothing. What is stored is for `collector doctor`.
+ * `collector serve --check`: checks options, environment and file as a start would, and binds the addresses
+ * for a moment. Starts and changes nothing. Stored data is checked by `collector doctor`.
  */
 import fs from 'node:fs';
 import { createServer } from 'node:net';
@@ -18,14 +18,14 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 import { alignedTable, legible, printableJson } from '../terminal.js';
 import { type FoundSettings, findSettings } from './resolved-config.js';
 
-/** Below this a port is for root, or for whom the system says. */
+/** Ports below this need privileges. */
 const PRIVILEGED_BELOW = 1024;
 
-/** A certificate that ends sooner is warned of, in milliseconds. */
+/** Remaining validity below which a certificate causes a warning, in milliseconds. */
 const CERTIFICATE_SOON_MS = 21 * 86_400_000;
 
 /**
- * @param listen whether the start is to take events.
+ * @param listen whether the collector would take events.
  * @returns the exit code.
  * @throws ConfigError with every fault, unless they are printed as JSON.
  */
@@ -39,7 +39,7 @@ export async function checkConfig(
   const warnings = configWarnings(reading, found, listen);
   if (json) {
     const sound = settings
-      // A faulty list of sinks may hold a password.
+      // A faulty list of sinks may contain a password.
       .filter(({ source }) => !faults.some((fault) => fault.source === source))
       .map(({ name, value, from, source, reloadable }) => ({ name, value, from, source, reloadable }));
     const answer = { usable: faults.length === 0, faults, warnings, settings: sound };
@@ -61,8 +61,8 @@ export async function checkConfig(
 }
 
 /**
- * What a start would refuse although every option is sound: the log's name and keys, the program that signs, addresses.
- * A check that needs an option with a fault of its own is left out.
+ * Faults for which a start would fail although every option is valid: the log's name and keys, the signing
+ * program, the addresses. Checks of an invalid option are skipped.
  */
 async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean): Promise<ConfigFault[]> {
   const faults: ConfigFault[] = [];
@@ -84,7 +84,7 @@ async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean):
         if (statOf(dataDir)?.isDirectory() !== true || !hasHistory(dataDir)) return;
         const { current } = readHistory(dataDir);
         if (logOrigin && current.name !== logOrigin)
-          add('log-origin', `this log began as ${current.name}, and its name stays`);
+          add('log-origin', `this log was created as ${current.name}, which cannot be changed`);
         if (program === undefined) new PrivateKeys(signingKeys).read(current);
       }),
     );
@@ -99,7 +99,10 @@ async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean):
   return faults;
 }
 
-/** Why this user could not store a payload key: neither the first directory nor one of its mirrors is writable. */
+/**
+ * Why payload keys could not be stored: the first directory, or none of its mirrors, is writable by this
+ * user.
+ */
 function keysFault({ dataDir, store, encryption, encryptionKeys = '' }: Partial<Config>): string | undefined {
   if (dataDir === undefined || store === undefined || isShared({ store }) || encryption === 'off')
     return undefined;
@@ -112,7 +115,7 @@ function keysFault({ dataDir, store, encryption, encryptionKeys = '' }: Partial<
     [first, ...mirrors] = places.map((each) => unwritable(path.resolve(each)));
   });
   const fault = unfit ?? first ?? (mirrors.includes(undefined) ? undefined : mirrors[0]);
-  return fault && `${fault}: no key of payloads could be written, and every event would be refused`;
+  return fault && `${fault}: payload keys could not be written, and every event would be refused`;
 }
 
 function reasonUnless(step: () => void): string | undefined {
@@ -125,8 +128,8 @@ function reasonUnless(step: () => void): string | undefined {
 }
 
 /**
- * Whether this host has the address, and this user may have the port. A port that is taken is no fault: the collector
- * that this configuration is for may be running.
+ * Checks that this host has the address and this user may use the port. A port in use is not a fault: the
+ * collector of this configuration may be running.
  */
 async function addressFault(host: string, port: number): Promise<string | undefined> {
   const server = createServer();
@@ -142,8 +145,8 @@ async function addressFault(host: string, port: number): Promise<string | undefi
 }
 
 /**
- * Settings that are allowed and unwise, with their sources; of a configuration with faults, those that can be read.
- * What cannot be seen on the disk is no warning: the start reports it.
+ * Valid but unwise settings, with their sources; invalid settings are skipped. What cannot be seen on the
+ * disk is not a warning: the start reports it.
  */
 export function configWarnings(
   { sound, sourceOf, file }: ConfigReading,
@@ -157,27 +160,27 @@ export function configWarnings(
   if (file !== undefined && modeOf(file) & 0o022) {
     warnings.push({
       source: file,
-      message: 'other users may write it, and it can name a program to run: chmod go-w',
+      message: 'other users can write it, and it can name a program to run: chmod go-w',
     });
   }
   const { host, management, managementHost, tlsCert, tlsKey, dataDir, checkpointSink } = sound;
   const inClear = (address: string | undefined) => address && !isLoopback(address) && !tlsCert;
   if (listen && inClear(host))
-    warn('host', `${host} is reached from other machines, and keys and events travel in the clear`);
+    warn('host', `${host} is reachable from other machines; keys and events are sent unencrypted`);
   if (management === 'on' && inClear(managementHost)) {
     warn(
       'management-host',
-      `${managementHost} is reached from other machines, and the operator token travels in the clear`,
+      `${managementHost} is reachable from other machines; the operator token is sent unencrypted`,
     );
   }
-  // A group may read: that is how Kubernetes mounts a secret.
-  if (tlsKey && modeOf(tlsKey) & 0o007) warn('tls-key', `every user may read ${tlsKey}: chmod 600`);
+  // Group access is allowed: Kubernetes mounts secrets that way.
+  if (tlsKey && modeOf(tlsKey) & 0o007) warn('tls-key', `every user can read ${tlsKey}: chmod 600`);
   const until = tls?.certificate.x509.validToDate;
   if (until !== undefined && until.getTime() < Date.now() + CERTIFICATE_SOON_MS) {
-    warn('tls-cert', `the certificate ends on ${until.toISOString()}`);
+    warn('tls-cert', `the certificate expires on ${until.toISOString()}`);
   }
   warn('trusted-proxies', trustedProxies?.exposure);
-  if (sound.logLevel === 'silent') warn('log-level', 'nothing will be logged, whatever happens');
+  if (sound.logLevel === 'silent') warn('log-level', 'nothing will be logged');
 
   if (dataDir === undefined) return warnings;
   warn('data-dir', directoryTrouble(dataDir));
@@ -185,11 +188,12 @@ export function configWarnings(
     const { signingKeys } = sound;
     const keyToo =
       signingKeys !== undefined && signingProgram(signingKeys) === undefined && isWithin(signingKeys, dataDir)
-        ? ', and the key that signs them lies beside the events'
+        ? ', and the key that signs them is stored beside the events'
         : '';
     warn(
       'checkpoint-sink',
-      `no checkpoint leaves this host${keyToo}: who owns it could rewrite the log and no one could tell`,
+      `checkpoints are not copied to another host${keyToo}: the owner of this host could rewrite the log ` +
+        'unnoticed',
     );
   }
   for (const sink of sinks) {
@@ -204,23 +208,23 @@ function directoryTrouble(dataDir: string): string | undefined {
   if (stat === undefined) {
     const above = nearestExisting(dataDir);
     return unwritable(above) === undefined
-      ? `${dataDir} is not there; a start would make it, and begin a new log`
-      : `${dataDir} is not there, and this user may not make it: ${above} is not writable`;
+      ? `${dataDir} does not exist; a start would create it and begin a new log`
+      : `${dataDir} does not exist, and this user cannot create it: ${above} is not writable`;
   }
   if (!stat.isDirectory()) return undefined;
   return unwritable(dataDir, fs.constants.R_OK) ?? exposureOf(dataDir);
 }
 
-/** Of a sink that shares the fate of the data. */
+/** Warns of a sink that would be lost together with the data. */
 function sinkTrouble(sink: ProgramSinkSpec, dataDir: string): string | undefined {
-  if (isWithin(sink.path, dataDir)) return `${sink.shown} is in the data directory, and is lost with it`;
+  if (isWithin(sink.path, dataDir)) return `${sink.shown} is in the data directory and would be lost with it`;
   const device = statOf(nearestExisting(sink.path))?.dev;
   return device !== undefined && device === statOf(dataDir)?.dev
-    ? `${sink.shown} is on the same file system as the data; let it be on another machine`
+    ? `${sink.shown} is on the same file system as the data; use one on another machine`
     : undefined;
 }
 
-/** @param more rights that this user needs in it, besides those to make a file. */
+/** @param more access rights to check, in addition to creating files. */
 function unwritable(directory: string, more = 0): string | undefined {
   try {
     if (fs.statSync(directory, { throwIfNoEntry: false })?.isDirectory() !== true)
@@ -230,11 +234,11 @@ function unwritable(directory: string, more = 0): string | undefined {
   } catch (error) {
     return systemCode(error) === 'EROFS'
       ? `${directory} is on a read-only file system`
-      : `this user may not write in ${directory}`;
+      : `this user cannot write to ${directory}`;
   }
 }
 
-/** The permissions of a file; 0 on Windows, which has others. */
+/** The permissions of a file; 0 on Windows, which has different ones. */
 function modeOf(file: string): number {
   return process.platform === 'win32' ? 0 : (statOf(file)?.mode ?? 0);
 }
@@ -254,7 +258,7 @@ function statOf(place: string): fs.Stats | undefined {
   try {
     return fs.statSync(place, { throwIfNoEntry: false });
   } catch {
-    // In a directory that may not be entered.
+    // In a directory that this user may not enter.
     return undefined;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A collector from its start to its end. Each step opens one part from those before it, and registers how it is closed;
- * {@link CLOSING} has the order of the end.
+ * A collector from start to end. Each step opens one part from the parts before it and registers how it is
+ * closed; {@link CLOSING} defines the order of closing.
  */
 import { isatty } from 'node:tty';
 import type { Logger } from 'pino';
@@ -49,15 +49,15 @@ import { Shutdown, Signals } from './signals.js';
 import { RunningStatus } from './status.js';
 import type { Trial } from './trial.js';
 
-/** How long a stop waits for a reload that is under way, in milliseconds. */
+/** How long a stop waits for a reload in progress, in milliseconds. */
 const RELOAD_END_MS = 1000;
-/** How long it waits for requests when the ledger has failed. */
+/** How long a stop waits for requests after the ledger has failed. */
 const UNSAFE_END_MS = 1000;
 const CLOCK_EVERY_MS = 1000;
-/** How long standard output may take for the text of the first key, in milliseconds. */
+/** How long standard output may take to accept the text of the first key, in milliseconds. */
 const FIRST_KEY_MS = 2000;
 
-/** What a collector is started with. */
+/** Arguments of a start. */
 export interface Start extends ServeLog {
   readonly config: Config;
   readonly resolved: ResolvedConfig;
@@ -66,23 +66,23 @@ export interface Start extends ServeLog {
   /** Standard output. */
   readonly out: LineWriter;
   readonly trial: Trial | undefined;
-  /** Whether events are taken. */
+  /** Whether events are accepted. */
   readonly listen: boolean;
   readonly keyDatabase: KeyStore;
-  /** What this process holds the data directory by. */
+  /** The lock on the data directory. */
   readonly lock: HeldFile;
 }
 
-/** What every step has: what the collector is started with, and what is there before its parts. */
+/** Shared by all steps: the arguments of the start, and what exists before the parts. */
 interface Context extends Start {
   readonly settings: Settings;
   readonly shutdown: Shutdown;
   readonly closing: Closing;
-  /** What the ledger's thread counts in. */
+  /** Counters of the ledger's thread. */
   readonly counters: SharedArrayBuffer;
 }
 
-/** Opens each part in its order, waits until the collector has to end, and closes them again. @returns the exit code. */
+/** Opens each part in order, waits for the end, and closes the parts. @returns the exit code. */
 export async function runCollector(start: Start): Promise<ExitCode> {
   const { config, resolved, log } = start;
   const shutdown = new Shutdown();
@@ -95,14 +95,14 @@ export async function runCollector(start: Start): Promise<ExitCode> {
   const intake = await openIntake(context);
   const publisher = await openPublisher(context);
   const status = statusOf(context, intake, publisher);
-  // Before the ledger is opened, which may take long: a probe asks whether the collector lives.
+  // Before the ledger, which may take long to open: probes must be answered meanwhile.
   const { token, tls } = resolved;
   await using management = await openManagement(config, token, tls?.certificate.pem, status, log);
   if (management.address) log.info(management.address, 'management listening');
   const thread = await openLedger(context, intake, publisher, status);
   await using follower = openFollower(context);
   status.follower = follower;
-  // Before anyone can know that it runs: a signal from now on asks for an orderly end.
+  // Before the collector is reachable: from now on a signal leads to an orderly end.
   signals.endInOrder();
   const listeners = await openListeners(context, intake);
   status.listener = listeners.events;
@@ -117,7 +117,7 @@ export async function runCollector(start: Start): Promise<ExitCode> {
   logRunning(start, listening);
   const state = listening
     ? `listening on ${config.host}:${listening.port}`
-    : 'taking no events (--no-listen)';
+    : 'accepting no events (--no-listen)';
   const reload = reloadOf(context, intake, listeners, manager, () => manager.ready(state));
   manager.ready(state);
   manager.watch((milliseconds) => {
@@ -130,7 +130,7 @@ export async function runCollector(start: Start): Promise<ExitCode> {
   log.info({ reason, pending: intake.ingest.queue.events, version: status.version }, 'stopping');
   status.entered('stopping');
   await closing.run({ isInOrder: code === EXIT.ok, timeoutMs: settings.current.shutdownTimeoutMs });
-  // The thread may have failed while it stopped.
+  // The thread may have failed during the stop.
   const exitCode = shutdown.code ?? code;
   await manager.close();
   log.info({ exitCode }, 'stopped');
@@ -139,7 +139,7 @@ export async function runCollector(start: Start): Promise<ExitCode> {
 
 /* The end. */
 
-/** The parts in the order in which they are closed: none before those that still need it. */
+/** The parts in closing order: a part is closed before those that it uses. */
 const CLOSING = [
   'follower',
   'reload',
@@ -155,9 +155,9 @@ const CLOSING = [
 ] as const;
 
 interface Ending {
-  /** False when the ledger has failed. */
+  /** False if the ledger has failed. */
   readonly isInOrder: boolean;
-  /** How long one part may take. */
+  /** Maximum duration for one part. */
   readonly timeoutMs: number;
 }
 
@@ -175,11 +175,11 @@ class Closing {
 
 /* The steps. */
 
-/** What takes requests: the keys that may send, the checks of a request, and the queue to the ledger. */
+/** What handles requests: the keys, the checks of a request, and the queue to the ledger. */
 interface Intake {
   readonly keys: KeyRing;
   readonly ingest: Ingest;
-  /** The ledger's end. */
+  /** The ledger's end of the queue. */
   readonly queue: QueueEnd;
 }
 
@@ -187,7 +187,7 @@ async function openIntake(context: Context): Promise<Intake> {
   const { config, resolved, trial, log, keyDatabase, settings, closing } = context;
   const keys = await KeyRing.open(keyDatabase, {
     onFailure: (error) =>
-      log.error({ reason: reasonOf(error) }, 'API keys cannot be read; those last read stay valid'),
+      log.error({ reason: reasonOf(error) }, 'API keys cannot be read; the last ones read stay valid'),
     onRecovery: () => log.info({}, 'API keys can be read again'),
   });
   closing.add('keys', () => keys.stop());
@@ -221,19 +221,16 @@ async function openPublisher({ config, resolved, log, closing, counters }: Conte
     entries: () => counted.read().entries,
     dataDir,
     logKeys: () => readHistory(dataDir).keys,
-    onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink takes no checkpoints'),
+    onTrouble: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink is not accepting checkpoints'),
     onForked: (sink, reason) =>
       log.error(
         { sink, reason },
-        'a checkpoint sink contradicts this ledger; docs/guide/alerts.md, CollectorSinkForked, says what to do',
+        'a checkpoint sink contradicts this ledger; see docs/guide/alerts.md, CollectorSinkForked',
       ),
-    onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink lost what it was given'),
-    onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink takes checkpoints again'),
+    onLost: (sink, reason) => log.warn({ sink, reason }, 'a checkpoint sink has lost checkpoints'),
+    onRecovered: (sink) => log.info({ sink }, 'a checkpoint sink accepts checkpoints again'),
     onUnwritten: (reason) =>
-      log.warn(
-        { reason },
-        'the states of the checkpoint sinks cannot be written for doctor; the sinks continue',
-      ),
+      log.warn({ reason }, 'cannot write the states of the checkpoint sinks for doctor; the sinks continue'),
   });
   closing.add('publisher', ({ timeoutMs }) => publisher.close(timeoutMs));
   return publisher;
@@ -250,12 +247,12 @@ function statusOf(
     tokenInClear: isTokenInClear(config),
     clockSteps: watchClock(log),
     droppedLines: dropped,
-    // A database is backed up by its own tools.
+    // A database is backed up with its own tools.
     backupMaxAgeMs: () => (isShared(config) ? 0 : settings.current.backupMaxAgeMs),
   });
 }
 
-/** Does not keep the process alive. */
+/** Watches the clock, without keeping the process alive. */
 function watchClock(log: Logger): () => Snapshot['clockSteps'] {
   const clock = new SteppingClock();
   let [count, last]: [number, ClockStep | undefined] = [0, undefined];
@@ -264,14 +261,14 @@ function watchClock(log: Logger): () => Snapshot['clockSteps'] {
     const step = clock.read(Date.now(), asked, performance.now());
     if (step === undefined) return;
     [count, last] = [count + 1, step];
-    log.warn({ reason: describeStep(step) }, "this host's clock was set");
+    log.warn({ reason: describeStep(step) }, "this host's clock was changed");
   };
   look();
   setInterval(look, CLOCK_EVERY_MS).unref();
   return () => ({ count, last });
 }
 
-/** On return the ledger takes events. @throws CommandFailure when it cannot, or when it has events and no key. */
+/** Opens the ledger. @throws CommandFailure if that fails, or if it has events and no key. */
 async function openLedger(
   { config, keyDatabase, lock, log, shutdown, closing, counters }: Context,
   { ingest, queue }: Intake,
@@ -295,10 +292,7 @@ async function openLedger(
   status.thread = thread;
   const { tornTail, ...opened } = await thread.opened;
   if (tornTail) {
-    log.warn(
-      tornTail,
-      'the end of the log held bytes that are no whole event, most likely of a batch that was being written; they were moved aside',
-    );
+    log.warn(tornTail, 'moved an incomplete batch at the end of the log aside');
   }
   log.info(opened, 'ledger open');
   if (opened.events > 0 && (await keyDatabase.list()).length === 0) {
@@ -309,11 +303,11 @@ async function openLedger(
   return thread;
 }
 
-/** Undefined where the log is in a database: its catalogue is that of a mirror. */
+/** Undefined for a log in a database, whose catalogue belongs to a mirror. */
 function openFollower({ config, log, closing, counters }: Context): Follower | undefined {
   if (isShared(config)) return undefined;
   const follower = new Follower({ dataDir: config.dataDir, counters }, log);
-  // The other parts do not wait for it: it may hang in a file system.
+  // Not awaited: it may be stuck in a file system call.
   closing.add('follower', () => {
     follower.end().catch(() => undefined);
   });
@@ -322,11 +316,11 @@ function openFollower({ config, log, closing, counters }: Context): Follower | u
 
 interface Listeners {
   readonly events: Listener;
-  /** Undefined where OTLP is not turned on. */
+  /** Undefined unless OTLP is enabled. */
   readonly otlp: OtlpSide | undefined;
 }
 
-/** On return the listeners are made and do not listen yet. */
+/** Creates the listeners; they do not listen yet. */
 async function openListeners(
   { config, resolved, listen: listens, log, closing }: Context,
   { ingest }: Intake,
@@ -342,7 +336,7 @@ async function openListeners(
   return { events, otlp };
 }
 
-/** The listener for OTLP, not listening yet; undefined where it is not turned on: then none of its code is loaded. */
+/** Creates the OTLP listener; undefined unless enabled, in which case its code is not loaded. */
 async function openOtlpSide(
   config: Config,
   ingest: Ingest,
@@ -354,7 +348,7 @@ async function openOtlpSide(
   return new Opened({ ...config, otlpPort: config.otlpPort }, ingest, tls, log);
 }
 
-/** On return it listens. @throws CommandFailure when the address cannot be had; the ledger is closed then. */
+/** Starts listening. @throws CommandFailure if the address cannot be bound; the ledger is then closed. */
 async function listen(
   { config, resolved }: Start,
   { events, otlp }: Listeners,
@@ -376,7 +370,7 @@ async function listen(
   }
 }
 
-/** Tells the operator where the collector listens, with the first key. */
+/** Prints where the collector listens, and the first key. */
 async function announce(
   { config, trial, out, log, keyDatabase }: Start,
   listening: Listening | undefined,
@@ -390,8 +384,8 @@ async function announce(
 }
 
 /**
- * Makes the first key of an empty data directory, once its text was taken by standard output. That and the storing are
- * done in one turn of the event loop unless the reader is slow: a key that was just shown is never refused.
+ * Creates the first key of an empty data directory once standard output has accepted its text. Unless the
+ * reader is slow, this takes one turn of the event loop, so a key that was just shown is never refused.
  */
 async function handOutFirstKey(
   keys: KeyStore,
@@ -406,13 +400,13 @@ async function handOutFirstKey(
   });
   if (made === 'unseen')
     log.warn(
-      'standard output did not accept the first API key, so none was made: make one with collector keys create',
+      'standard output did not accept the first API key, so none was created: use collector keys create',
     );
   if (made === 'overtaken')
-    log.warn('the API key on standard output is not valid: another process has just made the first one');
+    log.warn('the API key on standard output is not valid: another process has just created the first one');
 }
 
-/** From now on a certificate that is replaced is presented by all listeners. */
+/** Makes all listeners present a replaced certificate. */
 function followCertificate(
   { resolved: { tls }, log, closing }: Context,
   management: OpenManagement,
@@ -429,7 +423,7 @@ function logRunning({ config, log }: Start, listening: Listening | undefined): v
   const { dataDir, profile, host } = config;
   const running = { store: describeStore(config), dataDir, profile, version: version(), pid: process.pid };
   if (listening === undefined) {
-    log.info(running, 'running, and takes no events');
+    log.info(running, 'running, accepting no events');
     return;
   }
   const { port, otlpPort } = listening;

@@ -1,7 +1,7 @@
 /**
- * The thread that keeps the catalogue up to date. It reads the log after the ledger's thread, which does nothing for it
- * and never waits for it, and rests while many events come (follower-thread.ts). Whatever goes wrong here is reported and tried
- * again: the catalogue is derived, and anyone who asks it brings it up to date as well.
+ * The thread that keeps the catalogue up to date. It reads the log after the ledger's thread, which never
+ * waits for it, and rests while many events arrive. Errors are reported and retried: the catalogue is
+ * derived, and each command that uses it also updates it.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads';
@@ -10,20 +10,20 @@ import { LedgerCounters } from '../../ledger/ledger-counters.js';
 import type { EventLog } from '../../store/contract/events.js';
 import { openStore } from '../../store/open-to-read.js';
 
-/* How long a reader of the log rests, so that it takes nothing that events need. */
+/* Rest periods, so that the reader does not take resources from events. */
 
-/** From this rate on, a collector may need all of its processors. */
+/** Above this rate a collector may need all processors. */
 export const BUSY_EVENTS_A_SECOND = 5000;
-/** Up to this rate it needs almost no time. */
+/** Up to this rate a collector needs almost no processor time. */
 export const IDLE_EVENTS_A_SECOND = 500;
-/** Time at rest for each millisecond of work: half of one processor, and a hundredth while it is busy. */
+/** Rest per millisecond of work: uses half of one processor, or a hundredth while the collector is busy. */
 const REST = 1;
 const BUSY_REST = 99;
 
 /**
- * @param workedMs time that the reader worked since its last rest.
- * @param arrived events that were stored within `overMs`, that rest and the work included.
- * @returns milliseconds.
+ * @param workedMs working time since the last rest.
+ * @param arrived events stored within `overMs`, which includes that rest and the work.
+ * @returns milliseconds to rest.
  */
 export function restAfter(workedMs: number, arrived: number, overMs: number): number {
   const perSecond = (arrived * 1000) / overMs;
@@ -33,27 +33,29 @@ export function restAfter(workedMs: number, arrived: number, overMs: number): nu
 
 export interface FollowerData {
   readonly dataDir: string;
-  /** What the ledger's thread counts in, among it the entries that are durable. */
+  /** Counters of the ledger's thread, including the number of durable entries. */
   readonly counters: SharedArrayBuffer;
 }
 
-/** How the follower does. */
+/** State of the follower. */
 export interface FollowerState {
   /** Undefined before the first count. */
   readonly tally?: Tally;
-  /** Why it could not be brought up to date the last time. */
+  /** Why the last update failed. */
   readonly trouble?: string;
 }
 
-/** Some 50 ms of work: what is done under full load between two rests, and at least before it ends. */
+/** About 50 ms of work: the unit between two rests under full load. */
 const MOST_ENTRIES = 4096;
-/** The longest update, so that a load that begins is seen. */
+/** Maximum duration of an update, so that a new load is noticed. */
 const SLICE_MS = 200;
-/** Between two looks for new events, once all are taken in; and between two counts. */
+/** Interval between checks for new events when there are none, and between tallies. */
 const EVERY_MS = 2000;
-/** After this many entries the log's reader begins again: it keeps 22 bytes for each event that the id index lacks. */
+/**
+ * The log's reader is replaced after this many entries: it keeps 22 bytes per event that the id index lacks.
+ */
 const ENTRIES_OF_A_READER = 1 << 20;
-/** For another process that writes the catalogue, and takes in nothing. */
+/** Wait for another process that writes the catalogue without progress. */
 const WAIT_MS = 15_000;
 const WINDOW_MS = 30 * 86_400_000;
 const FIRST_PAUSE_MS = 5000;
@@ -62,19 +64,19 @@ const MOST_PAUSE_MS = 300_000;
 class Follower {
   #log: EventLog | undefined;
   #catalogue: Catalogue | undefined;
-  /** With which sequence the log's reader has begun. */
+  /** The sequence at which the log's reader began. */
   #from = 0;
-  /** Which sequence came next after the last update. */
+  /** The next sequence after the last update. */
   #reached = 0;
-  /** Whether that had taken in all, and settled all rows that it had to. */
+  /** Whether that update was complete and settled all rows. */
   #isThrough = false;
 
   constructor(private readonly dataDir: string) {}
 
   /**
-   * Takes in some of what there is up to an entry.
-   * @returns whether that is all.
-   * @throws whatever is wrong with the catalogue or the log.
+   * Adds some of the entries up to `entries`.
+   * @returns whether all of them are in the catalogue.
+   * @throws any error of the catalogue or the log.
    */
   async follow(entries: number): Promise<boolean> {
     const log = (this.#log ??= openStore(this.dataDir).events);
@@ -97,7 +99,7 @@ class Follower {
     return this.#catalogue?.tally(Date.now() - WINDOW_MS);
   }
 
-  /** Begins again with the log; and with the catalogue, where the next update does not rebuild it. */
+  /** Reopens the log, and also the catalogue unless the next update rebuilds it. */
   async reset(): Promise<void> {
     await this.#reread();
     if (this.#catalogue?.isCurrent === false) return;
@@ -110,7 +112,7 @@ class Follower {
       return await catalogue.update(log, { through, budgetMs: SLICE_MS, isLazy: true });
     } catch (error) {
       if (!(error instanceof CatalogueBusy) || catalogue.cursor.sequence === this.#reached) throw error;
-      // A command that takes in a long log does the work meanwhile.
+      // A command is meanwhile updating from a long log.
       return { cursor: catalogue.cursor, complete: false };
     }
   }
@@ -159,9 +161,9 @@ function stateOf(tally: Tally | undefined): FollowerState {
   return tally === undefined ? {} : { tally };
 }
 
-/** A parser's message repeats what it could not read. */
+/** The message of a JSON parser would repeat part of the event. */
 function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return 'not known';
+  if (!(error instanceof Error)) return 'unknown';
   return error.name === 'SyntaxError' ? 'an event is not JSON' : error.message;
 }
 

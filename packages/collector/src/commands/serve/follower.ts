@@ -1,26 +1,26 @@
-/** The main thread's end of the thread that keeps the catalogue up to date: nothing waits for it, and it may fail. */
+/** The main thread's side of the thread that keeps the catalogue up to date. That thread may fail. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Tally } from '../../catalogue/catalogue.js';
 import type { FollowerData, FollowerState } from './follower-thread.js';
 
-/** What a thread that has failed leaves its successor: a run that is too large for it is too large again. */
+/** Delay before a failed thread is replaced: a run that is too large for it will be too large again. */
 const RESTART_MS = 60_000;
 const END_MS = 2000;
-/** Beside it come some 60 MiB outside of the heap, most of them SQLite's pages. */
+/** About 60 MiB outside the heap come on top, mostly SQLite's pages. */
 const HEAP_MIB = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 };
 
 export class Follower implements AsyncDisposable {
-  /** As it was counted last; undefined before the first time. */
+  /** The last tally; undefined before the first. */
   tally: Tally | undefined;
-  /** Since when the catalogue cannot be brought up to date, in milliseconds since 1970 UTC. */
+  /** When updates of the catalogue began to fail, in milliseconds since 1970 UTC. */
   troubleSince: number | undefined;
   #worker: Worker | undefined;
   #restart: NodeJS.Timeout | undefined;
   #end: Promise<void> | undefined;
 
-  /** To be made once the ledger is open. */
+  /** Construct it once the ledger is open. */
   constructor(
     private readonly data: FollowerData,
     private readonly log: Logger,
@@ -28,7 +28,7 @@ export class Follower implements AsyncDisposable {
     this.#start();
   }
 
-  /** On return the thread has ended, or hangs in a file system, which holds nothing else up. */
+  /** Ends the thread; gives up on one that is stuck in a file system call. */
   end(): Promise<void> {
     clearTimeout(this.#restart);
     const late = sleep(END_MS, undefined, { ref: false });
@@ -53,7 +53,7 @@ export class Follower implements AsyncDisposable {
 
   #hear({ tally, trouble }: FollowerState): void {
     if (trouble === undefined) {
-      if (this.troubleSince !== undefined) this.log.info('the catalogue is brought up to date again');
+      if (this.troubleSince !== undefined) this.log.info('the catalogue is being updated again');
       this.troubleSince = undefined;
       this.tally = tally ?? this.tally;
       return;
@@ -61,7 +61,7 @@ export class Follower implements AsyncDisposable {
     if (this.troubleSince === undefined)
       this.log.warn(
         { reason: trouble },
-        'the catalogue cannot be brought up to date; events are stored all the same, and it is tried again',
+        'the catalogue cannot be updated; events are still stored, and the update is retried',
       );
     this.troubleSince ??= Date.now();
   }

@@ -1,4 +1,4 @@
-/** The ledger's thread: runs the group commit over the store and its tree, and reports their state to the main thread. */
+/** The ledger's thread: runs the group commit over the store and its tree, and reports to the main thread. */
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import type { Alarm } from '../../operate/snapshot.js';
 import { LedgerCounters } from '../../ledger/ledger-counters.js';
@@ -19,24 +19,27 @@ import {
   type Refusal,
 } from './open-ledger.js';
 
-/** The ledger's end of the queue from requests, and the port on which its answers go back. */
+/** The ledger's end of the request queue, and the port for its answers. */
 export interface QueueEnd {
   readonly ring: RingMemory;
   readonly answers: MessagePort;
 }
 
-/** What the thread is started with. */
+/** Arguments of the thread. */
 export interface LedgerThreadData extends LedgerSettings {
   readonly maxDepth: number;
   readonly queue: QueueEnd;
-  /** What it counts (ledger/ledger-counters.ts). */
+  /** Its counters (ledger/ledger-counters.ts). */
   readonly counters: SharedArrayBuffer;
 }
 
-/** What the thread is asked for: to end in order, or to say that it lives and how its index fares. */
+/** A request to the thread: to end in order, or to report that it is alive. */
 export type LedgerThreadRequest = 'stop' | 'report';
 
-/** What the thread says. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+/**
+ * A message of the thread. `reason` is the text of an error: a place or a system error, never contents of an
+ * event.
+ */
 export type LedgerThreadMessage =
   | { readonly type: 'opened'; readonly opened: OpenedLog }
   | { readonly type: 'refused'; readonly because: Refusal; readonly reason: string }
@@ -58,7 +61,7 @@ export type LedgerThreadMessage =
     }
   | { readonly type: 'closed' };
 
-/** Someone waits for what is asked for, and no event does. */
+/** Interval for requests that a person waits for; events do not depend on them. */
 const LIFECYCLE_EVERY_MS = 1000;
 
 async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
@@ -105,7 +108,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
   const lifecycle = opened.lifecycle((entry) => ledger.append(entry)).start(LIFECYCLE_EVERY_MS);
   opened.compaction?.start(LIFECYCLE_EVERY_MS);
   const stop = async () => {
-    // Neither rejects; what the last reading has added is still stored.
+    // Neither rejects; entries from the last requests are still stored.
     await lifecycle.close();
     await opened.compaction?.close();
     await accessLog.close();
@@ -116,7 +119,7 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     if (request === 'stop') stop().catch(() => undefined);
     else say({ type: 'report', index: opened.index(), privacy: lifecycle.state });
   });
-  // Before it is reported as open: a load balancer would send events that are all refused.
+  // Before it is reported as open: otherwise a load balancer would send events that are all refused.
   await ledger.proveKeys();
   say({ type: 'opened', opened: opened.opened });
   await ledger.run();

@@ -1,4 +1,4 @@
-/** The main thread's end of the ledger's thread: starts it, hears what it says, stops it. */
+/** The main thread's side of the ledger's thread: starts and stops it and handles its messages. */
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { LedgerState } from '../../ledger/ledger.js';
@@ -11,20 +11,20 @@ import type { Alarm } from '../../operate/snapshot.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 import type { LedgerThreadData, LedgerThreadMessage, LedgerThreadRequest } from './ledger-thread.js';
 
-/** The shortest time between two log lines of the same trouble, in milliseconds. */
+/** Minimum interval between two log lines of the same trouble, in milliseconds. */
 const TROUBLE_EVERY_MS = 10_000;
 
 export interface LedgerWorkerOptions {
   readonly log: Logger;
-  /** Called with the state of the ledger, by which senders are answered. */
+  /** Called with the state of the ledger, which determines the answers to senders. */
   readonly onState: (state: LedgerState, because: StorageReason | undefined) => void;
-  /** The ledger has failed, and the process has to end. */
+  /** The ledger has failed, and the process must end. */
   readonly onFailure: () => void;
-  /** A checkpoint was signed and stands on the disk. */
+  /** A checkpoint was signed and written to disk. */
   readonly onCheckpoint: (note: string) => void;
-  /** No checkpoint can be made since then, or none is owed any more. */
+  /** Checkpoints cannot be made since then; undefined once they can again. */
   readonly onCheckpointTrouble: (trouble: CheckpointTroubleState | undefined) => void;
-  /** Someone has to look after it, until the process ends. */
+  /** An operator must act; valid until the process ends. */
   readonly onAlarm: (about: Alarm) => void;
 }
 
@@ -34,15 +34,15 @@ type Message<Type extends LedgerThreadMessage['type']> = Extract<
 >;
 
 export class LedgerWorker {
-  /** When the thread last said that it lives, on the monotonic clock in milliseconds; undefined until it is open. */
+  /** When the thread last reported, on the monotonic clock in milliseconds; undefined until it is open. */
   livedAt: number | undefined;
-  /** How the id index fared then. */
+  /** Statistics of the id index in that report. */
   index: IdIndexStats | undefined;
-  /** How keys and erasures did. */
+  /** State of keys and erasures in that report. */
   privacy: PrivacyState | undefined;
   readonly #worker: Worker;
   readonly #opened = Promise.withResolvers<OpenedLog>();
-  /** When each trouble was logged last. */
+  /** When each trouble was last logged. */
   readonly #troubles = new Map<string, number>();
   #closed = false;
 
@@ -61,17 +61,17 @@ export class LedgerWorker {
     });
   }
 
-  /** @throws CommandFailure where the ledger cannot be opened. */
+  /** @throws CommandFailure if the ledger cannot be opened. */
   get opened(): Promise<OpenedLog> {
     return this.#opened.promise;
   }
 
-  /** Asks the thread to say that it lives. Once it has ended this does nothing. */
+  /** Asks the thread for a report. Does nothing once it has ended. */
   ask(): void {
     this.#send('report');
   }
 
-  /** Has everything answered that was sent to it, and the store closed. */
+  /** Stops the thread after everything sent to it is answered and the store is closed. */
   async stop(): Promise<void> {
     const exited = new Promise((resolve) => this.#worker.once('exit', resolve));
     this.#send('stop');
@@ -138,7 +138,7 @@ export class LedgerWorker {
     else log.error({ reason, because }, 'events cannot be stored; senders are told to retry');
   }
 
-  /** On a full disk each batch meets the same trouble again. */
+  /** Logs a trouble, but not for each batch: on a full disk every one meets it. */
   #warn({ what, reason }: Message<'trouble'>): void {
     if (performance.now() - (this.#troubles.get(what) ?? -Infinity) < TROUBLE_EVERY_MS) return;
     this.#troubles.set(what, performance.now());
@@ -149,7 +149,7 @@ export class LedgerWorker {
     const { log, onState, onFailure } = this.options;
     log.fatal(
       { reason },
-      'the ledger has failed; going on would not be safe. A new start reads what is on the disk',
+      'the ledger has failed and cannot continue safely; a restart reads what is on the disk',
     );
     onState('failed', undefined);
     onFailure();

@@ -1,4 +1,7 @@
-/** The log of `collector serve` on standard error: JSON for machines, with priorities for the journal, or for people. */
+/**
+ * The log of `collector serve` on standard error: JSON, JSON with priorities for the journal, or readable
+ * text.
+ */
 import fs from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isatty } from 'node:tty';
@@ -9,22 +12,22 @@ import { systemCode } from '../../system-code.js';
 import { legible } from '../terminal.js';
 
 /*
- * Writes to standard output or standard error without ever waiting for its reader. What cannot be written at once
- * waits in bounded memory; what does not fit is dropped and counted. Nothing here throws.
+ * Writes to standard output or standard error without waiting for the reader. Output that cannot be written
+ * immediately waits in bounded memory; what does not fit is dropped and counted. Nothing here throws.
  *
- * Invariant: what was taken leaves in order, and whole unless the process ends.
+ * Invariant: accepted output is written in order, and completely unless the process ends.
  */
 
 const MAX_WAITING_BYTES = 1 << 20;
-/** After a reader that was behind, in milliseconds. */
+/** Delay before a retry if the reader is slow, in milliseconds. */
 const BEHIND_MS = 20;
-/** After an error, such as a full disk or a reader that is gone, in milliseconds. */
+/** Delay after an error, such as a full disk or a closed pipe, in milliseconds. */
 const ERROR_MS = 1000;
 
-/** What was dropped since the process began. */
+/** Lines dropped since the process started. */
 export interface Dropped {
   readonly lines: number;
-  /** When the last one was, in milliseconds since 1970 UTC; undefined when none was. */
+  /** Time of the last one, in milliseconds since 1970 UTC; undefined if there is none. */
   readonly at: number | undefined;
 }
 
@@ -38,7 +41,7 @@ export class LineWriter {
   #droppedAt: number | undefined;
   #unreported = 0;
 
-  /** @param onRecovered called with the number of dropped lines once everything that waited is written. */
+  /** @param onRecovered called with the number of dropped lines once the backlog is written. */
   constructor(
     descriptor: 1 | 2,
     private readonly onRecovered: (dropped: number) => void = () => undefined,
@@ -50,7 +53,7 @@ export class LineWriter {
     return { lines: this.#dropped, at: this.#droppedAt };
   }
 
-  /** Takes lines, or drops them. Returns at once. */
+  /** Accepts or drops lines, without blocking. */
   write(lines: string): void {
     const bytes = Buffer.from(lines);
     if (this.#waitingBytes + bytes.length > MAX_WAITING_BYTES) {
@@ -65,8 +68,8 @@ export class LineWriter {
   }
 
   /**
-   * Writes lines that are worth nothing later: what the reader has not taken in time is withdrawn.
-   * @returns whether all was taken, without another turn of the event loop when it could be at once.
+   * Writes lines that have no value later: what the reader has not accepted in time is withdrawn.
+   * @returns whether everything was accepted; resolves within the same turn of the event loop if possible.
    */
   async say(lines: string, withinMs: number): Promise<boolean> {
     this.write(lines);
@@ -78,7 +81,9 @@ export class LineWriter {
     return false;
   }
 
-  /** Blocks until all is written, a write fails or the time, in milliseconds, is over: for the end of a process. */
+  /**
+   * Blocks until everything is written, a write fails or the time in milliseconds is over; for process exit.
+   */
   flush(withinMs: number): void {
     const deadline = performance.now() + withinMs;
     for (;;) {
@@ -110,9 +115,10 @@ export class LineWriter {
 }
 
 /**
- * A descriptor on which a write does not wait for a reader. Node has made a pipe or a socket such a one by the time
- * that process.stdout and process.stderr were used (program.ts), but a terminal, which Ctrl-S stops, one that waits:
- * it is opened again, so that no one else's is changed. A hole: a file on a mount that hangs holds the process up.
+ * A descriptor whose writes do not wait for a reader. Node makes pipes and sockets non-blocking when
+ * process.stdout and process.stderr are used (program.ts), but terminals blocking; Ctrl-S stops a terminal. A
+ * terminal is therefore opened again, so that other processes keep theirs. Not covered: a file on a hanging
+ * mount blocks the process.
  */
 function withoutWaiting(descriptor: 1 | 2): number {
   if (!isatty(descriptor)) return descriptor;
@@ -124,10 +130,10 @@ function withoutWaiting(descriptor: 1 | 2): number {
   }
 }
 
-/** How long the end of the process waits for a reader of the log, in milliseconds. */
+/** How long process exit waits for a reader of the log, in milliseconds. */
 const LAST_LINES_MS = 500;
 
-/** By level: syslog's number, with which systemd reads a line from a service (sd-daemon(3)), and the colour. */
+/** By level: the syslog priority that systemd reads from a line (sd-daemon(3)), and the colour. */
 const LEVELS = {
   trace: { priority: 7, colour: 'dim' },
   debug: { priority: 7, colour: 'dim' },
@@ -145,17 +151,17 @@ interface Line extends Record<string, unknown> {
 
 export interface ServeLog {
   readonly log: Logger;
-  /** Lines that standard error did not take. */
+  /** Lines that standard error did not accept. */
   readonly dropped: () => Dropped;
 }
 
 /**
- * No line waits for the reader of standard error, and none fails.
- * @param readable for people whatever standard error is; otherwise only on a terminal.
+ * Opens the log. Logging never waits for the reader of standard error and never throws.
+ * @param readable forces readable text; otherwise it is used only on a terminal.
  */
 export function openServeLog(level: string, readable: boolean): ServeLog {
   const lines = new LineWriter(2, (dropped) =>
-    log.warn({ dropped }, 'standard error took no lines for a while, and these were dropped'),
+    log.warn({ dropped }, 'standard error accepted no lines for a while, and some were dropped'),
   );
   const shown = readable || isatty(2) ? readableLine : isJournal() ? journalLine : (json: string) => json;
   const log = pino(
@@ -171,7 +177,7 @@ export function openServeLog(level: string, readable: boolean): ServeLog {
   return { log, dropped: () => lines.dropped };
 }
 
-/** Whether standard error is what systemd has connected to its journal, and not what someone put in its place. */
+/** Whether standard error is connected to systemd's journal, and not redirected. */
 function isJournal(): boolean {
   const stream = journalStream();
   if (stream === undefined) return false;
@@ -192,13 +198,13 @@ function readableLine(json: string): string {
   return `${coloured('dim', at)} ${name} ${legible(msg)}${coloured('dim', rest.join(''))}\n`;
 }
 
-/** Bare where nothing in it could be taken for the next field. */
+/** Quoted if it could be mistaken for another field. */
 function fieldText(value: unknown): string {
   const text = typeof value === 'string' ? value : JSON.stringify(value);
   return legible(typeof value === 'string' && /[\s"=]/.test(value) ? JSON.stringify(text) : text);
 }
 
-/** Only on a terminal, and not with NO_COLOR. */
+/** Coloured only on a terminal, and not with NO_COLOR. */
 function coloured(colour: Parameters<typeof styleText>[0], text: string): string {
   return styleText(colour, text, { stream: process.stderr });
 }

@@ -1,6 +1,6 @@
 /**
- * The thread of the management listener. It asks the main thread for what it shows; when that does not answer, it shows
- * what it had, and health fails.
+ * The thread of the management listener. It asks the main thread for its data. If there is no answer, it
+ * shows the last one, and health checks fail.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
@@ -14,24 +14,24 @@ import { Watch } from '../../operate/watch.js';
 import { typedByName } from '../typed.js';
 import { messageOf } from '../../system-code.js';
 
-/** What the thread is started with. */
+/** Arguments of the thread. */
 export interface ManagementThreadData {
   readonly host: string;
-  /** 0 takes any free one. */
+  /** 0 selects a free port. */
   readonly port: number;
-  /** Of the operator's token. */
+  /** Hash of the operator's token. */
   readonly tokenHash: Uint8Array | undefined;
   readonly pem: CertificatePem | undefined;
   readonly snapshot: Snapshot;
 }
 
-/** What the thread is asked for, and what it is told. */
+/** Messages to the thread: answers, and a renewed certificate. */
 export type ManagementThreadRequest =
   | { readonly type: 'snapshot'; readonly answer: Snapshot }
   | { readonly type: 'process'; readonly answer: ProcessMetrics }
   | { readonly type: 'present'; readonly pem: CertificatePem };
 
-/** What the thread says. It asks for a snapshot, and for the metrics of the process. */
+/** Messages of the thread: requests for a snapshot or process metrics, and its own state. */
 export type ManagementThreadMessage =
   | { readonly type: 'listening'; readonly port: number }
   | { readonly type: 'refused'; readonly reason: string }
@@ -45,10 +45,10 @@ export type ManagementThreadMessage =
     };
 
 const EVERY_MS = 1000;
-/** A request waits this long for an answer of the main thread. */
+/** How long a request waits for the main thread. */
 const ANSWER_WITHIN_MS = 500;
 
-/** What the main thread is asked for: its last answer stands in while it gives none. */
+/** Data of the main thread; the last answer is used while there is no new one. */
 class Asked<T> {
   #last: T | undefined;
   #answeredAt = -Infinity;
@@ -57,7 +57,7 @@ class Asked<T> {
 
   constructor(private readonly ask: () => void) {}
 
-  /** Also unasked. */
+  /** Takes an answer, requested or not. */
   answer(answer: T): void {
     this.#last = answer;
     this.#answeredAt = performance.now();
@@ -65,14 +65,14 @@ class Asked<T> {
     this.#waiting = undefined;
   }
 
-  /** For how long it was asked in vain, in milliseconds. */
+  /** For how long a request has been unanswered, in milliseconds. */
   get silentMs(): number {
     return this.#waiting === undefined ? 0 : performance.now() - this.#askedAt;
   }
 
   /**
-   * @param oldestMs the age of an answer that is good enough; else one is asked for.
-   * @throws Error where there is no answer yet, and none comes in time.
+   * @param oldestMs an answer of up to this age is returned without asking.
+   * @throws Error if there has been no answer yet and none arrives in time.
    */
   async get(oldestMs = 0): Promise<T> {
     if (performance.now() - this.#answeredAt >= oldestMs) {
@@ -125,11 +125,11 @@ async function main(port: MessagePort, data: ManagementThreadData): Promise<void
   let noted = data.snapshot;
   const look = async () => {
     const snapshot = await snapshots.get();
-    // The same again while the main thread is silent.
+    // While the main thread is silent, the same snapshot is returned.
     if (snapshot !== noted) watch.note(snapshot);
     noted = snapshot;
   };
-  // There is a snapshot from the beginning, so that none of these rejects.
+  // A snapshot exists from the start, so this does not reject.
   setInterval(() => void look().catch(() => undefined), EVERY_MS);
   try {
     say({ type: 'listening', port: await management.listen(data.host, data.port) });

@@ -1,4 +1,4 @@
-/** The management listener as the options want it. */
+/** Opens the management listener according to the options. */
 import { Worker } from 'node:worker_threads';
 import type { Logger } from 'pino';
 import type { Config } from '../../config.js';
@@ -14,49 +14,51 @@ import type {
 } from './management-thread.js';
 import { messageOf } from '../../system-code.js';
 
-/** A flood may not take the memory of the process either. */
+/** Limits what a flood of requests can allocate. */
 const HEAP_MIB = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 4 };
 
 /** Closed when it is disposed of. */
 export interface OpenManagement extends AsyncDisposable {
-  /** Where it listens, and whether it speaks TLS and asks for a token; undefined when there is none. */
+  /** Its address, and whether it uses TLS and requires a token; undefined if it is off. */
   readonly address:
     | { readonly host: string; readonly tls: boolean; readonly port: number; readonly token: boolean }
     | undefined;
-  /** Takes another certificate into use. */
+  /** Uses another certificate from now on. */
   present(pem: CertificatePem): void;
 }
 
 /**
- * What to tell an operator who starts a collector for the first time: where the console is. Empty where there is none.
- * Ends with a line break.
+ * The text for the first start that shows the address of the console; empty without one. Ends with a line
+ * break.
  */
 export function consoleNotice(address: OpenManagement['address']): string {
   if (address === undefined) return '';
   const asks = address.token ? '; the operator token is the password, with any user name' : '';
-  return `\nThen look at the console, which shows it arrive${asks}:\n\n  ${consoleUrl(address)}\n`;
+  return `\nThen open the console, which shows the event${asks}:\n\n  ${consoleUrl(address)}\n`;
 }
 
 function consoleUrl({ host, port, tls }: NonNullable<OpenManagement['address']>): string {
   const at = callable(host);
-  // Plain HTTP is spoken to this host in any case, and needs no name that a certificate has.
+  // Plain HTTP always works from this host, and needs no name in a certificate.
   const scheme = tls && !isLoopback(at.replace(/^\[|\]$/g, '')) ? 'https' : 'http';
   return `${scheme}://${at}:${port}/`;
 }
 
-/** What a terminal shows at every start: where events go, and where the console is. Ends with a line break. */
+/**
+ * The text for a terminal at every start: the addresses for events and the console. Ends with a line break.
+ */
 export function listeningNotice(
   listening: Listening | undefined,
   management: OpenManagement['address'],
 ): string {
   const console = management === undefined ? '' : `Console:      ${consoleUrl(management)}\n`;
-  if (listening === undefined) return `\nRunning, and takes no events (--no-listen)\n${console}`;
+  if (listening === undefined) return `\nRunning, accepting no events (--no-listen)\n${console}`;
   const { host, port, tls } = listening;
   const scheme = tls === undefined ? 'http' : 'https';
   return `\nListening on: ${scheme}://${callable(host)}:${port}\n${console}`;
 }
 
-/** Whether an operator's token would come from other machines for everybody on the way to read. */
+/** Whether the operator token would be sent unencrypted from other machines. */
 export function isTokenInClear({
   management,
   managementHost,
@@ -67,9 +69,9 @@ export function isTokenInClear({
 }
 
 /**
- * On return it listens, unless it is not wanted.
- * @param pem the certificate to present, beside plain HTTP.
- * @throws CommandFailure when the address cannot be had.
+ * Opens the listener, unless it is turned off.
+ * @param pem the certificate to present; plain HTTP is also accepted.
+ * @throws CommandFailure if the address cannot be bound.
  */
 export async function openManagement(
   { management, managementHost: host, managementPort }: Config,
@@ -85,7 +87,7 @@ export async function openManagement(
       [Symbol.asyncDispose]: () => Promise.resolve(),
     };
   }
-  // Not loaded by a collector without it.
+  // Loaded only if needed.
   const { watchProcess } = await import('../../operate/process-metrics.js');
   const ofProcess = watchProcess();
   const workerData: ManagementThreadData = {
@@ -116,7 +118,7 @@ export async function openManagement(
     log.error({ reason: error.message }, 'the management listener has failed; events are not affected');
     listening.reject(error);
   });
-  // A probe is to know of a stop at once.
+  // Probes must see a stop immediately.
   collectorStatus.onPhase = tellSnapshot;
   try {
     const port = await listening.promise;
@@ -129,7 +131,7 @@ export async function openManagement(
     };
   } catch (error) {
     await worker.terminate();
-    const advice = 'Choose another --management-port, or turn it off by --management off';
+    const advice = 'Choose another --management-port, or turn it off with --management off';
     throw cannotListen('the management listener', { host, port: managementPort }, error, advice);
   }
 }

@@ -1,4 +1,6 @@
-/** The thread that seals the names of the catalogue by a new key, while the ledger's thread stores events. */
+/**
+ * The thread that encrypts the names in the catalogue with a new key while the ledger's thread stores events.
+ */
 import { parentPort, workerData } from 'node:worker_threads';
 import { catalogueDirectory, resealCatalogue } from '../../catalogue/catalogue.js';
 import { openStore } from '../../store/open-to-read.js';

@@ -1,6 +1,6 @@
 /**
- * Opens the log for writing, in the data directory or in a database: the store, the key that signs, and the tree, each
- * compared with the others.
+ * Opens the log for writing, in the data directory or in a database: the store, the signer and the tree, each
+ * checked against the others.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import type { HeldFile } from '../../files.js';
@@ -43,58 +43,61 @@ import { resealNames } from './reseal-names.js';
 import { Unusable } from '../../unusable.js';
 
 export interface LedgerSettings extends EncryptionSettings {
-  /** The address of a database; empty when the data directory holds the log. */
+  /** The address of a database; empty if the log is in the data directory. */
   readonly store: string;
   readonly segmentBytes: number;
-  /** What this process holds the directory by. */
+  /** The lock on the directory. */
   readonly lock: HeldFile;
-  /** As the option has it (key-files.ts). */
+  /** The value of --signing-keys (key-files.ts). */
   readonly signingKeys: string;
-  /** Empty: made of the ledger's id. */
+  /** Empty: derived from the ledger's id. */
   readonly logOrigin: string;
   readonly checkpointIntervalMs: number;
 }
 
-/** Called while the ledger is open. `reason` is the text of an error: a place or a system's answer, never an event's content. */
+/**
+ * Callbacks while the ledger is open. `reason` is the text of an error: a place or a system error, never
+ * event contents.
+ */
 export interface LedgerListeners {
-  /** Something is degraded, but nothing is lost and nothing is refused. */
+  /** Something is degraded; nothing is lost or refused. */
   readonly onTrouble: (what: string, reason: string) => void;
-  /** Someone has to look after it: what was signed is not what is there. Events are stored all the same. */
+  /** An operator must act: the stored data is not what was signed. Events are still stored. */
   readonly onAlarm: (about: Alarm, what: string, reason: string) => void;
   readonly onNotice: (message: string) => void;
-  /** A checkpoint was signed and stands on the disk. */
+  /** A checkpoint was signed and written to disk. */
   readonly onCheckpoint: (note: string) => void;
-  /** Called after each try: whether checkpoints cannot be made, since when and why. */
+  /** Called after each attempt: whether checkpoints cannot be made, since when and why. */
   readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
-  /** What the log in a database holds by now, of all collectors. */
+  /** The current contents of a log in a database, from all collectors. */
   readonly onHeld?: (held: Held) => void;
-  /** Of a log in a database; `merged` is called for each batch that this process gave its place. */
+  /** For a log in a database; `merged` is called for each batch that this process sequenced. */
   readonly gauges?: SharedGauges & { merged(ms: number): void };
   /** See EmbeddedStoreOptions. */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;
 }
 
-/** As the start has found the log; of one in a data directory, with what was done to open it. */
+/** The state of the log at the start; for a log in a data directory, with what was done to open it. */
 export type OpenedLog = FoundLog & Partial<Pick<Opened, 'segments' | 'replayed' | 'tornTail'>>;
 
 export interface OpenLedger {
   readonly store: Store;
   readonly opened: OpenedLog;
-  /** How the index of ids fares; undefined where the database has it. */
+  /** Statistics of the id index; undefined for a log in a database. */
   readonly index: () => IdIndexStats | undefined;
   readonly sequencer: Sequencer;
-  /** Looks after the access log. @param append as in AccessLogHeadsOptions. */
+  /** Maintains the heads of the access log. @param append as in AccessLogHeadsOptions. */
   readonly accessLog: (append: AccessLogHeadsOptions['append']) => AccessLogHeads;
-  /** Does what is asked to be done to stored events. The same `append`. */
+  /** Carries out actions on stored events. @param append as in AccessLogHeadsOptions. */
   readonly lifecycle: (append: AccessLogHeadsOptions['append']) => Lifecycle;
-  /** Of a log in files; `store maintain` does this for a database. */
+  /** For a log in files; a database is compacted by `store maintain`. */
   readonly compaction?: BackgroundCompaction;
 }
 
 /**
- * On return everything is whole, and events may be taken. The caller holds the directory's lock, and closes what looks
- * after the access log first, then the sequencer and the store.
- * @throws what is wrong; {@link refusalOf} has its kind.
+ * Opens the ledger; events can then be appended. The caller holds the directory's lock, and closes the access
+ * log first, then the sequencer and the store.
+ * @throws an error whose kind {@link refusalOf} returns.
  */
 export function openLedger(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
   return isShared(settings) ? openShared(settings, listeners) : openEmbedded(settings, listeners);
@@ -111,7 +114,7 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
     directory: dataDir,
     segmentBytes: settings.segmentBytes,
     lock: settings.lock,
-    // Whether it can be believed is seen when the tree is opened.
+    // This claim is verified when the tree is opened.
     vouchedEntries: signed,
     encryption: encryptionOf(settings, onTrouble),
     onTrouble,
@@ -147,8 +150,9 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
 }
 
 /**
- * Of a log that was restored without its newest events.
- * @throws CheckpointContradicted if a checkpoint over more entries is known: a collector would sign others in their place.
+ * Refuses a log that was restored without its newest events, because a collector would sign others in their
+ * place.
+ * @throws CheckpointContradicted if a checkpoint over more entries is known.
  */
 function assertNothingLost(dataDir: string, signed: number): void {
   const known = readKnownCheckpoint(dataDir);
@@ -156,16 +160,17 @@ function assertNothingLost(dataDir: string, signed: number): void {
   const { size } = checkpointOf(known);
   if (size <= signed) return;
   throw new CheckpointContradicted(
-    `events are lost: its newest checkpoint covers ${signed} entries, and this log had ${size} before it was restored. ` +
-      'A collector would sign others in their place; docs/guide/back-up-and-restore.md, "When events are lost", says what to do',
+    `events are lost: its newest checkpoint covers ${signed} entries, but this log had ${size} before it ` +
+      'was restored. A collector would sign others in their place; see docs/guide/back-up-and-restore.md, ' +
+      '"When events are lost"',
   );
 }
 
-/** The log is in a database, which other collectors write to too. */
+/** Opens a log in a database, to which other collectors may write too. */
 async function openShared(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
   const { dataDir } = settings;
   const onTrouble = troubleTo(listeners);
-  /** Given their places here, and under no checkpoint yet: how old the batches were then. */
+  /** Batches sequenced here and not yet covered by a checkpoint, with the ages they had then. */
   const unsigned: { readonly entries: number; readonly agesMs: readonly number[]; readonly at: number }[] =
     [];
   const store = await openSharedForWriting(settings.store, {
@@ -173,7 +178,8 @@ async function openShared(settings: LedgerSettings, listeners: LedgerListeners):
     signingKeys: signingDirectory(settings),
     keysOf: (log) => sharedKeysOf(settings, log, onTrouble),
     onTrouble,
-    onLost: (reason) => listeners.onAlarm('lost', 'acknowledged events are gone from the database', reason),
+    onLost: (reason) =>
+      listeners.onAlarm('lost', 'acknowledged events are missing from the database', reason),
     ...(listeners.gauges && { gauges: listeners.gauges }),
     onSequenced({ entries, ownEntries, bytes, agesMs = [] }) {
       listeners.onHeld?.({ entries, events: entries - ownEntries, bytes });
@@ -239,7 +245,7 @@ async function openSigner(
   const { signingKeys } = settings;
   const signer = await openTreeSigner({ dataDir, signingKeys, origin, onTrouble, onNotice });
   if (settings.logOrigin !== '' && signer.origin !== settings.logOrigin) {
-    throw new Unusable(`--log-origin: this log began as ${signer.origin}, and its name stays`);
+    throw new Unusable(`--log-origin: this log was created as ${signer.origin}, which cannot be changed`);
   }
   return signer;
 }
@@ -258,20 +264,20 @@ function openSequencer(
     onForked: (error) =>
       listeners.onAlarm(
         'fork',
-        'the log is not the one that was signed; nothing is signed any more',
+        'the log is not the one that was signed; signing has stopped',
         reasonOf(error),
       ),
     onTried: (failure) => {
       if (failure !== undefined) trouble.failed(reasonOf(failure.error));
-      else if (trouble.over()) listeners.onNotice('checkpoints are made again');
+      else if (trouble.over()) listeners.onNotice('checkpoints are being made again');
       listeners.onCheckpointTrouble?.(trouble.state);
     },
   });
 }
 
 /**
- * Why the ledger cannot be opened. `damaged`: what is stored contradicts itself, and no start can succeed until someone
- * has looked at it. `usage`: the configuration does not fit the log, or does not lead to its key; no start fixes that.
+ * Why the ledger cannot be opened. `damaged`: the stored data is inconsistent, and an operator must examine
+ * it. `usage`: the configuration does not fit the log, or does not lead to its key. Restarting fixes neither.
  */
 export type Refusal = 'damaged' | 'usage' | 'failure';
 
@@ -283,20 +289,20 @@ export function refusalOf(error: unknown): Refusal {
   return isUsage ? 'usage' : 'failure';
 }
 
-/** The message at the start. */
+/** The message for the operator. */
 export function refusedBecause(error: unknown): string {
   if (error instanceof SigningCommandUnfit) return `--signing-keys: ${error.message}`;
   if (error instanceof KekFault) return `--kek: ${error.message}`;
   if (error instanceof SigningKeyFault && error.reason === 'seal-missing') {
     return (
-      `${error.message}. Copy the file from the --signing-keys of another collector; if it is lost, see ` +
-      'docs/guide/scale-out.md, "One signing key"'
+      `${error.message}. Copy the file from the --signing-keys directory of another collector; if it is ` +
+      'lost, see docs/guide/scale-out.md, "One signing key"'
     );
   }
   if (!(error instanceof SigningKeyFault) || error.reason !== 'key-missing') return reasonOf(error);
   return (
-    `${error.message}, without which this log cannot be signed. A back-up has it only when it was made with ` +
-    '--with-signing-keys. Put the file back, or name by --signing-keys where it is, or the program that signs as ' +
-    'command:PROGRAM; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"'
+    `${error.message}, without which this log cannot be signed. A back-up includes it only if made with ` +
+    '--with-signing-keys. Put the file back, or give its directory, or command:PROGRAM, with ' +
+    '--signing-keys; if it is lost, see docs/guide/back-up-and-restore.md, "A signing key that is lost"'
   );
 }

@@ -1,4 +1,7 @@
-/** The parts of OTLP: its listener, what takes its requests, and the thread that reads them. Loaded where it is turned on. */
+/**
+ * The OTLP listener, its request handler, and the thread that parses requests. Loaded only if OTLP is
+ * enabled.
+ */
 import type { Logger } from 'pino';
 import type { Config } from '../../config.js';
 import type { Ingest } from '../../ingest/ingest.js';
@@ -32,7 +35,10 @@ export class OtlpSide {
     this.listener = new Listener(ingest, { ...config, port }, tls, this.receiver.endpoints);
   }
 
-  /** Resolves with the port once connections are accepted. @throws CommandFailure when the address cannot be had. */
+  /**
+   * Resolves with the port once connections are accepted. @throws CommandFailure if the address cannot be
+   * bound.
+   */
   async listen(): Promise<number> {
     try {
       return await this.listener.listen();
@@ -42,7 +48,7 @@ export class OtlpSide {
     }
   }
 
-  /** To be called once the listener is closed. */
+  /** Call once the listener is closed. */
   async stop(): Promise<void> {
     this.receiver.stop();
     await this.#translator.stop();

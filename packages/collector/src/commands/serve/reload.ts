@@ -1,7 +1,7 @@
 /**
- * What SIGHUP does: reads the configuration again and takes what a running collector can take; says what needs a restart.
- * A configuration with a fault changes nothing. What is read from other places than the configuration, such as keys and
- * certificates, is read again in any case. The last line in the log says what has come of it all.
+ * The reload on SIGHUP: reads the configuration again, applies what a running collector can apply, and
+ * reports what needs a restart. An invalid configuration changes nothing. Other sources, such as keys and
+ * certificates, are read again in any case. The last line in the log reports the outcome.
  */
 import type { Logger } from 'pino';
 import { type Config, ConfigError, reloaded } from '../../config.js';
@@ -10,11 +10,11 @@ import { messageOf } from '../../system-code.js';
 export interface ReloadOptions {
   /** Reads the configuration as at the start. @throws ConfigError with every fault. */
   readonly read: () => Config;
-  /** Puts the new values to use. Called only when some option that can be reloaded has changed. */
+  /** Applies the new values. Called only if a reloadable option has changed. */
   readonly apply: (config: Config) => void;
   /**
-   * What else is read again, by what it is called in the log. One that throws, or resolves with false and has said why,
-   * leaves what was there.
+   * Other sources to read again, by their name in the log. A source that throws, or resolves with false after
+   * logging the reason, keeps its previous content.
    */
   readonly sources: Readonly<Record<string, () => Promise<boolean>>>;
   readonly onBegin: () => void;
@@ -22,7 +22,7 @@ export interface ReloadOptions {
   readonly log: Logger;
 }
 
-/** The configuration that is in force: as the collector was started with, or as it was reloaded. */
+/** The configuration in force: that of the start, or of the last reload. */
 export interface Settings {
   current: Config;
 }
@@ -37,19 +37,19 @@ export class Reload {
     private readonly options: ReloadOptions,
   ) {}
 
-  /** Has everything read again, after what was asked for before. */
+  /** Requests a reload, which follows any earlier one. */
   ask(): void {
     this.#last = this.#last.then(() => (this.#ended ? undefined : this.#once()));
   }
 
-  /** Resolves when all that was asked for is done. Never rejects. */
+  /** Resolves when all requested reloads are done. Never rejects. */
   get done(): Promise<void> {
     return this.#last;
   }
 
   /**
-   * From now on no reload begins. Resolves when none is under way, or when the time is over, because a file on a lost
-   * mount may never be read; the reload then logs nothing more.
+   * Prevents further reloads. Resolves when none is in progress or the time is over, since reading from a
+   * lost mount may never end; such a reload logs nothing more.
    */
   async end(timeoutMs: number): Promise<void> {
     this.#ended = true;
@@ -57,7 +57,7 @@ export class Reload {
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(() => {
         this.#givenUp = true;
-        this.options.log.warn('a reload hangs, most likely at a file system that does not answer');
+        this.options.log.warn('a reload is stuck, most likely in a file system that does not respond');
         resolve();
       }, timeoutMs);
     });
@@ -77,7 +77,7 @@ export class Reload {
         kept.push(source);
         log.error(
           { source, reason: messageOf(error) },
-          'cannot be read again; what was read before stays in use',
+          'cannot be read again; the previous content stays in use',
         );
       }
     }
@@ -86,7 +86,7 @@ export class Reload {
     onEnd();
   }
 
-  /** @returns logs the outcome, given the other sources that could not be read again. */
+  /** @returns a function that logs the outcome, given the other sources that could not be read again. */
   #readConfig(): (kept: readonly string[]) => void {
     const { read, apply, log } = this.options;
     let found: Config;
@@ -97,16 +97,16 @@ export class Reload {
         error instanceof ConfigError
           ? error.faults
           : [{ source: 'configuration', message: messageOf(error) }];
-      return () => log.error({ faults }, 'the configuration cannot be used; the one before stays in force');
+      return () => log.error({ faults }, 'the configuration is invalid; the previous one stays in force');
     }
     const { config, taken, waiting } = reloaded(this.settings.current, found);
     this.settings.current = config;
     if (taken.length > 0) apply(config);
     return (kept) => {
       if (waiting.length > 0)
-        log.warn({ options: waiting }, 'changed in the configuration, and needs a restart');
+        log.warn({ options: waiting }, 'changed in the configuration; a restart is needed');
       if (kept.length === 0) log.info({ options: taken }, 'configuration reloaded');
-      else log.error({ options: taken, kept }, 'configuration reloaded, but not what is listed as kept');
+      else log.error({ options: taken, kept }, 'configuration reloaded, except the sources listed in kept');
     };
   }
 }

@@ -1,10 +1,10 @@
-/** Has a thread seal the names of the catalogue by a new key. */
+/** Re-encrypts the names in the catalogue with a new key, in a thread. */
 import { catalogueDirectory, hasCatalogue, removeCatalogue } from '../../catalogue/catalogue.js';
 import { LogThread } from '../log-thread.js';
 
 /**
- * On return no name in the catalogue of a data directory is under another key than the newest one: where they could not be
- * sealed again, there is no catalogue, and the next update makes one.
+ * On return every name in the catalogue is encrypted with the newest key. If that fails, the catalogue is
+ * removed, and the next update creates a new one.
  * @throws the reason of the signal.
  */
 export async function resealNames(
@@ -14,11 +14,11 @@ export async function resealNames(
 ): Promise<void> {
   const directory = catalogueDirectory(dataDir);
   if (!hasCatalogue(directory)) return;
-  const tell = (reason: unknown) =>
-    onTrouble('the names of the catalogue could not be sealed by a new key; it is made again', reason);
+  const report = (reason: unknown) =>
+    onTrouble('the names in the catalogue could not be re-encrypted; the catalogue is rebuilt', reason);
   const file = new URL('names-thread.js', import.meta.url);
   const thread = new LogThread<undefined, undefined, string>(file, { workerData: dataDir }, (reason) =>
-    tell(new Error(reason)),
+    report(new Error(reason)),
   );
   const stop = () => thread.fail(signal.reason as Error);
   signal.addEventListener('abort', stop);
@@ -26,7 +26,7 @@ export async function resealNames(
     await thread.do(undefined);
   } catch (error) {
     signal.throwIfAborted();
-    tell(error);
+    report(error);
     removeCatalogue(directory);
   } finally {
     signal.removeEventListener('abort', stop);

@@ -1,6 +1,6 @@
 /**
- * What a start reads and understands before it does anything: the certificate, proxies, pages, sinks and the operator
- * token, as the options name them. All their faults are reported together with those of the options.
+ * What a start reads before it does anything: certificate, proxies, sinks and operator token, as named by the
+ * options. Their faults are reported together with those of the options.
  */
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
@@ -17,22 +17,22 @@ export interface ResolvedConfig {
   readonly tls: (TlsOptions & { readonly certificate: ServerCertificate }) | undefined;
   readonly trustedProxies: TrustedProxies;
   readonly sinks: readonly SinkSpec[];
-  /** Undefined when no token is wanted. */
+  /** Undefined if no token is required. */
   readonly token: OperatorToken | undefined;
 }
 
-/** Undefined are also those that cannot be used. */
+/** As {@link ResolvedConfig}; unusable settings are undefined too. */
 export type FoundSettings = { readonly [Name in keyof ResolvedConfig]?: ResolvedConfig[Name] | undefined };
 
 type Sound = Partial<Config>;
-/** Notes a fault of an option, by its name. */
+/** Records a fault of an option, by name. */
 type Report = (option: string, message: string) => void;
 
 const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client-ca' } as const;
 
 /**
- * Reads what the sound options name. Never throws for what they say.
- * @returns what was found sound, and every fault, those of the reading first.
+ * Reads what the valid options name. Never throws for their contents.
+ * @returns the usable settings, and every fault, those of `reading` first.
  */
 export async function findSettings({ sound, faults: before, sourceOf }: ConfigReading): Promise<{
   found: FoundSettings;
@@ -62,7 +62,7 @@ export async function findSettings({ sound, faults: before, sourceOf }: ConfigRe
 }
 
 /**
- * The configuration and what it names, for a start.
+ * The configuration and the settings it names.
  * @throws ConfigError with every fault.
  */
 export async function resolveConfig(
@@ -88,7 +88,7 @@ async function tlsOf(
   }
 }
 
-/** @param text undefined when the option has a fault of its own, or stands for nothing. */
+/** @param text undefined if the option is invalid or empty. */
 function understood<Value>(
   report: Report,
   option: string,

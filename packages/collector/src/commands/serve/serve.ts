@@ -1,11 +1,11 @@
-/** `collector serve`: checks what it is started with, holds the data directory and runs the collector on it. */
+/** `collector serve`: checks its configuration, locks the data directory and runs the collector. */
 import { type ConfigReading } from '../../config.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import { openKeys } from '../../store/open-keys.js';
 import { type Call, defineCommand } from '../define.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
-import { holdDirectory } from '../regular-files.js';
+import { holdDirectory } from '../held-directory.js';
 import { checkConfig } from './check.js';
 import { runCollector, type Start } from './collector.js';
 import { LineWriter, openServeLog } from './log.js';
@@ -20,21 +20,26 @@ const EXAMPLES = `  $ collector serve
   $ collector serve --check --config new.json && sudo systemctl reload collector
   $ collector serve --check --json | jq '.settings[] | select(.from != "default")'
 
-The first start on an empty data directory makes an API key and prints it once.
-With --trial nothing is kept, and each event is listed with what it is refused for, or would be by profile full.
-With --no-listen it takes no port for events and is never ready; it does all else: erasures, holds, retention and epochs of
-keys that commands ask for, checkpoints and their sinks, the management listener.
-With --check it reports every fault of what a start would read, and where it was given; without a fault it prints every
-option, its value and where that was given, and warns of what is allowed and unwise. It starts nothing and changes
-nothing. Run it as the user that the collector runs as, because access rights are checked.
+The first start on an empty data directory creates an API key and prints it once.
 
-SIGTERM, SIGINT and SIGQUIT stop it in order: what was begun is answered, then it exits with 0. SIGHUP makes it read
-its configuration, keys and certificates again; on a terminal, where it means that the terminal is gone, it stops it
-too. Any other signal, such as SIGUSR1, is ignored, with a line in the log.
-Logs go to standard error: one JSON object a line, with priorities when systemd reads it, or lines for people on a
-terminal. A reader that hangs or is gone holds nothing up: lines are dropped and counted.
+With --trial nothing is kept. Each event is listed with the faults for which it is refused, or would be under
+profile full.
 
-Exit codes of --check: 0 the configuration can be used (there may be warnings), 2 it cannot.`;
+With --no-listen it accepts no events and is never ready. Everything else runs: erasures, holds, retention and
+key epochs that commands request, checkpoints and their sinks, and the management listener.
+
+With --check it reports every fault of the configuration and where each was given. If there is none, it prints
+every option, its value and source, and warns of valid but unwise values. It starts and changes nothing. Run
+it as the collector's user, because it checks access rights.
+
+SIGTERM, SIGINT and SIGQUIT stop the collector in order: pending requests are answered, then it exits with 0.
+SIGHUP makes it read its configuration, keys and certificates again; on a terminal, where SIGHUP means that
+the terminal has closed, it stops the collector. Other signals, such as SIGUSR1, are logged and ignored.
+
+Logs go to standard error: one JSON object per line, with priorities if systemd reads them, or readable text
+on a terminal. A reader that is stuck or gone does not block the collector: lines are dropped and counted.
+
+Exit codes of --check: 0 the configuration is usable (warnings are possible), 2 it is not.`;
 
 interface ServeOptions {
   readonly trial?: true;
@@ -46,12 +51,12 @@ interface ServeOptions {
 
 export const command = defineCommand<ServeOptions>({
   name: 'serve',
-  description: 'Run the collector on its embedded store.',
+  description: 'Run the collector.',
   options: {
-    '--trial': 'store in a directory that is deleted at the end, and list each event here',
-    '--no-listen': 'take no events, and do all else',
-    '--check': 'check the configuration, say where each value comes from, and start nothing',
-    '--json': 'with --check: print it as one JSON object',
+    '--trial': 'store events in a directory that is deleted at the end, and list each event',
+    '--no-listen': 'accept no events, but run everything else',
+    '--check': 'check the configuration, show where each value comes from, and start nothing',
+    '--json': 'with --check: print the result as one JSON object',
   },
   configuration: 'serve',
   examples: EXAMPLES,
@@ -60,21 +65,21 @@ export const command = defineCommand<ServeOptions>({
 
 function check({ options, reading }: Call<ServeOptions>): Promise<ExitCode> {
   const { check: asked, json, trial, listen } = options;
-  if (!asked) throw usage('--json: goes with --check');
-  if (trial) throw usage('--check: cannot be used with --trial');
+  if (!asked) throw usage('--json: requires --check');
+  if (trial) throw usage('--check: cannot be combined with --trial');
   return checkConfig(reading(), { json: json === true, listen });
 }
 
 function start(call: Call<ServeOptions>): Promise<ExitCode> {
   const { trial: asked, listen } = call.options;
-  if (asked && !listen) throw usage('--trial: takes events, and --no-listen takes none');
+  if (asked && !listen) throw usage('--trial: cannot be combined with --no-listen');
   const out = new LineWriter(1);
   const trial = asked && Trial.begin(call, out);
   const read = () => call.config(trial?.instead);
   return serveUntilStopped(call.reading(trial?.instead), { read, out, trial, listen });
 }
 
-/** On return nothing is held any more. @returns the exit code. */
+/** @returns the exit code. */
 async function serveUntilStopped(
   reading: ConfigReading,
   asked: Pick<Start, 'read' | 'out' | 'trial' | 'listen'>,
@@ -94,21 +99,21 @@ async function serveUntilStopped(
   } finally {
     await keyDatabase.close();
     held.release();
-    // Nothing is left to be done. A file that is being read from a mount that is gone would keep the process forever, and
-    // process.exit() would wait for it as well.
+    // The process should end now. A pending read from a lost mount would keep it alive, and process.exit()
+    // would wait for that read as well.
     setTimeout(() => {
-      log.error('something hangs that cannot be ended, most likely a file system: killed by itself');
+      log.error('shutdown is stuck, most likely in a file system call; exiting by SIGKILL');
       process.kill(process.pid, 'SIGKILL');
     }, config.shutdownTimeoutMs).unref();
   }
 }
 
-/** What a collector took there would be in no other copy of the log. */
+/** Refuses a mirror: events stored there would be missing from every other copy of the log. */
 function assertNoMirror(dataDir: string): void {
   const mirror = readMirrorNote(dataDir);
   if (mirror === undefined) return;
   throw new CommandFailure(
-    `${dataDir} is a mirror of ${mirror.store}: a collector needs a directory of its own`,
+    `${dataDir} is a mirror of ${mirror.store}: a collector needs its own directory`,
     EXIT.usage,
   );
 }

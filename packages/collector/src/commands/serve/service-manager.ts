@@ -1,24 +1,27 @@
 /**
- * Reports the state of the collector to the service manager, as sd_notify(3) has it: ready, reloading, stopping, alive.
+ * Reports the state of the collector to the service manager (sd_notify(3)): ready, reloading, stopping,
+ * alive.
  *
- * What is said goes through the program systemd-notify. The socket takes datagrams, which Node cannot send to it, and
- * every package that can brings native code to be built. The program comes with systemd, so that it is there wherever
- * someone listens. The unit has to say NotifyAccess=all, because it is not the main process that speaks.
+ * Messages go through the program systemd-notify: Node cannot send datagrams to the manager's socket, and
+ * packages that can need a native build. The unit must set NotifyAccess=all, since it is not the main process
+ * that sends.
  *
- * One shell, started before anything else, runs it again and again: to start a process from this one would hold up all
- * requests, by 60 ms on a busy machine with 400 MiB in memory, while a line in a pipe holds up nothing.
+ * A shell, started first, runs the program repeatedly. Spawning it from the collector would block all
+ * requests for 60 ms on a busy machine with 400 MiB in memory; writing a line to a pipe does not block.
  */
 import { spawn, type ChildProcess } from 'node:child_process';
 import type { Logger } from 'pino';
 import type { ServiceManagement } from '../../config.js';
 
-/** A line for each thing said, its one or two words with a tab between; an exit code for each that could not be. */
+/**
+ * Reads one message per line, with one or two words separated by a tab; prints an exit code for each failure.
+ */
 const SHELL = `tab=$(printf '\\t'); while IFS="$tab" read -r state more; do
   systemd-notify "$state" \${more:+"$more"} >/dev/null 2>&1 || echo $?
 done`;
-/** How long the last words may take, in milliseconds: the program waits until the manager has read them. */
+/** How long the last message may take, in milliseconds: the program waits until the manager has read it. */
 const LAST_WORDS_MS = 5000;
-/** Signs of life in the time that the manager grants. */
+/** Number of watchdog messages per watchdog period. */
 const SIGNS = 4;
 
 export class ServiceManager {
@@ -46,24 +49,24 @@ export class ServiceManager {
     this.#shell = shell;
   }
 
-  /** Connections are accepted: what depends on the collector may start. Also ends a reload. */
+  /** Connections are accepted, so dependent services may start. Also ends a reload. */
   ready(status: string): void {
     this.#say('READY=1', `STATUS=${status}`);
   }
 
-  /** The configuration is read again; {@link ready} must follow. */
+  /** The configuration is being read again; {@link ready} must follow. */
   reloading(): void {
     this.#say('RELOADING=1', `MONOTONIC_USEC=${process.hrtime.bigint() / 1000n}`);
   }
 
   stopping(): void {
-    this.#say('STOPPING=1', 'STATUS=finishing what was begun');
+    this.#say('STOPPING=1', 'STATUS=finishing pending requests');
   }
 
   /**
-   * From now on shows that the collector lives, if the manager wants to know, as long as the event loop turns and
-   * `livesSince` agrees: else the manager ends the process and starts it again.
-   * @param livesSince whether all threads have reported within that time, in milliseconds.
+   * Sends watchdog messages, if the manager wants them, while the event loop runs and `livesSince` returns
+   * true. Without them the manager kills and restarts the process.
+   * @param livesSince whether all threads have reported within the given milliseconds.
    */
   watch(livesSince: (milliseconds: number) => boolean): void {
     const { watchdogMs } = this.#management;
@@ -73,12 +76,12 @@ export class ServiceManager {
     this.#watching = setInterval(() => {
       const lives = livesSince(2 * everyMs);
       if (lives) this.#say('WATCHDOG=1');
-      else if (lived) this.#log.error('a thread does not answer; the service manager is told of no life');
+      else if (lived) this.#log.error('a thread does not respond; watchdog messages are withheld');
       lived = lives;
     }, everyMs).unref();
   }
 
-  /** On return all that was said has been read, or never will be. */
+  /** Resolves when all messages have been read, or the time is over. */
   async close(): Promise<void> {
     clearInterval(this.#watching);
     const timer = setTimeout(() => this.#shell?.kill('SIGKILL'), LAST_WORDS_MS);
@@ -93,7 +96,7 @@ export class ServiceManager {
 
   #warn(reason: string): void {
     if (!this.#warned)
-      this.#log.warn({ reason }, 'systemd-notify cannot tell the service manager how it goes');
+      this.#log.warn({ reason }, 'systemd-notify cannot report the state to the service manager');
     this.#warned = true;
   }
 }

@@ -1,4 +1,4 @@
-/** What ends a running collector, or has it read its configuration again: signals, and parts that fail. */
+/** What ends a running collector or makes it reload: signals, and failing parts. */
 import { isatty } from 'node:tty';
 import type { Logger } from 'pino';
 import { STRAY } from '../../stray-signals.js';
@@ -7,13 +7,13 @@ import { EXIT, type ExitCode } from '../exit-codes.js';
 const STOPPING = ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const;
 
 /**
- * What the process does on a signal. SIGHUP: a service reloads; on a terminal it says that the terminal is gone, and ends
- * the collector (docs/internals/adr/0010-signals.md). SIGTERM, SIGINT and SIGQUIT end it: as the first process of a
- * container it gets no default action.
+ * Signal handlers. SIGHUP reloads a service; on a terminal it means that the terminal has closed, and ends
+ * the collector (docs/internals/adr/0010-signals.md). SIGTERM, SIGINT and SIGQUIT end it explicitly, because
+ * the first process of a container has no default actions.
  */
 export class Signals {
   readonly #onTerminal = [0, 1, 2].some((descriptor) => isatty(descriptor));
-  /** Nothing is begun yet that could be finished. */
+  /** Used until there is anything to finish. */
   readonly #exit = () => process.exit(EXIT.ok);
   #reload: (() => void) | undefined;
   #isReloadAsked = false;
@@ -22,19 +22,18 @@ export class Signals {
     private readonly end: (signal: NodeJS.Signals) => void,
     log: Logger,
   ) {
-    for (const signal of STRAY)
-      process.on(signal, () => log.info({ signal }, 'a signal without a use was ignored'));
+    for (const signal of STRAY) process.on(signal, () => log.info({ signal }, 'ignored an unused signal'));
     if (!this.#onTerminal) process.on('SIGHUP', () => this.#askReload());
     for (const signal of STOPPING) process.on(signal, this.#exit);
   }
 
-  /** From now on a signal to stop asks for an orderly end. */
+  /** From now on, stop signals lead to an orderly end. */
   endInOrder(): void {
     for (const signal of STOPPING) process.off(signal, this.#exit).on(signal, this.end);
     if (this.#onTerminal) process.on('SIGHUP', this.end);
   }
 
-  /** From now on a signal to reload calls `reload`; at once if one has come before. */
+  /** From now on, reload signals call `reload`; called immediately if one arrived earlier. */
   reloadBy(reload: () => void): void {
     this.#reload = reload;
     if (this.#isReloadAsked) reload();
@@ -46,7 +45,7 @@ export class Signals {
   }
 }
 
-/** Why the collector ends; a failure overrules an orderly stop. */
+/** Why the collector ends; a failure overrides an orderly stop. */
 export class Shutdown {
   code: ExitCode | undefined;
   readonly #begun = Promise.withResolvers<{ readonly code: ExitCode; readonly reason: string }>();

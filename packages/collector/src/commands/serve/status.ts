@@ -1,4 +1,4 @@
-/** Gathers what the parts of a running collector report, while they come into being. */
+/** Collects the state of the parts of a running collector as they are created. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -40,19 +40,19 @@ export interface CollectorParts {
   readonly tokenInClear: boolean;
   readonly clockSteps: () => Snapshot['clockSteps'];
   readonly droppedLines: () => Snapshot['droppedLines'];
-  /** As it is configured now. */
+  /** The currently configured value. */
   readonly backupMaxAgeMs: () => number;
-  /** What the ledger's thread counts in. */
+  /** Counters of the ledger's thread. */
   readonly counters: SharedArrayBuffer;
   readonly listens: boolean;
   readonly certificate: ServerCertificate | undefined;
 }
 
-/** Small files are read at most this often, in milliseconds, and the disk is asked for its space. */
+/** Minimum interval between reads of small files, in milliseconds. */
 const FILES_EVERY_MS = 1000;
 const DISK_EVERY_MS = 5000;
 
-/** What small files of the data directory say. */
+/** Contents of small files in the data directory. */
 interface Files extends Pick<Snapshot, 'lastVerify' | 'lastBackup' | 'logBeganAt' | 'exposed' | 'keyGone'> {
   readonly trouble: CheckpointTroubleState | undefined;
 }
@@ -62,14 +62,14 @@ export class RunningStatus {
   readonly startedAt = Date.now();
   /** Called when the phase changes. */
   onPhase: () => void = () => undefined;
-  /** Set once there is one. */
+  /** Set once it exists. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
   otlpSide: { readonly listener: Listener; readonly receiver: OtlpReceiver } | undefined;
   follower: Follower | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
-  /** What the ledger's thread reported last, in a list of one; undefined before it reported anything. */
+  /** The last report of the ledger's thread, in a list of one; undefined before the first. */
   #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
   readonly #alarms = new Set<Alarm>();
   #keyLiesElsewhere: boolean | undefined;
@@ -85,7 +85,10 @@ export class RunningStatus {
     this.#counters = new LedgerCounters(parts.counters);
   }
 
-  /** Nothing in it waits for anything but small files of the data directory. Asks the ledger's thread for a report. */
+  /**
+   * The current state. Waits only for small files of the data directory, and asks the ledger's thread for a
+   * report.
+   */
   snapshot(): Snapshot {
     const { ingest, keys, publisher, ...parts } = this.#parts;
     const { trouble, ...files } = this.#readFiles();
@@ -147,7 +150,7 @@ export class RunningStatus {
     this.onPhase();
   }
 
-  /** A checkpoint is the newest one now. The first may have been signed by the collector before. */
+  /** A new checkpoint. The first may have been signed by an earlier process. */
   noteCheckpoint(note: string): void {
     const { size: entries } = checkpointOf(note);
     const signedBefore =
@@ -155,17 +158,17 @@ export class RunningStatus {
         ? unlessUnreadable(() => fs.statSync(path.join(this.#parts.dataDir, 'checkpoints', 'latest')).mtimeMs)
         : undefined;
     this.#checkpoint = { entries, at: signedBefore ?? Date.now() };
-    // Asked at the first checkpoint, when the key is there, and not again: that file system may hang later.
+    // Determined at the first checkpoint, when the key exists, and only once: its file system may hang later.
     const { keyPlace } = this.#parts;
     this.#keyLiesElsewhere ??= unlessUnreadable(() => liesElsewhere(keyPlace));
   }
 
-  /** From the thread that makes checkpoints: a full disk keeps it out of the file. */
+  /** Reported by the thread that makes checkpoints, since a full disk prevents writing the file. */
   noteCheckpointTrouble(trouble: CheckpointTroubleState | undefined): void {
     this.#trouble = [trouble];
   }
 
-  /** It stands until the process ends. */
+  /** An alarm stays until the process ends. */
   noteAlarm(about: Alarm): void {
     this.#alarms.add(about);
   }
@@ -177,7 +180,7 @@ export class RunningStatus {
       trouble: unlessUnreadable(() => readCheckpointTrouble(dataDir)),
       lastVerify: unlessUnreadable(() => verifyStateOf(dataDir)),
       lastBackup: unlessUnreadable(() => backupStateOf(dataDir)),
-      // Written once, when the log begins or is restored.
+      // Written once, when the log is created or restored.
       logBeganAt: unlessUnreadable(
         () => fs.statSync(path.join(dataDir, 'checkpoints', 'origin.vkey')).mtimeMs,
       ),
@@ -189,11 +192,11 @@ export class RunningStatus {
   }
 
   #isGone(place: KeyPlace): boolean {
-    // Before there is a checkpoint, the key is being made.
+    // Before the first checkpoint, the key is being created.
     return this.#keyLiesElsewhere === false && isGone(place);
   }
 
-  /** One look is under way at most: a mount that hangs must not take one thread of the pool after the other. */
+  /** At most one query is pending: a hanging mount must not occupy several threads of the pool. */
   #lookAtDisk(): void {
     if (performance.now() < this.#diskUntil) return;
     this.#diskUntil = Infinity;
@@ -217,7 +220,7 @@ function backupStateOf(dataDir: string): BackupState | undefined {
   return note && { ...note, at: Date.parse(note.at) };
 }
 
-/** A file that cannot be read is reported by the part that owns it. */
+/** Ignores errors: an unreadable file is reported by the part that owns it. */
 function unlessUnreadable<T>(read: () => T): T | undefined {
   try {
     return read();

@@ -1,4 +1,4 @@
-/** `collector serve --trial`: a data directory that is thrown away, and what profile `full` would say of each event. */
+/** `collector serve --trial`: a temporary data directory, and the verdict of profile `full` on each event. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -21,12 +21,12 @@ import { legible } from '../terminal.js';
 /** How long the end waits for a reader of standard output, in milliseconds. */
 const LAST_LINES_MS = 500;
 
-/** What outlives the trial, and is refused wherever it is said: it has no value that means none. */
+/** Options that would outlast the trial and are refused everywhere, as they have no value for "none". */
 const LASTING: readonly string[] = ['checkpoint-sink'];
-/** What the trial says itself, before environment and file. */
+/** Options that the trial sets itself, overriding environment and file. */
 const OWN = ['data-dir', 'signing-keys'] as const;
 
-const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; every version is accepted`;
+const OTHER_VERSION = `      warning: /protocol_version is not ${PROTOCOL_VERSION}; any version is accepted`;
 
 interface TrialEvent {
   readonly event_id: string;
@@ -34,7 +34,7 @@ interface TrialEvent {
 }
 
 export class Trial {
-  /** Options of the configuration that name places in its directory. */
+  /** Configuration options set to places in its directory. */
   readonly instead: Readonly<Record<(typeof OWN)[number], string>>;
   readonly #directory: string;
   #announced = false;
@@ -50,8 +50,8 @@ export class Trial {
   }
 
   /**
-   * On return there is a directory of the trial's own, which is removed when the process ends.
-   * @throws ConfigError when an option names something that outlives it.
+   * Creates the directory of the trial, which is removed when the process ends.
+   * @throws ConfigError if an option names something that would outlast the trial.
    */
   static begin({ reading, given }: Call, out: LineWriter): Trial {
     const faults = reading()
@@ -59,23 +59,23 @@ export class Trial {
       .map(({ source }) => source);
     for (const name of OWN) if (given[name] !== undefined) faults.push(`--${name}`);
     if (faults.length > 0) {
-      const message = 'cannot be used with --trial, which keeps nothing; leave one of them out';
+      const message = 'cannot be combined with --trial, which keeps nothing';
       throw new ConfigError(faults.map((source) => ({ source, message })));
     }
     return new Trial(out);
   }
 
-  /** Prints what a trial is. From then on the end is printed too. @param more paths that take requests. */
+  /** Prints what a trial is; the end is then printed too. @param more further paths that accept requests. */
   announce(more: readonly string[] = []): void {
     this.#announced = true;
     this.#paths = [...Object.values(EVENT_PATHS), ...more];
     this.out.write(`
-This is a trial. All that is sent is kept in ${legible(this.#directory)} and deleted when the collector ends.
-Each event is listed here, with what it is refused for, or would be under profile full.
+This is a trial. Everything sent to it is kept in ${legible(this.#directory)} and deleted when it ends.
+Each event is listed here, with the faults for which it is refused, or would be under profile full.
 `);
   }
 
-  /** For Ingest.observer, where bodies are kept. */
+  /** For Ingest.observer, while bodies are kept. */
   observe(observed: Observed, status: number, fault: Fault | undefined): void {
     const { id, kind, body } = observed;
     if (fault !== undefined) this.out.write(refusalLines(observed, status, fault, this.#paths));
@@ -86,27 +86,25 @@ Each event is listed here, with what it is refused for, or would be under profil
   #end(): void {
     fs.rmSync(this.#directory, { recursive: true, force: true, maxRetries: 3 });
     if (!this.#announced) return;
-    this.out.write(
-      `\nThe trial has ended: ${legible(this.#directory)} is deleted, with all that was sent.\n`,
-    );
+    this.out.write(`\nThe trial has ended: ${legible(this.#directory)} and everything in it is deleted.\n`);
     this.out.flush(LAST_LINES_MS);
   }
 }
 
 /**
- * What a trial says of an event that was accepted: its kind, its id and its request's, what profile `full` asks for
- * beyond `minimum`, and whether its version, which no profile refuses, is another; no value of any other field.
+ * The lines for an accepted event: kind, id and request id, what profile `full` requires beyond `minimum`,
+ * and whether the protocol version, which no profile checks, differs. Contains no other value of the event.
  */
 function trialLines(request: string, kind: EventKind, body: Uint8Array): string {
   const event = JSON.parse(Buffer.from(body).toString()) as TrialEvent;
   const issues = validateEvent(kind, 'full', event) ?? [];
-  const verdict = issues.length === 0 ? 'good under profile full too' : 'profile full would refuse it:';
+  const verdict = issues.length === 0 ? 'valid under profile full too' : 'profile full would refuse it:';
   const faults = issues.map(issueLine);
   if (event.protocol_version !== PROTOCOL_VERSION) faults.push(OTHER_VERSION);
   return asLines([`201 ${kind} ${event.event_id} (request ${request}): ${verdict}`, ...faults]);
 }
 
-/** Why a request was refused; no value of any field, for a fault has none, and nothing of a path that is no endpoint. */
+/** The lines for a refused request. They contain no value of the event and nothing of an unknown path. */
 function refusalLines(
   { id, kind, url = '' }: Observed,
   status: number,

@@ -1,6 +1,6 @@
 /**
- * Whether `access.log` is the one whose heads stand in the log (tree/access-chain.ts), for `verify` and `doctor`. It is
- * read beside the log: what a head speaks of was on the disk before the head was.
+ * Checks for `verify` and `doctor` that `access.log` matches its heads in the log (tree/access-chain.ts). It
+ * is read at the same time as the log: the lines that a head covers were on disk before the head.
  */
 import { counted } from '../../quantity.js';
 import { AccessChain, headIn, type AccessHead } from '../../tree/access-chain.js';
@@ -10,31 +10,31 @@ import { lineIn, LONGEST_LINE } from '../access-lines.js';
 import { finding, type VerifyFinding } from '../../store/findings.js';
 
 export interface AccessLogState {
-  /** Whole lines; an access has two. */
+  /** Complete lines; an access has two. */
   readonly lines: number;
-  /** How many of them come to a head in the log. */
+  /** Number of lines covered by a head in the log. */
   readonly covered: number;
   /** Heads in the log. */
   readonly heads: number;
-  /** Accesses by others without a logged end: they still run, or were killed. */
+  /** Accesses of other commands without a logged end: still running, or killed. */
   readonly unended: number;
-  /** Lines that a crash or a full disk has cut short. */
+  /** Lines cut short by a crash or a full disk. */
   readonly torn: number;
-  /** When the last access began: an instant, RFC 3339 in UTC. */
+  /** Beginning of the last access: an instant, RFC 3339 in UTC. */
   readonly last: string | undefined;
-  /** Notes among them. */
+  /** Including notes. */
   readonly findings: readonly VerifyFinding[];
 }
 
-/** A head in the log that the lines do not come to. */
+/** A head in the log that the lines do not match. */
 interface Contradiction extends AccessHead {
-  /** Of its entry. */
+  /** Sequence of its entry. */
   readonly sequence: number;
-  /** How many lines before come to the head before it. */
+  /** Number of lines that match the previous head. */
   readonly proved: number;
-  /** How many lines there were when it was looked for. */
+  /** Number of lines when the head was checked. */
   readonly had: number;
-  /** The entry of the first head behind it that the lines come to. */
+  /** The entry of the first later head that matches the lines. */
   fitsFrom: number | undefined;
 }
 
@@ -47,7 +47,7 @@ export class AccessLogCheck {
   readonly #log: AccessLogStore;
   #pieces: AsyncGenerator<Buffer, void>;
   #piece: Buffer = Buffer.alloc(0);
-  /** Heads that the lines were not held against yet. */
+  /** Heads not yet compared with the lines. */
   #queued: { readonly sequence: number; readonly body: Buffer }[] = [];
   #unreadable = false;
   #heads = 0;
@@ -59,13 +59,14 @@ export class AccessLogCheck {
   /** The newest access by `collector backup` that has not ended. */
   #backup: string | undefined;
   #last: string | undefined;
-  /** How many lines no command has written, and which is the first. */
+  /** The number of lines not written by a command, and the first of them. */
   #foreign = 0;
   #firstForeign = 0;
 
   /**
-   * @param ownAccesses how many of the accesses are of the command that asks, and cannot have ended.
-   * @param isMirror whether the log is a copy of one in a database, where others than commands have put lines before now.
+   * @param ownAccesses the number of accesses of the calling command, which cannot have ended.
+   * @param isMirror whether the log is a copy of a log in a database, where other roles may have written
+   *   lines.
    */
   constructor(
     log: AccessLogStore,
@@ -78,14 +79,14 @@ export class AccessLogCheck {
   }
 
   /**
-   * Takes the next head of the log.
-   * @param body of the entry with it; it is copied.
+   * Queues the next head of the log.
+   * @param body of its entry; it is copied.
    */
   head(sequence: number, body: Buffer): void {
     this.#queued.push({ sequence, body: Buffer.from(body) });
   }
 
-  /** Holds the lines against the heads that were taken. */
+  /** Compares the queued heads with the lines. */
   async settle(): Promise<void> {
     const queued = this.#queued;
     this.#queued = [];
@@ -111,7 +112,9 @@ export class AccessLogCheck {
     }
   }
 
-  /** To be called once, behind the last head. @returns undefined when there is neither a line nor a head. */
+  /**
+   * Ends the check; call once, after the last head. @returns undefined if there are neither lines nor heads.
+   */
   async finish(): Promise<AccessLogState | undefined> {
     await this.settle();
     await this.#readTo(Infinity);
@@ -126,19 +129,19 @@ export class AccessLogCheck {
     };
   }
 
-  /** Reads on until there are so many lines, or no more. */
+  /** Reads until there are `lines` lines, or the end. */
   async #readTo(lines: number): Promise<void> {
     let again = true;
     while (this.#chain.lines < lines && !this.#unreadable) {
       if (this.#piece.length === 0 && !(await this.#readPiece())) {
-        // What a head speaks of was there before the head, and may have come since the lines were begun to be read.
+        // The lines of a head precede it, and may have been appended since reading began.
         if (!again) return;
         again = false;
         this.#chain.rewind();
         this.#pieces = this.#log.lines({ lines: this.#chain.lines, at: this.#chain.bytes });
         continue;
       }
-      // Up to the line that is wanted: the chain has to be looked at there.
+      // Stop at the requested line, where the chain is compared.
       let end = 0;
       for (let missing = lines - this.#chain.lines; missing > 0 && end < this.#piece.length; missing--) {
         const feed = this.#piece.indexOf(0x0a, end);
@@ -154,7 +157,7 @@ export class AccessLogCheck {
       const next = await this.#pieces.next();
       this.#piece = next.value ?? Buffer.alloc(0);
     } catch (error) {
-      // Cut while it is read: what was read of it is held against the heads.
+      // Truncated while being read: the part read so far is compared with the heads.
       if (error instanceof AccessLogAltered) return false;
       this.#unreadable = true;
       const code = systemCode(error);
@@ -175,7 +178,7 @@ export class AccessLogCheck {
       this.#ended++;
       if (line.reading === this.#backup) this.#backup = undefined;
     } else {
-      // A back-up was copied before the end of its own access could be logged.
+      // A back-up contains the log as it was before the end of its own access was logged.
       if (line.command === 'restore' && this.#backup !== undefined) {
         this.#ended++;
         this.#backup = undefined;
@@ -186,7 +189,10 @@ export class AccessLogCheck {
     }
   }
 
-  /** In a database a role that may add a line may not change the log: the chain covers such a line too. */
+  /**
+   * In a database, a role may add lines without being able to change the log; the chain covers such lines
+   * too.
+   */
   async #reportForeign(): Promise<void> {
     if (this.#foreign === 0) return;
     const isShared = this.isMirror || this.#log.writerOf !== undefined;
@@ -213,11 +219,13 @@ function contradicted({ sequence, lines, proved, had, fitsFrom }: Contradiction)
   return finding('lines_altered', PLACE, LOG, sequence, first, lines, proof + again);
 }
 
-/** On a line of a person's: how far the log is under heads, and what is not known of its accesses. */
+/** A one-line summary for people: lines, lines without a head, and accesses without an end. */
 export function accessLogText({ lines, covered, unended, last }: AccessLogState): string {
   if (lines === 0) return 'no access was logged';
   return [
-    `${counted(lines, 'line')}${covered >= lines ? '' : `, ${lines - covered} of them under no head in the log`}`,
+    covered >= lines
+      ? counted(lines, 'line')
+      : `${counted(lines, 'line')}, ${lines - covered} of them not covered by a head in the log`,
     ...(unended === 0 ? [] : [`${counted(unended, 'access', 'accesses')} without a logged end`]),
     ...(last === undefined ? [] : [`the last began at ${last}`]),
   ].join('; ');

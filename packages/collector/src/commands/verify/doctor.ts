@@ -1,4 +1,4 @@
-/** `collector doctor`: checks a data directory and prints what it finds. Changes nothing. */
+/** `collector doctor`: checks a data directory and prints findings. Changes nothing. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { counted } from '../../quantity.js';
 import { exists, nodeFiles } from '../../files.js';
 import { describeStore, driverOf, isShared } from '../../store/open.js';
 import { exposureOf, isLocked, lockFault } from '../../store/directory-lock.js';
-import { indexState, type IndexState } from '../../store/open-to-audit.js';
+import { indexState, type IndexState } from '../../store/open-state.js';
 import { KeyDatabase, keyDatabasePath, openKeys } from '../../store/open-keys.js';
 import { openStore, type OpenSharedStore, withSharedView } from '../../store/open-to-read.js';
 import { KeyStoreDamaged, KeyStoreError } from '../../store/contract/keys.js';
@@ -29,28 +29,28 @@ import { verifyLog, type Verification } from './verification.js';
 import { defineCommand } from '../define.js';
 
 const EXAMPLES = `  $ collector doctor
-  $ collector doctor --signing-keys command:/opt/kms-sign     # as the collector was started
+  $ collector doctor --signing-keys command:/opt/kms-sign     # as given to the collector
   $ collector doctor --data-dir /var/lib/collector --json | jq '.findings[] | select(.severity != "ok")'
 
-Reads every event and checks all that collector verify checks, by the checkpoints and keys in the directory; checks the
-end of the log, the id index, the keys, the access log, the disk and the permissions of the directory. Rebuilds the
-catalogue in the directory for temporary files and compares it with the stored one. It writes nothing to the data
-directory, runs beside a collector, and reads a read-only snapshot as well.
+Reads every event and runs all checks of collector verify with the checkpoints and keys in the directory;
+checks the end of the log, the id index, the keys, the access log, the disk and the permissions of the
+directory. Rebuilds the catalogue in the directory for temporary files and compares it with the stored one. It
+writes nothing to the data directory, and also works while a collector runs or on a read-only snapshot.
 
-Exit codes: 0 nothing is damaged (there may be warnings), 3 stored data is damaged, 7 the catalogue differs from the log
-and nothing else is damaged, 6 there is no such directory, or it holds neither a ledger nor keys, 1 something could not
-be read, so there is no verdict.`;
+Exit codes: 0 nothing is damaged (warnings are possible), 3 stored data is damaged, 7 only the catalogue
+differs from the log, 6 there is no such directory, or it holds neither a ledger nor keys, 1 something could
+not be read, so there is no verdict.`;
 
 const LOW_DISK_BYTES = 1 << 30;
-/** From this size on a progress bar is shown. */
+/** Sizes from which a progress bar is shown. */
 const BAR_FROM_MEBIBYTES = 64;
 const BAR_FROM_EVENTS = 200_000;
-/** Records that are named to people; --json has all. */
+/** Number of records named in text; --json names all. */
 const MOST_NAMED = 10;
 
 export const command = defineCommand<{ readonly json?: true }>({
   name: 'doctor',
-  description: 'Check a data directory and say what is wrong with it.',
+  description: 'Check a data directory and report problems.',
   options: { '--json': 'print the findings as one JSON object' },
   configuration: 'doctor',
   examples: EXAMPLES,
@@ -80,7 +80,8 @@ async function examine(config: Config, json: boolean): Promise<ExitCode> {
   let index: IndexState | undefined;
   let log: Verification | undefined;
   const read = async () => {
-    // Before the events: a running collector's index would otherwise speak of some that came after those read here.
+    // Before the events: otherwise a running collector's index would cover events stored after those read
+    // here.
     index = indexState(dataDir);
     return (log = await readLog(dataDir, wanted));
   };
@@ -101,7 +102,7 @@ async function examine(config: Config, json: boolean): Promise<ExitCode> {
   return print(findings, json, { data_dir: dataDir }, dataDir);
 }
 
-/** Of a log in a database: how that does, and every event. */
+/** Checks a log in a database: the database, and every event. */
 async function examineShared(config: Config, json: boolean): Promise<ExitCode> {
   const findings: StoreFinding[] = [...(await (await driverOf(config.store)).examine(config.store))];
   await withSharedView(config, async ({ dataDir, shared }) => {
@@ -141,8 +142,8 @@ function print(
     process.stdout.write(`${printableJson(text)}\n`);
   } else {
     const all = findings.flatMap((finding) => [...withRecords(finding)]);
-    const told = all.map((each) => ({ ...each, message: typed(each.message, dataDir) }));
-    process.stdout.write(findingsTable(told, process.stdout));
+    const printed = all.map((each) => ({ ...each, message: typed(each.message, dataDir) }));
+    process.stdout.write(findingsTable(printed, process.stdout));
   }
   if (damaged) return EXIT.damaged;
   return isRight ? EXIT.ok : EXIT.partly;
@@ -158,7 +159,7 @@ async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStor
   }
 }
 
-/** What of the log is not as it was written and signed, and how it ends. */
+/** Faults of the log, and the state of its end. */
 function* logFindings({ findings, events, torn, unopened }: Verification): Generator<StoreFinding> {
   const faults = findings.listed.filter(
     ({ kind, file }) => kind !== 'note' && FINDINGS[kind].subject === 'events' && file !== 'access.log',
@@ -183,8 +184,9 @@ function indexFinding(index: IndexState | undefined, bytes: number, running: boo
 }
 
 /**
- * It is derived, so nothing about it is damage of what is stored. What it is compared with is made in the directory for
- * temporary files, for the owner alone, and is gone on return, also after a signal.
+ * Compares the stored catalogue with a new one. The catalogue is derived, so a difference is not damage of
+ * stored data. The new one is made in a private temporary directory that is removed on return and after a
+ * signal.
  */
 async function catalogueFinding(dataDir: string, wanted: boolean): Promise<CatalogueFinding> {
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
@@ -211,11 +213,11 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Catal
 }
 
 interface CatalogueFinding extends StoreFinding {
-  /** Where the catalogue is not as the log has it; for scripts, so the names are a promise. */
+  /** Where the catalogue differs from the log; for programs, so the names are a promise. */
   readonly records?: readonly {
     readonly organisation: string | null;
     readonly record_id: string;
-    /** Null of a record without a run. */
+    /** Null for a record without a run. */
     readonly run_id: string | null;
     readonly found: DifferingRecord['found'];
   }[];
@@ -242,16 +244,17 @@ function findingOf(check: CatalogueCheck): CatalogueFinding {
     case 'damaged':
       return wrong('damaged');
     case 'foreign':
-      return wrong('of another log, or of entries that this one does not hold');
+      return wrong('of another log, or of entries that this log does not have');
     case 'compared': {
       const { records, through, differing, named, isCounted } = check;
       if (differing > 0) {
-        const what = `${differing} of ${counted(records, 'record')} ${differing === 1 ? 'differs' : 'differ'} from the log`;
+        const differ = differing === 1 ? 'differs' : 'differ';
+        const what = `${differing} of ${counted(records, 'record')} ${differ} from the log`;
         return wrong(what, named, differing);
       }
       return isCounted
         ? CHECKS.catalogue_same(records, through)
-        : wrong('its totals are not those of the log');
+        : wrong('wrong: its totals differ from the log');
     }
   }
 }
@@ -262,20 +265,20 @@ const FOUND = {
   differs: 'differs from the log',
 } as const;
 
-/** The finding, and the first of its records, each in a line. */
+/** The finding, followed by its first records, one per line. */
 function* withRecords(finding: CatalogueFinding): Generator<StoreFinding> {
   const { records = [], records_not_listed: unlisted = 0 } = finding;
   yield finding;
   for (const { organisation, record_id: id, run_id: run, found } of records.slice(0, MOST_NAMED)) {
     const what = run === null ? `record ${id} (no run)` : `run ${id}`;
-    const of = organisation === null ? 'an organisation that cannot be read' : `organisation ${organisation}`;
+    const of = organisation === null ? 'an unreadable organisation' : `organisation ${organisation}`;
     yield CHECKS.catalogue_record(`${what} of ${of} ${FOUND[found]}`);
   }
   const left = records.length - MOST_NAMED + unlisted;
   if (left > 0) yield CHECKS.catalogue_record(`${left} more: --json`);
 }
 
-/** Segments, or a checkpoint or an index, which say that there were some: that all are gone is no sign of health. */
+/** Whether there are segments, or a checkpoint or an index, which prove that there were some. */
 function holdsLedger(dataDir: string): boolean {
   return holdsLog(dataDir) || holds(path.join(dataDir, 'index'), /\.run$/);
 }
@@ -307,7 +310,7 @@ function isReadOnly(dataDir: string): boolean {
   }
 }
 
-/** @param hasEvents whether events were stored, or may have been, for which someone had keys; called once at most. */
+/** @param hasEvents whether events are or may have been stored; called at most once. */
 async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): Promise<StoreFinding> {
   const lost = CHECKS.keys_lost(keysLost({ dataDir, store: '' }));
   if (!exists(keyDatabasePath(dataDir))) return (await hasEvents()) ? lost : CHECKS.keys_missing();
@@ -321,7 +324,7 @@ async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): 
       await database.close();
     }
   } catch (error) {
-    // Any other reason, such as a newer collector's file, says nothing about what is stored.
+    // Other errors, such as a newer collector's file, do not mean damage.
     if (!(error instanceof KeyStoreDamaged)) throw error;
     return CHECKS.keys_damaged(error.message);
   }

@@ -1,4 +1,4 @@
-/** The checkpoints of a data directory that are of this log and signed by a key of it. */
+/** The checkpoints of a data directory that belong to this log and are signed with its keys. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { type Checkpoint, formatNote, keyIdText, type NoteSignature } from '@clinical-events/protocol/verify';
@@ -22,15 +22,15 @@ export interface LogCheckpoints {
 }
 
 /**
- * The newest checkpoint, and the keys of the log.
- * @returns undefined when nothing was signed yet.
- * @throws CommandFailure when the keys do not follow from each other, or none of them signed the checkpoint.
+ * The newest checkpoint and the keys of the log.
+ * @returns undefined if nothing is signed yet.
+ * @throws CommandFailure if the keys are inconsistent, or none of them signed the checkpoint.
  */
 export async function newestCheckpoint(
   dataDir: string,
   tree: TreeReader,
 ): Promise<LogCheckpoints | undefined> {
-  // In this order: a rotation is noted before its key signs, so the keys are then at least those that signed.
+  // The note first: a rotation is recorded before its key signs, so the keys read later include the signer.
   const note = await tree.head();
   const history = keysOf(dataDir);
   if (history === undefined || note === undefined) return undefined;
@@ -42,9 +42,9 @@ export async function newestCheckpoint(
 }
 
 /**
- * The newest checkpoint over at least `covering` entries that a witness has cosigned, with the cosignatures of all
- * witnesses whose newest one it is.
- * @param warn is called for each file that is no such checkpoint.
+ * The newest checkpoint over at least `covering` entries with a witness's cosignature, and with the
+ * cosignatures of all witnesses that share it.
+ * @param warn called for each file that is not such a checkpoint.
  */
 export function newestCosigned(
   dataDir: string,
@@ -61,7 +61,7 @@ export function newestCosigned(
       const note = fs.readFileSync(path.join(directory, name), 'utf8');
       found = { note, checkpoint: checkpointIn(note, history) };
     } catch (error) {
-      warn(`checkpoints/${name} is ignored, it is not a checkpoint of this log: ${messageOf(error)}`);
+      warn(`checkpoints/${name} is ignored: not a checkpoint of this log: ${messageOf(error)}`);
       continue;
     }
     const { size } = found.checkpoint;
@@ -72,7 +72,7 @@ export function newestCosigned(
   return newest;
 }
 
-/** Who besides the log has signed the note: name and key id, as a verifier key begins. Nothing of it is checked. */
+/** The other signers of the note: name and key id, as a verifier key begins. Not verified. */
 export function cosigners(note: string, { keys }: Pick<KeyHistory, 'keys'>): string[] {
   const read = readNote(note);
   if (typeof read === 'string') return [];
@@ -85,7 +85,7 @@ function signerText({ name, keyId }: NoteSignature): string {
   return `${name}+${keyIdText(keyId)}`;
 }
 
-/** @throws when the note is not a checkpoint of this log; the message is a clause. */
+/** @throws Error if the note is not a checkpoint of this log; the message is a clause. */
 export function checkpointIn(
   note: string,
   { keys, origin }: Pick<KeyHistory, 'keys' | 'origin'>,
@@ -101,7 +101,7 @@ export function checkpointIn(
   return checkpoint;
 }
 
-/** Two notes of one text, with the signatures of both; of two texts the first. */
+/** Two notes with the same text, with the signatures of both; otherwise the first. */
 function merged(one: SignedCheckpoint, other: SignedCheckpoint): SignedCheckpoint {
   const [first, second] = [readNote(one.note), readNote(other.note)];
   if (typeof first === 'string' || typeof second === 'string' || first.text !== second.text) return one;

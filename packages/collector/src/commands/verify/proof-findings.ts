@@ -1,4 +1,6 @@
-/** What `doctor` finds of the tree, its newest checkpoint, the key that signs, the access log, and the sinks. */
+/**
+ * Findings of `doctor` about the tree, the newest checkpoint, the signing key, the access log and the sinks.
+ */
 import fs from 'node:fs';
 import type { Config } from '../../config.js';
 import { exists } from '../../files.js';
@@ -19,10 +21,13 @@ import { accessLogText, type AccessLogState } from './access-log-check.js';
 import { deniedPath } from '../exit-codes.js';
 import type { Verification, VerifyFindings } from './verification.js';
 
-/** A running collector signs about once a second; an event that waits longer than this is a warning. */
+/** A running collector signs about once per second; a longer wait is a warning. */
 const LATE_MS = 60_000;
 
-/** @param running whether a collector runs on the directory. @param isMirror others sign its log and give checkpoints away. */
+/**
+ * @param running whether a collector runs on the directory. @param isMirror whether the log is signed
+ *   elsewhere.
+ */
 export function* proofFindings(
   config: Config,
   log: Verification,
@@ -45,9 +50,9 @@ export function* proofFindings(
   if (!isMirror) yield* sinkFindings(dataDir, Date.now());
 }
 
-/** Of a log in a database. @param dataDir with what is public of it. */
+/** For a log in a database. @param dataDir with the public files of the log. */
 export function* sharedProofFindings(dataDir: string, log: Verification): Generator<StoreFinding> {
-  const repair = 'delete the rows of tiles, and the next start of a collector';
+  const repair = 'delete the rows of tiles; the next start of a collector';
   yield* checkpointFindings(dataDir, log, true, repair);
   yield* accessLogFindings(log.access);
 }
@@ -63,7 +68,7 @@ function keyFinding({ signingKeys }: Config, { current }: KeyHistory): StoreFind
   if (!keys.isThere()) return CHECKS.signing_key_missing(`${signingKeys}/`);
   if (!exists(file)) return CHECKS.signing_key_missing(file);
   try {
-    // As the next start does.
+    // The same check as at the next start.
     keys.read(current);
   } catch (error) {
     const denied = deniedPath(error);
@@ -79,7 +84,7 @@ function* checkpointFindings(
   dataDir: string,
   log: Verification,
   running: boolean,
-  repair = 'remove tree/ while no collector runs, and the next start',
+  repair = 'remove tree/ while no collector runs; the next start',
 ): Generator<StoreFinding> {
   const { findings, checkpoints, entries } = log;
   const { newest } = checkpoints;
@@ -89,7 +94,7 @@ function* checkpointFindings(
   );
   yield* faults.map(asCheck);
   if (newest !== undefined) yield waitingFinding(dataDir, newest, log, running);
-  // As a first start leaves it that was killed.
+  // The state after a first start that was killed.
   else if (faults.length === 0 && entries === 0) yield CHECKS.checkpoint_none();
   const trouble = readable(() => readCheckpointTrouble(dataDir));
   if (typeof trouble === 'string') yield CHECKS.checkpoint_unknown(trouble);
@@ -97,7 +102,7 @@ function* checkpointFindings(
   if (newest !== undefined) yield treeFinding(findings, repair);
 }
 
-/** Whether entries wait for a checkpoint that should have come. */
+/** Whether entries have waited too long for a checkpoint. */
 function waitingFinding(
   dataDir: string,
   { origin, size }: CheckedRoot,
@@ -114,13 +119,13 @@ function waitingFinding(
   return CHECKS.checkpoint_late(size, origin, entries - size, new Date(since).toISOString(), why);
 }
 
-/** Less than this is no room for a checkpoint, nor for the note of why there is none. */
+/** Below this there is no room for a checkpoint or a note about its absence. */
 const FULL_BYTES = 1 << 20;
 
 /** @param free bytes on the disk of the data directory. */
 export function whyUnsigned(free: number): string {
-  if (free >= FULL_BYTES) return 'the collector cannot sign, and its log says why';
-  return 'the disk is full, and a checkpoint needs room: make some, and the collector signs by itself';
+  if (free >= FULL_BYTES) return 'the collector cannot sign; see its log';
+  return 'the disk is full, and a checkpoint needs space: free some, and the collector signs';
 }
 
 function freeBytes(dataDir: string): number {
@@ -128,7 +133,7 @@ function freeBytes(dataDir: string): number {
   return bavail * bsize;
 }
 
-/** What a state file says, or why it is damaged. */
+/** The content of a state file, or why it is damaged. */
 function readable<State>(read: () => State): State | string {
   try {
     return read();
@@ -147,7 +152,7 @@ function* accessLogFindings(state: AccessLogState | undefined): Generator<StoreF
   if (state === undefined) return;
   const isNote = ({ kind }: { readonly kind: string }) => kind === 'note';
   const faults = state.findings.filter((each) => !isNote(each));
-  // A log that cannot be read is damage of the access log too, whatever its kind is elsewhere.
+  // An unreadable access log is damage here, whatever its kind is elsewhere.
   for (const { message } of faults) yield { severity: 'damage', subject: 'access log', message };
   if (faults.length === 0) yield CHECKS.access_log(accessLogText(state));
   for (const { message } of state.findings.filter(isNote)) yield CHECKS.access_log_noted(message);

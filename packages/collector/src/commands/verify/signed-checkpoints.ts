@@ -1,4 +1,4 @@
-/** Which of the notes that `collector verify` was given are checkpoints of this log. */
+/** Selects, among the notes given to `collector verify`, the checkpoints of this log. */
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { verifyNote } from '../../tree/note-signing.js';
 import { finding, type FindingList } from '../../store/findings.js';
@@ -10,18 +10,21 @@ import type { LogKeys } from './trusted-keys.js';
 
 interface Judged {
   readonly checkpoint: Checkpoint;
-  /** Whether only a key older than those given has signed it. */
+  /** Whether only a key older than the given ones has signed it. */
   readonly earlier: boolean;
 }
 
 /** Why a note is not a checkpoint of this log. */
 interface Refusal {
   readonly why: string;
-  /** `cut`: kept elsewhere, and it does not parse: whoever can cut one could remove it. `other`: of another log alone. */
+  /**
+   * `cut`: kept elsewhere and unparsable; someone who can truncate it can also remove it. `other`: of another
+   * log only.
+   */
   readonly as: 'fault' | 'cut' | 'other';
 }
 
-/** Notes in one place that are refused for one reason. */
+/** Notes in one place, refused for one reason. */
 interface Refused extends Refusal, Pick<GivenNote, 'source' | 'file'> {
   count: number;
 }
@@ -31,16 +34,16 @@ export class SignedCheckpoints {
   readonly roots: CheckedRoot[] = [];
   /** Notes that are checkpoints of this log. */
   checked = 0;
-  /** How many of them were kept outside of the data directory. */
+  /** The number of them kept outside the data directory. */
   given = 0;
-  /** Whether the data directory has a newest one, whatever it says. */
+  /** Whether the data directory has a newest checkpoint, valid or not. */
   hasNewest = false;
-  /** The largest of the data directory. */
+  /** The largest in the data directory. */
   newest: CheckedRoot | undefined;
   readonly #byContent = new Map<string, CheckedRoot>();
-  /** Notes that could not be checked, as there is no key. */
+  /** Notes that could not be checked for lack of a key. */
   #unchecked = 0;
-  /** Where those are that only an earlier key has signed. */
+  /** The sources of those signed only with an earlier key. */
   readonly #earlier: string[] = [];
 
   constructor(
@@ -49,9 +52,9 @@ export class SignedCheckpoints {
   ) {}
 
   /**
-   * Takes the notes of the data directory, or those that were found at a path that someone gave. Two logs may share
-   * such a path: checkpoints of another one are no fault there, if there are any of this one.
-   * @throws CommandFailure when there is no note at that path.
+   * Takes the notes of the data directory, or those at a given path. Two logs may share such a path:
+   * checkpoints of another log are not a fault if there are also some of this one.
+   * @throws CommandFailure if the path has no note.
    */
   take(notes: Iterable<GivenNote>, given?: string): void {
     const refused = new Map<string, Refused>();
@@ -76,7 +79,7 @@ export class SignedCheckpoints {
     }
     if (given !== undefined && found === 0) {
       throw new CommandFailure(
-        `${given} holds no checkpoint (directories in it are not read): nothing was compared`,
+        `${given} holds no checkpoint (subdirectories are not read): nothing was compared`,
         EXIT.notFound,
       );
     }
@@ -112,7 +115,7 @@ export class SignedCheckpoints {
     if (!outside && size >= (this.newest?.size ?? 0)) this.newest = checked;
   }
 
-  /** Call when all are taken. */
+  /** Call after the last `take`. */
   finish(): void {
     const { newest } = this;
     if (this.#unchecked > 0) this.findings.add(finding('checkpoints_unchecked', {}, this.#unchecked));
@@ -126,23 +129,23 @@ export class SignedCheckpoints {
   #judge({ note, size, outside }: GivenNote): Judged | Refusal {
     const read = readNote(note);
     if (typeof read === 'string' || read.checkpoint === undefined) {
-      if (outside) return { why: 'it is cut short, or not a checkpoint', as: 'cut' };
+      if (outside) return { why: 'it is truncated or not a checkpoint', as: 'cut' };
       return { why: typeof read === 'string' ? read : 'it is a rotation note', as: 'fault' };
     }
     const { checkpoint, signatures } = read;
     const { keys, earlier } = this.keys;
     const isOfLog = (origin: string) => keys.some(({ name }) => name === origin);
     if (!isOfLog(checkpoint.origin)) {
-      // One that this log has signed was changed.
+      // If this log signed it, the text was changed.
       const isOther = !signatures.some(({ name }) => isOfLog(name));
       return { why: `it is of the log ${checkpoint.origin}`, as: isOther ? 'other' : 'fault' };
     }
     if (size !== undefined && size !== checkpoint.size)
-      return { why: `it is over ${checkpoint.size} entries, and its name says ${size}`, as: 'fault' };
+      return { why: `it covers ${checkpoint.size} entries, but its name says ${size}`, as: 'fault' };
     try {
       const { signedBy } = verifyNote(note, [...keys, ...earlier]);
       const believed = signedBy.filter(({ name }) => name === checkpoint.origin);
-      if (believed.length === 0) return { why: 'the key that signed it belongs to another log', as: 'fault' };
+      if (believed.length === 0) return { why: 'it was signed with the key of another log', as: 'fault' };
       return { checkpoint, earlier: !believed.some((key) => keys.includes(key)) };
     } catch (error) {
       return { why: messageOf(error), as: 'fault' };

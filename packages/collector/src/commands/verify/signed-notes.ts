@@ -1,4 +1,4 @@
-/** Signed notes: what one says, and where `collector verify` finds them. Who signed them is for the callers. */
+/** Signed notes: their contents, and where `collector verify` finds them. Callers check the signatures. */
 import fs from 'node:fs';
 import path from 'node:path';
 import {
@@ -15,13 +15,13 @@ import { messageOf } from '../../system-code.js';
 import { namesIn } from '../../tree/key-files.js';
 import { CommandFailure, EXIT } from '../exit-codes.js';
 
-/** A checkpoint, also a cosigned one, or a rotation note. Nothing of it is verified. */
+/** A checkpoint, with or without cosignatures, or a rotation note; not verified. */
 export interface ReadNote extends SignedNote {
   readonly checkpoint?: Checkpoint;
   readonly rotation?: Rotation;
 }
 
-/** The only parser of notes. @returns why it cannot be read, when it cannot: it is none, or was cut short. */
+/** The only parser of notes. @returns why the text cannot be read, if it is truncated or not a note. */
 export function readNote(note: string): ReadNote | string {
   if (note.trim() === '') return 'it is empty';
   try {
@@ -39,13 +39,13 @@ export interface GivenNote {
   /** Where it was found, for messages. */
   readonly source: string;
   readonly file: string;
-  /** Whether it was kept outside of the data directory. */
+  /** Whether it was kept outside the data directory. */
   readonly outside: boolean;
-  /** The size that its name promises. */
+  /** The size in its file name. */
   readonly size?: number;
 }
 
-/** A file as it was when it was listed: a sink may be writing more. */
+/** A file with its size when it was listed: a sink may be appending to it. */
 interface Snapshot {
   readonly file: string;
   readonly name: string;
@@ -55,14 +55,17 @@ interface Snapshot {
 const ROTATION = /^clinical-events\/key-rotation\//;
 export const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
 const KEPT = /^(\d{16})(-\d)?\.checkpoint$/;
-/** What a collector keeps beside checkpoints. */
+/** Other files that a collector keeps beside checkpoints. */
 const NO_CHECKPOINT = /^\.|\.(vkey|json|draft|unfinished|tmp)$/;
 const SIGNATURE = /^\u2014 /m;
 const PIECE_BYTES = 1 << 20;
-/** More text than this without the end of a note is not a note. */
+/** A longer text without the end of a note is not a note. */
 const MOST_NOTE = 1 << 20;
 
-/** The newest checkpoint first. Names are settled on return; the files of kept ones, which never change, are read later. */
+/**
+ * Newest checkpoint first. Names are listed immediately; kept checkpoints, which never change, are read
+ * lazily.
+ */
 export function notesOfDirectory(dataDir: string, newest: string | undefined): Iterable<GivenNote> {
   const directory = checkpointDirectory(dataDir);
   const given = (name: string, note: string): GivenNote => {
@@ -87,10 +90,11 @@ function promised(name: string): { size?: number } {
 }
 
 /**
- * The notes in a file, or in the files of a directory. Files and their sizes are settled on return; they are read in
- * pieces, as they may be large.
- * @param passedOver is called with each file of a directory that is not a regular file or holds no signed note, and why.
- * @throws CommandFailure when there is no such file, or it is a pipe, on which a reader might wait forever.
+ * The notes in a file, or in the files of a directory. Files and sizes are determined immediately and read
+ * lazily in pieces, because they may be large.
+ * @param passedOver called for each file of a directory that is not regular or has no signed note, with the
+ *   reason.
+ * @throws CommandFailure if there is no such file, or it is a pipe, on which a reader might wait forever.
  */
 export function notesElsewhere(
   given: string,
@@ -99,7 +103,7 @@ export function notesElsewhere(
   const stat = fs.statSync(given, { throwIfNoEntry: false });
   if (stat === undefined) throw new CommandFailure(`there is no file ${given}`, EXIT.notFound);
   if (!stat.isDirectory() && !stat.isFile())
-    throw new CommandFailure(`${given} is no regular file: nothing was compared`, EXIT.notFound);
+    throw new CommandFailure(`${given} is not a regular file: nothing was compared`, EXIT.notFound);
   if (stat.isFile()) return notesIn({ file: given, name: '', bytes: stat.size });
   const files = namesIn(given).flatMap((name): Snapshot[] => {
     if (NO_CHECKPOINT.test(name)) return [];
@@ -125,7 +129,7 @@ function* notesIn(
     number++;
     const isOther = number === 1 && !KEPT.test(name) && !SIGNATURE.test(note);
     if (isOther && passedOver !== undefined) {
-      passedOver(file, 'it holds no signed note');
+      passedOver(file, 'it contains no signed note');
       return;
     }
     const source = number === 1 ? file : `${file}, note ${number},`;
@@ -133,13 +137,13 @@ function* notesIn(
   }
 }
 
-/** At least one text: that of an empty file is empty. */
+/** At least one text: an empty file has one empty text. */
 function* textsIn(snapshot: Snapshot): Generator<string> {
   let [rest, isFirst] = ['', true];
   for (const piece of piecesOf(snapshot)) {
     rest += piece;
     const notes = splitNotes(rest);
-    // The last one may continue in the next piece.
+    // The last note may continue in the next piece.
     const last = notes.pop() ?? '';
     yield* notes;
     isFirst &&= notes.length === 0;
@@ -154,7 +158,7 @@ function* textsIn(snapshot: Snapshot): Generator<string> {
 
 function* piecesOf({ file, bytes }: Snapshot): Generator<string> {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  // What was a file a moment ago might be a pipe by now.
+  // The file may have been replaced by a pipe since it was listed.
   const fd = fs.openSync(file, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
   try {
     const buffer = Buffer.alloc(Math.min(PIECE_BYTES, bytes));

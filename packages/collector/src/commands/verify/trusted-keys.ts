@@ -1,4 +1,4 @@
-/** The keys by which `collector verify` believes checkpoints, and how they follow from each other. */
+/** The keys that `collector verify` trusts, and their rotations. */
 import fs from 'node:fs';
 import { KeyMalformed } from '@clinical-events/protocol/verify';
 import { NOTE_ED25519, type NoteKey, keyChain, noteKey } from '../../tree/note-signing.js';
@@ -15,33 +15,33 @@ import { usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 import { readNote } from './signed-notes.js';
 
-/** The keys by which checkpoints are believed. */
+/** The trusted keys. */
 export interface LogKeys {
   readonly from: 'data-dir' | 'given';
   readonly keys: readonly NoteKey[];
-  /** Keys of the log from before those that were given. */
+  /** Keys of the log that preceded the given ones. */
   readonly earlier: readonly NoteKey[];
 }
 
 interface GivenKeys {
   /** Verifier keys. */
   readonly keys: readonly string[];
-  /** Rotation notes, besides those of the data directory. */
+  /** Rotation notes, in addition to those in the data directory. */
   readonly rotations?: readonly string[];
 }
 
-/** A verifier key of a log. @throws KeyMalformed. */
+/** A verifier key of a log. @throws KeyMalformed */
 export function logKey(vkey: string): NoteKey {
   const key = noteKey(vkey);
   if (key.type !== NOTE_ED25519)
-    throw new KeyMalformed('it is the key of a witness, and no log signs with it');
+    throw new KeyMalformed('it is the key of a witness, which no log signs with');
   return key;
 }
 
 /**
- * The keys that the data directory has, or when any are given, those and the ones that they have handed over to.
+ * The keys in the data directory or, if any are given, those and their successors.
  * @param newest checkpoint of the data directory.
- * @throws CommandFailure when keys were given and all are of other logs.
+ * @throws CommandFailure if all given keys belong to other logs.
  */
 export function keysOf(
   dataDir: string,
@@ -52,7 +52,7 @@ export function keysOf(
   const ofDirectory = directoryKeys(dataDir, findings);
   const trusted = ofThisLog(given.map(logKey), [ofDirectory[0]?.name, originIn(newest)], findings);
   const notes = rotationPaths(dataDir).map((file) => fs.readFileSync(file, 'utf8'));
-  // Those of the directory have been judged; here they are only followed as long as they lead from key to key.
+  // The directory's notes have been checked; here they are followed only while they link keys.
   const rotations = [...givenNotes, ...notes];
   const known = followed(ofDirectory, rotations);
   const keys = trusted.length === 0 ? known : followed(trusted, rotations);
@@ -62,7 +62,7 @@ export function keysOf(
   return { from: 'given', keys, earlier: known.slice(0, Math.max(0, first)) };
 }
 
-/** @param origins what names the log of the directory, where it can be read. */
+/** @param origins names of the directory's log, where readable. */
 function ofThisLog(
   given: readonly NoteKey[],
   origins: readonly (string | undefined)[],
@@ -88,7 +88,7 @@ function originIn(note = ''): string | undefined {
   return typeof read === 'string' ? undefined : read.checkpoint?.origin;
 }
 
-/** Up to the first that does not follow from the one before. */
+/** The keys up to the first that does not follow from its predecessor. */
 function directoryKeys(dataDir: string, findings: FindingList): readonly NoteKey[] {
   try {
     return readHistory(dataDir).keys;
@@ -109,10 +109,10 @@ function directoryKeys(dataDir: string, findings: FindingList): readonly NoteKey
   }
 }
 
-/** The keys, and those that they have handed over to. Notes that hand over nothing are ignored. */
+/** The keys and their successors. Notes that do not extend the chain are ignored. */
 function followed(from: readonly NoteKey[], rotations: readonly string[]): readonly NoteKey[] {
   const keys = [...from];
-  // Grows while it is iterated.
+  // Grows during the iteration.
   for (const { vkey } of keys) {
     for (const note of rotations) {
       if (oldKeyIn(note) !== vkey) continue;
@@ -123,7 +123,7 @@ function followed(from: readonly NoteKey[], rotations: readonly string[]): reado
   return keys;
 }
 
-/** Given notes that are no rotation, or hand over a believed key without the signatures of both. */
+/** Given notes that are not rotations, or that rotate a trusted key without both signatures. */
 function refusedRotations(given: readonly string[], keys: readonly NoteKey[]) {
   return given.flatMap((note, i) => {
     const from = oldKeyIn(note);
@@ -139,7 +139,7 @@ function oldKeyIn(note: string): string | undefined {
   return typeof read === 'string' ? undefined : read.rotation?.oldKey;
 }
 
-/** The key that this one hands over to, or why it does not. */
+/** The successor of the key, or why there is none. */
 function successor(vkey: string, note: string): NoteKey | string {
   try {
     return keyChain(vkey, [note]).current;

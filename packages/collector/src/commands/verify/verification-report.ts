@@ -1,4 +1,4 @@
-/** What a verification has found, for scripts and for people. */
+/** The result of a verification, for programs and for people. */
 import { styleText } from 'node:util';
 import { counted } from '../../quantity.js';
 import { alignedTable, printable, wrappedFor } from '../terminal.js';
@@ -8,7 +8,7 @@ import type { Verification } from './verification.js';
 const whatToDo = (log: string) =>
   `What to do: docs/INTEGRITY.md, "When something is found". Keep the ${log} as it is.`;
 
-/** For scripts; the names are a promise. */
+/** For programs; the names are a promise. */
 export function verificationFields(verification: Verification): object {
   const { findings, events, entries, unsigned, unopened, erased, erasing, keys, checkpoints, access } =
     verification;
@@ -40,13 +40,14 @@ function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogSt
   return { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
 }
 
-/** For people: the verdict first. */
+/** For people, with the verdict first. */
 export function verificationReport(verification: Verification, log = 'directory'): string {
   const { findings, events, entries, unsigned, erased, keys, checkpoints, access } = verification;
   const { newest } = checkpoints;
-  const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet under a checkpoint`;
+  const waiting = unsigned === 0 ? '' : `, ${unsigned} of them not yet covered by a checkpoint`;
   const verdict = findings.intact
-    ? `${styleText('green', 'INTACT', { stream: process.stdout })}${unsigned === 0 ? '' : ' as far as it is signed'}: ${intactText(verification)}`
+    ? styleText('green', 'INTACT', { stream: process.stdout }) +
+      `${unsigned === 0 ? '' : ' where signed'}: ${intactText(verification)}`
     : `${styleText('red', 'NOT INTACT', { stream: process.stdout })}: ${counted(findings.faults, 'finding')}`;
   const rows = [
     ['Log', printable(newest?.origin ?? keys.keys[0]?.name ?? 'unknown')],
@@ -64,7 +65,7 @@ export function verificationReport(verification: Verification, log = 'directory'
   if (access !== undefined) rows.push(['Access log', accessLogText(access)]);
   const [first = [], ...others] = rows;
   const lines = findings.listed.map(({ kind, message }) => `${kind.replaceAll('_', ' ')}: ${message}`);
-  if (findings.unlisted > 0) lines.push(`and ${findings.unlisted} more that are not listed`);
+  if (findings.unlisted > 0) lines.push(`${findings.unlisted} more are not listed`);
   const paragraphs = [lines, caveats(verification, log)];
   if (!findings.intact) paragraphs.push([whatToDo(log)]);
   return [
@@ -76,7 +77,7 @@ export function verificationReport(verification: Verification, log = 'directory'
   ].join('');
 }
 
-/** By their reasons. */
+/** Counts by reason. */
 function erasedText(erased: Verification['erased']): string {
   return Object.entries(erased)
     .map(([reason, events]) => `${counted(events, 'event')} (${reason})`)
@@ -85,8 +86,8 @@ function erasedText(erased: Verification['erased']): string {
 
 function intactText({ entries, unsigned }: Verification): string {
   const signed = entries - unsigned;
-  if (entries === 0) return 'no event was stored, and none was signed';
-  if (signed === 0) return 'no entry of the log is under a checkpoint yet';
+  if (entries === 0) return 'no event was stored or signed';
+  if (signed === 0) return 'no entry of the log is covered by a checkpoint yet';
   const first = `the ${unsigned === 0 ? '' : 'first '}${counted(signed, 'entry', 'entries')}`;
   return signed === 1
     ? `${first} of the log is the one that was signed`
@@ -100,26 +101,29 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
     : `${counted(checked, 'checkpoint')}: ${given} given, ${checked - given} in the data directory; ${by}`;
 }
 
-/** What the verdict does not rest on. */
+/** What the verdict does not cover. */
 function caveats({ keys, checkpoints, unopened, erasing }: Verification, log: string): string[] {
   const lines: string[] = [];
   if (erasing > 0)
     lines.push(
-      `The keys of ${counted(erasing, 'event')} are being destroyed; the log does not say yet that none is left (collector erase --list).`,
+      `The keys of ${counted(erasing, 'event')} are being destroyed; the log does not yet record that ` +
+        'this is complete (collector erase --list).',
     );
   if (unopened > 0) {
     lines.push(
-      `${counted(unopened, 'payload')} ${unopened === 1 ? 'is' : 'are'} encrypted and ${unopened === 1 ? 'was' : 'were'} not opened: there are no keys here. Order, number, times and senders of the events were checked all the same.`,
+      `${counted(unopened, 'payload')} ${unopened === 1 ? 'is' : 'are'} encrypted and ` +
+        `${unopened === 1 ? 'was' : 'were'} not decrypted: there are no keys here. Order, number, times ` +
+        'and senders of the events were still checked.',
     );
   }
-  if (keys.from !== 'given')
-    lines.push('The keys are those that the directory itself holds; give yours by --key.');
+  if (keys.from !== 'given') lines.push('The keys are those in the directory itself; give yours with --key.');
   if (checkpoints.given === 0) {
     lines.push(
-      'No checkpoint from elsewhere was compared (--against): a log that was rebuilt as a whole looks the same.',
+      'No checkpoint from elsewhere was compared (--against): a log that was rebuilt entirely would look ' +
+        'the same.',
     );
   }
   if (log === 'directory')
-    lines.push('The catalogue is derived and not covered: collector doctor compares it with the log.');
+    lines.push('The catalogue is derived and not verified: collector doctor compares it with the log.');
   return lines;
 }

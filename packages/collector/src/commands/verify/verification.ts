@@ -1,10 +1,10 @@
 /**
- * The whole check of a log, for `collector verify`: it reads every byte, changes none, and needs no lock.
+ * The complete check of a log for `collector verify`: reads every byte, changes nothing, and needs no lock.
  *
- * Beside a running collector the order of reading is what keeps it from seeing faults where there are none. A
- * checkpoint is signed over what is durable and whose hashes are staged. So every checkpoint is read first, then the
- * keys (a rotation is noted before its key signs), and only then the log and the tree, which by then hold at least what
- * these checkpoints say. Entries after the largest of them are checked by themselves.
+ * The order of reading avoids false findings while a collector runs. A checkpoint covers only durable entries
+ * whose hashes are staged. Therefore all checkpoints are read first, then the keys (a rotation is recorded
+ * before its key signs), then the log and the tree, which by then contain at least what these checkpoints
+ * cover. Entries after the largest checkpoint are checked without one.
  */
 import { readKeys } from '../../privacy/key-directories.js';
 import { KekFault } from '../../privacy/key-encryption-key.js';
@@ -30,19 +30,19 @@ import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
 import { keysOf, type LogKeys } from './trusted-keys.js';
 
-/** So many faults, and so many notes, are listed. */
+/** Maximum number of faults, and of notes, that are listed. */
 const MOST_LISTED = 100;
-/** A collector signs about once a second: far longer than any trouble in signing should last. */
+/** A collector signs about once per second; a signer should never be unavailable for as long as this. */
 const LONGEST_WAIT_MS = 3_600_000;
-/** What a Date can hold. */
+/** The latest time that a Date can represent. */
 const LAST_INSTANT_MS = 8.64e15;
 const LATEST = 'checkpoints/latest';
 
-/** What `collector verify` has found. */
+/** The findings of `collector verify`. */
 export class VerifyFindings implements FindingList {
   readonly #faults: VerifyFinding[] = [];
   readonly #notes: VerifyFinding[] = [];
-  /** Faults that are only counted. */
+  /** Faults that are counted but not listed. */
   unlisted = 0;
   #confirmed = false;
 
@@ -66,7 +66,7 @@ export class VerifyFindings implements FindingList {
     return this.#faults.length + this.unlisted;
   }
 
-  /** By the events that they are about, what is about none first; notes last. */
+  /** Ordered by event, those without an event first; notes last. */
   get listed(): readonly VerifyFinding[] {
     const bySequence = (a: VerifyFinding, b: VerifyFinding) => (a.sequence ?? 0) - (b.sequence ?? 0);
     return [...this.#faults.toSorted(bySequence), ...this.#notes.toSorted(bySequence)];
@@ -74,15 +74,15 @@ export class VerifyFindings implements FindingList {
 }
 
 export interface VerificationOptions extends Omit<AuditOptions, 'shared'> {
-  /** The log, if it is in a database; the directory then holds what is public of it, and is thrown away. */
+  /** The log, if it is in a database; the directory then holds its public files and is temporary. */
   readonly shared?: OpenSharedStore | undefined;
   /** Files and directories with checkpoints that were kept elsewhere. */
   readonly against: readonly string[];
-  /** Verifier keys; those of the data directory when none is given. */
+  /** Verifier keys; if empty, those of the data directory. */
   readonly keys: readonly string[];
-  /** Rotation notes, besides those of the data directory. */
+  /** Rotation notes, in addition to those of the data directory. */
   readonly rotations?: readonly string[];
-  /** How many accesses the command that verifies has logged itself. */
+  /** Number of accesses logged by the calling command. */
   readonly ownAccesses?: number;
 }
 
@@ -90,17 +90,17 @@ export interface Verification extends AuditedLog {
   readonly findings: VerifyFindings;
   readonly keys: LogKeys;
   readonly checkpoints: SignedCheckpoints;
-  /** Undefined when no access was ever logged. */
+  /** Undefined if no access was ever logged. */
   readonly access: AccessLogState | undefined;
 }
 
-/** @throws CommandFailure when what is to be held against the log is not there; whatever the system says of a file. */
+/** @throws CommandFailure if a given file is missing; the system's error for a file. */
 export async function verifyLog(options: VerificationOptions): Promise<Verification> {
   const { dataDir } = options;
   const findings = new VerifyFindings();
-  // The audit looks at each segment itself, and reads no index.
+  // The audit examines each segment itself and does not read the index.
   checkRegular(dataDir, PROOF_DIRECTORIES);
-  // A checkpoint is the newest one before it is given out.
+  // A checkpoint becomes the newest one before it is published.
   const largest = givenOut(dataDir, findings);
   const { shared } = options;
   const { tree, accessLog: accesses } = shared ?? openProof(dataDir);
@@ -146,9 +146,9 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
 }
 
 /**
- * What stood, by what its record says. A hold whose record cannot be opened is left out, so that it counts as one of which
- * nobody can tell what it held; but not where that is as it should be: of a hold that was released, whose key is destroyed,
- * and of each one where the keys of the log are not here.
+ * The holds, with what their records say they protected. A hold whose record cannot be opened is left out, so
+ * that it counts as unknown, unless that is expected: the hold was released and its key destroyed, or the
+ * log's keys are not available here.
  */
 async function holdsThatStood(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,
@@ -176,7 +176,7 @@ const NOTHING_HELD: HeldThings = {
   ...{ name: '', organisations: new Set(), runs: new Set(), events: SequenceSet.EMPTY },
 };
 
-/** Undefined where the keys of the log cannot be opened here. */
+/** Undefined if the log's keys cannot be opened here. */
 async function holdKeysOf(
   dataDir: string,
   shared: OpenSharedStore | undefined,
@@ -185,7 +185,7 @@ async function holdKeysOf(
     if (shared !== undefined) return await shared.storedKeys();
     return readKeys(readKeyPlaces(dataDir));
   } catch (error) {
-    // The audit has said so.
+    // The audit has reported it.
     if (error instanceof KeysUnfit || error instanceof KekFault || error instanceof VaultAway)
       return undefined;
     throw error;
@@ -202,19 +202,19 @@ async function* unlawfulFindings(
   yield* heldFindings(erased, holds, events(SequenceSet.ofStretches(erased)));
 }
 
-/** By the keys of the directory alone: whoever has only an older key may leave out the later ones. */
+/** Uses only the keys of the directory: a verifier with an older key may not have the later ones. */
 function rotationFindings(dataDir: string, newest: string | undefined): VerifyFinding[] {
   let unknown: string | undefined;
   try {
     unknown = newest && unknownSigner(newest, readHistory(dataDir).keys);
   } catch {
-    // What is wrong with the keys or the note is reported where these are read.
+    // Faults of the keys or the note are reported where they are read.
     return [];
   }
   return unknown ? [finding('rotation_missing', { file: LATEST }, LATEST, rotationMissing(unknown))] : [];
 }
 
-/** The first checkpoint, of no events, is signed before the first event is taken. */
+/** The first checkpoint, over no events, is signed before the first event is accepted. */
 function noNewest(entries: number): VerifyFinding {
   const place = { file: LATEST };
   return entries === 0 ? finding('nothing_signed', place) : finding('latest_missing', place, LATEST, entries);
@@ -222,11 +222,11 @@ function noNewest(entries: number): VerifyFinding {
 
 interface GivenOut {
   readonly size: number;
-  /** Which file has it. */
+  /** The file that records it. */
   readonly file: string;
 }
 
-/** The largest checkpoint that a sink took, or that was known when the log was restored. */
+/** The largest checkpoint that a sink accepted, or that was known when the log was restored. */
 function givenOut(dataDir: string, findings: VerifyFindings): GivenOut {
   let file = 'known.json';
   try {
@@ -244,7 +244,7 @@ function givenOut(dataDir: string, findings: VerifyFindings): GivenOut {
   }
 }
 
-/** Up to an hour it is no fault: events wait for a moment, and a signer can be down. */
+/** Up to an hour is not a fault: events wait briefly, and a signer may be unavailable. */
 function waitingFinding(count: number, { sequence, oldest, newest }: Waiting): VerifyFinding {
   const since = oldest <= LAST_INSTANT_MS ? new Date(oldest).toISOString() : 'an invalid time';
   return newest - oldest <= LONGEST_WAIT_MS
