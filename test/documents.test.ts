@@ -58,10 +58,10 @@ test.each(MARKDOWN)('[R-1240] every link of %s leads to a file, and to a heading
   }
 });
 
-test.each(ROOMS)('%s has a README of a page, with what fails and what it may import', (room) => {
+test.each(ROOMS)('%s has a README of a page with its failures and imports', (room) => {
   const text = textOf(path.join(room, 'README.md'));
   expect(text.split('\n').length).toBeLessThanOrEqual(61);
-  expect(text).toContain('## What fails');
+  expect(text).toContain('## Failures');
   expect(text).toContain('May import: ');
 });
 
@@ -108,8 +108,8 @@ test.each([
   ['README.md', 'package.json', 'You need Node.js $ or newer with npm'],
   ['README.md', 'packages/client/package.json', 'use the Node.js client need Node.js $.'],
   ['CONTRIBUTING.md', 'package.json', 'Node.js $ or newer and npm'],
-  ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer, on'],
-  ['packages/instrument/README.md', 'packages/instrument/package.json', 'and Node.js $ or newer.'],
+  ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer on'],
+  ['packages/instrument/README.md', 'packages/instrument/package.json', 'and Node.js $'],
 ])('[R-1240] %s asks for the Node.js that %s asks for', (document, manifest, sentence) => {
   const { engines } = JSON.parse(textOf(manifest)) as { engines: { node: string } };
   expect(textOf(document)).toContain(sentence.replace('$', engines.node.replace('>=', '')));
