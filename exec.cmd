@@ -1,3 +1,3 @@
-@rem The shells of other systems have "exec" built in: there the scripts of package.json replace the shell of npm, so that a
-@rem signal to npm reaches the program. Here this runs the program.
+@rem The scripts of package.json use "exec", so that a signal to npm reaches the program. Windows has no "exec"; this file
+@rem runs the program instead.
 @%*

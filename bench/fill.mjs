@@ -1,11 +1,11 @@
 /**
- * Fills a ledger up to a number of events, or with those of a file of lines for `collector import`, through the
- * collector's own store and sequencer and not over HTTP.
+ * Fills a log up to a number of events, or with the lines of a file for `collector import`, through the
+ * collector's store and sequencer, without HTTP.
  *
  *   node bench/fill.mjs <data directory> <events> <key id> [--encrypted]
  *   node bench/fill.mjs <data directory> <file> <key id> [organisation] [--encrypted]
  *
- * Prints what it did as one line of JSON; an interrupted fill goes on where it stopped.
+ * Prints its numbers as a line of JSON. An interrupted fill is continued by the next one.
  */
 import { randomFillSync } from 'node:crypto';
 import path from 'node:path';
@@ -17,10 +17,10 @@ import { DIST } from './lib/collector.mjs';
 import { ID_LENGTH, KIND, newEvent, RUN_ID_BYTES, shapeOf } from './lib/event.mjs';
 import { whole } from './lib/numbers.mjs';
 
-/** As many as the collector takes at most: more would only make fewer flushes than it can. */
+/** The largest batch of the collector. */
 const BATCH = 1024;
 const TELL_EVERY_MS = 5000;
-/** The index may need a moment to write what it holds in memory. */
+/** The index needs time to write its tables. */
 const RETRIES = 600;
 const RETRY_AFTER_MS = 100;
 
@@ -56,7 +56,7 @@ async function keysOf(ledgerId) {
   return openKeys({ places, ledgerId, onTrouble });
 }
 
-// Put together as the collector does it (commands/serve/ledger-thread.ts).
+// Assembled as in the collector (commands/serve/ledger-thread.ts).
 const store = await EmbeddedStore.open({
   directory,
   segmentBytes: config.segmentBytes,
@@ -89,7 +89,7 @@ const batch = Array.from({ length: BATCH }, (_, i) => ({
   receivedAt: 0,
   eventId: random.subarray(16 * i, 16 * (i + 1)),
   runId: RUN_ID_BYTES,
-  // As its body says.
+  // The kind follows from the body.
   parentId: RUN_ID_BYTES,
   salted: Buffer.concat([Buffer.alloc(SALT_BYTES), Buffer.from(newEvent())]),
   commitment: Buffer.alloc(0),
@@ -163,7 +163,7 @@ for await (const candidates of total === undefined ? eventsIn(wanted) : newEvent
     const of = total === undefined ? '' : ` of ${whole(total)}`;
     console.error(`fill: ${whole(events)}${of} events, ${whole(rate)} a second`);
   }
-  // Lets signals, the sequencer and the index's own work have their turn.
+  // Gives signals, the sequencer and the index a turn.
   await new Promise(setImmediate);
 }
 const seconds = (performance.now() - since) / 1000;

@@ -7,12 +7,12 @@ import { parseArgs } from 'node:util';
 const HELP = `npm run soak -- [options]
 
 Loads a collector over HTTPS for some minutes. Meanwhile it is killed and started again, its disk gets full, its
-certificate is changed and a key is revoked. Nothing acknowledged may be lost, and the console has to show what is so.
+certificate is changed and a key is revoked. No acknowledged event may be lost, and the console must be right.
 
   --minutes <n>   how long (default 10)
   --load <n>      percent of the best rate, which is measured first (default 70)
   --scratch <dir> on the disk to use; 10 GB for 10 minutes (default: the system's temporary directory)
-  --out <dir>     where pictures of the console go, when there is a Chromium (default: none are taken)
+  --out <dir>     directory for pictures of the console, if Chromium is installed (default: none)
   --json <file>   the result as JSON too; - for standard output instead of the report
 
 As root the data directory is on a small file system of its own, which can really be full.

@@ -1,11 +1,10 @@
-// Puts what runs, and nothing else, into a directory that can be copied to a host or into an image:
+// Assembles an installation in a directory that can be copied to a host or into an image:
 //
 //   npm ci && npm run build
 //   node scripts/assemble.mjs <directory>
 //
-// The packages as npm would publish them, and what they need to run as the lock file says (not what the root needs to
-// build them), with the documents and what an installation is made of (deploy/). No package's install script is run:
-// none of them needs one.
+// It holds the packages as npm would publish them, their runtime dependencies from the lock file, the documents and
+// deploy/. No install script of a package is run, since none needs one.
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -17,7 +16,7 @@ if (existsSync(target) && readdirSync(target).length > 0) throw new Error(`${tar
 const root = path.dirname(import.meta.dirname);
 const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
 
-/** What deploy/compose*.yaml have their user make there. */
+/** Files that the user of deploy/compose*.yaml makes there. */
 const SECRETS = ['deploy/operator-token', 'deploy/secrets'].map((file) => path.join(root, file));
 
 function copy(file) {
@@ -26,7 +25,7 @@ function copy(file) {
   cpSync(path.join(root, file), to, { recursive: true, filter: (source) => !SECRETS.includes(source) });
 }
 
-/** What npm would pack of a package. */
+/** The files of a package that npm would pack. */
 function packed(workspace) {
   const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
   const { status, stdout } = spawnSync('npm', pack, {
@@ -43,7 +42,7 @@ for (const file of ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs', 'deploy'
 for (const workspace of workspaces) {
   for (const file of packed(workspace)) copy(path.join(workspace, file));
 }
-// A link to it in PATH is the command `collector`.
+// A link in PATH to this file is the command `collector`.
 chmodSync(path.join(target, 'packages/collector/dist/main.js'), 0o755);
 const npm = [
   'ci',

@@ -1,5 +1,4 @@
-// Writes the generated sources of packages/protocol, then compiles every package that is installed into its dist/.
-// Plain `tsc -b`: incremental, in dependency order.
+// Generates sources of packages/protocol, then compiles every installed package into its dist/ with `tsc -b`.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,7 +9,7 @@ const generate = ['packages/protocol/scripts/generate.mjs', '--sources'];
 const generated = spawnSync(process.execPath, generate, { stdio: 'inherit' });
 if (generated.status !== 0) process.exit(generated.status ?? 1);
 const { workspaces } = JSON.parse(readFileSync('package.json', 'utf8'));
-/** Whether `npm ci` has installed it: scripts/setup.mjs leaves some out. */
+/** Whether the package is installed: scripts/setup.mjs leaves some out. */
 function isInstalled(directory) {
   const { name } = JSON.parse(readFileSync(path.join(directory, 'package.json'), 'utf8'));
   return existsSync(path.join('node_modules', name));

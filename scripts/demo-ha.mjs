@@ -1,10 +1,10 @@
 /**
- * `npm run demo:ha`: three collectors on one log, in a PostgreSQL primary and a standby that it waits for, all on this
- * machine. Events are sent to the three in turn, the primary is killed, the standby promoted. At the end every event that
- * was acknowledged is looked for, and the log is mirrored and verified.
+ * `npm run demo:ha`: runs three collectors on one log in PostgreSQL, with a primary and a synchronous standby on this
+ * machine. It sends events to the three in turn, kills the primary and promotes the standby. Then it checks that every
+ * acknowledged event is stored once, mirrors the log and verifies it.
  *
- *   --seconds N   how long before the kill, and how long after it (default: 5)
- *   --json        print what came of it as one JSON object
+ *   --seconds N   seconds of load before and after the kill (default: 5)
+ *   --json        print the result as one JSON object
  */
 import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -36,7 +36,7 @@ function collector(...args) {
   return stdout;
 }
 
-/** On return it listens. */
+/** Starts a collector and returns once it listens. */
 async function serve(number, store) {
   const args = ['serve', '--store', store, '--data-dir', path.join(directory, `collector-${number}`)];
   args.push('--signing-keys', path.join(directory, 'signing-keys'), '--port', '0', '--management', 'off');
@@ -68,7 +68,7 @@ function post(agent, port, key, body) {
   });
 }
 
-/** What was sent, and how it was answered. */
+/** The events that were sent, with their answers. */
 const acknowledged = new Set();
 const counts = { refused: 0 };
 let lastAt = 0;
@@ -85,7 +85,7 @@ async function send(agent, number, collectors, key) {
       outcome: { outcome_type: 'validated', description: 'as expected' },
     };
     const body = Buffer.from(JSON.stringify(event));
-    // Sent until it is acknowledged, each time to the next collector.
+    // Each try goes to the next collector until the event is acknowledged.
     for (;;) {
       const status = await post(agent, collectors[turn++ % collectors.length].port, key, body);
       if (status === 201) {
@@ -135,7 +135,7 @@ async function main() {
     const promotedAt = performance.now();
     await standby.promote();
     say(`  the standby is promoted, ${Math.round(performance.now() - promotedAt)} ms after the kill`);
-    // The new primary has no standby yet: as an operator does it, one is made before anything is acknowledged again.
+    // The new primary has no standby. Nothing is acknowledged until there is one, so make one, as an operator would.
     await primary.rebuildFrom(standby);
     say('  the old primary is the standby now');
     await sleep(pause);

@@ -1,6 +1,6 @@
-// Loaded before the program by the scripts of package.json: ends the program in order when the npm that runs the script
-// has ended. npm passes on SIGINT and SIGTERM alone; any other signal, as that of a closed terminal, ends npm and would
-// leave the program with its port and data directory.
+// Ends the program in order when the npm that runs it has ended; the scripts of package.json load it first. npm passes
+// on only SIGINT and SIGTERM. Another signal, such as SIGHUP of a closed terminal, ends npm and would leave the program
+// running with its port and data directory.
 import { isMainThread } from 'node:worker_threads';
 
 const EVERY_MS = 500;

@@ -1,8 +1,8 @@
-// Holds ceilings that may only fall: how much there is of what makes the code base heavy. They stand in ratchet.json.
+// Compares sizes of the code base with ceilings in ratchet.json, which may only fall.
 //
-//   (nothing)   fails when a figure is above its ceiling, or has none; tells which ceilings could be lower
-//   --lower     writes today's figures where they are below their ceilings
-//   --set       writes today's figures, whatever they are: for a change that raises one, with the reason in its commit
+//   (no option) fails when a figure is above its ceiling or has none, and lists ceilings that could be lower
+//   --lower     lowers ceilings to today's figures
+//   --set       sets all ceilings to today's figures; the commit gives the reason for one that rises
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
@@ -12,10 +12,10 @@ import ts from 'typescript';
 const CEILINGS = path.join(import.meta.dirname, 'ratchet.json');
 const COMMANDS = ['check-proof', 'runs', 'verify', 'keys', 'serve'];
 const LONGEST_FUNCTION = 70;
-/** Files that may load others by import(): the tables of commands, formats, stores and optional packages. */
+/** Files that may use import(): the tables of commands, formats, stores and optional packages. */
 const TABLE = /(^|\/)(program|formats|open|optional)\.ts$/;
 const ERROR = /(Error|Failure|Fault|Damaged)$/;
-/** A ceiling that is above its figure by more than this share is worth lowering. */
+/** The share by which a ceiling must exceed its figure to be listed. */
 const SLACK = 0.02;
 
 process.chdir(path.dirname(import.meta.dirname));
@@ -47,7 +47,7 @@ function visit(node, see) {
   ts.forEachChild(node, (child) => visit(child, see));
 }
 
-/** How many nodes of some files are such. */
+/** Counts the nodes that match. */
 function count(some, isSuch) {
   let found = 0;
   for (const file of some) {
@@ -81,7 +81,7 @@ const isZeroByDefault = (node) =>
   node.operatorToken.kind === ts.SyntaxKind.QuestionQuestionToken &&
   node.right.getText() === '0';
 
-/** Whether a statement loads a module when the program runs: it names a value, or nothing. */
+/** Whether an import loads a module at run time: it names a value, or nothing at all. */
 function loads(statement) {
   if (ts.isExportDeclaration(statement)) {
     const { exportClause: clause } = statement;
@@ -104,7 +104,7 @@ function loads(statement) {
   );
 }
 
-/** What a file imports of this repository. */
+/** The files of this repository that a file imports. */
 function importsOf(file) {
   return trees.get(file).statements.flatMap((statement) => {
     if (!ts.isImportDeclaration(statement) && !ts.isExportDeclaration(statement)) return [];
@@ -123,7 +123,7 @@ function resolve(file, name) {
   return [`${stem}.ts`, `${stem}/index.ts`, `${stem}.mts`, `${stem}.tsx`].find((one) => trees.has(one));
 }
 
-/** @returns how many modules are loaded before a command begins. */
+/** @returns the number of modules that are loaded before a command begins. */
 function modulesOf(command) {
   const start = modules.find((file) => new RegExp(`/commands/(.+/)?${command}\\.ts$`).test(file));
   if (start === undefined) throw new Error(`ratchet: there is no file of the command ${command}`);
@@ -176,7 +176,7 @@ const kept = Object.entries(figures).map(([name, figure]) => {
   return [name, ceiling];
 });
 for (const name of Object.keys(ceilings)) {
-  if (!(name in figures)) process.stdout.write(`ratchet: ${name}: is there no longer (--lower)\n`);
+  if (!(name in figures)) process.stdout.write(`ratchet: ${name}: is no longer measured (--lower)\n`);
 }
 if (option !== undefined) {
   writeFileSync(CEILINGS, `${JSON.stringify(Object.fromEntries(kept), undefined, 2)}\n`);

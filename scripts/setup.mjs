@@ -1,10 +1,10 @@
-// Makes a checkout ready to run, and does nothing when it already is.
+// Makes a checkout ready to run. Does nothing when it is ready.
 //
-// Runs before `npm start`, `npm test` and `npm pack`, on any Node from 20, before anything is installed: it may use
-// nothing but Node itself. Two steps, each with a stamp that holds the SHA-256 of what the step reads:
+// Runs before `npm start`, `npm test` and `npm pack`, on Node 20 and newer, before anything is installed, so it imports
+// only Node itself. It has two steps, each with a stamp that holds the SHA-256 of the step's inputs:
 //   node_modules/.setup-stamp   package-lock.json and every package.json  ->  npm ci
 //   .build-stamp                the sources and compiler settings         ->  npm run build
-// With --all it also installs what tests and benches need, and installs and builds the driver of PostgreSQL.
+// With --all it also installs the dependencies of tests and benches, and installs and builds the PostgreSQL driver.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -16,10 +16,10 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];
 const GENERATED = path.join('src', 'generated');
-// What needs them stays usable: an installation without them would remove them.
+// Installed packages of an earlier --all are kept: npm ci without them would remove them.
 const isAll = process.argv.includes('--all') || existsSync(path.join('node_modules', 'vitest'));
 
-/** What a log in files never loads. */
+/** Packages that a log in files never loads. */
 const ONLY_WITH_ALL = ['packages/postgres'];
 const { workspaces } = JSON.parse(readFileSync('package.json', 'utf8'));
 const packages = isAll ? workspaces : workspaces.filter((dir) => !ONLY_WITH_ALL.includes(dir));
@@ -32,7 +32,7 @@ const selection = isAll
   ? ['--include=dev']
   : ['--omit=dev', '--include-workspace-root', ...packages.map((dir) => `--workspace=${dir}`)];
 
-/** Of an `npm pack` that runs this: they would bind the npm that installs and builds. */
+/** Settings of an `npm pack` that runs this script, which must not reach the npm that installs and builds. */
 const NOT_PASSED_ON = /^npm_config_(workspaces?|include_workspace_root|dry_run|json|pack_destination)$/i;
 const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !NOT_PASSED_ON.test(name)));
 
@@ -52,9 +52,9 @@ function fingerprint(files) {
   return hash.digest('hex');
 }
 
-/** @param what and how long it takes, said before it begins: npm says nothing until it is done. */
+/** @param what the step and its usual time, printed first, since npm prints nothing until it is done. */
 async function step(stamp, wanted, outputs, what, args) {
-  // What was made with --all has all that is needed without it.
+  // A set-up with --all includes the one without it.
   const good = [wanted, `${wanted} all`];
   const fresh =
     existsSync(stamp) &&
@@ -65,12 +65,12 @@ async function step(stamp, wanted, outputs, what, args) {
   const command = `npm ${args.filter((arg) => !arg.startsWith('--')).join(' ')}`;
   process.stderr.write(`setup: ${what} (${command}) …\n`);
   const since = Date.now();
-  // What npm prints goes to standard error, so that `npm start --silent` leaves standard output to the program.
-  // npm tells its scripts where it lives; starting it by that path spares Windows a shell.
+  // npm's output goes to standard error, so that standard output of `npm start --silent` is the program's alone.
+  // npm_execpath avoids a shell on Windows.
   const npm = process.env.npm_execpath;
   const [file, argv] = npm ? [process.execPath, [npm, ...args]] : ['npm', args];
   const child = spawn(file, argv, { stdio: ['ignore', 2, 2], env });
-  // A signal reaches this process alone, and nothing may install or build after its end.
+  // A signal reaches only this process, so it ends npm too: nothing may install or build afterwards.
   const passOn = (signal) => child.kill(signal);
   for (const signal of SIGNALS) process.on(signal, passOn);
   const [code, signal] = await once(child, 'exit').catch((error) => [error.message]);
@@ -91,7 +91,7 @@ await step(
   'installing what it needs, which takes half a minute or more',
   ['ci', '--no-audit', '--no-fund', '--loglevel=error', ...selection],
 );
-// Not what the build itself generates.
+// Without the sources that the build generates.
 const sources = packages
   .flatMap((dir) => [
     path.join(dir, 'tsconfig.json'),

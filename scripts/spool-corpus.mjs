@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Makes the corpus of spools in test/vectors/spool, which the clients of every language are tested with: each is a
- * directory with `case.json`, which says what a client has to find, and the parts of the spool. It is written from
- * docs/CLIENT_SPEC.md and imports no client; what is expected stands here as a person read it there.
+ * Makes the corpus of spools in test/vectors/spool, which tests the clients of all languages. Each case is a directory
+ * with the parts of a spool and `case.json`, the result that a client must find. It was written from
+ * docs/CLIENT_SPEC.md and imports no client.
  */
 import { createCipheriv, hkdfSync } from 'node:crypto';
 import fs from 'node:fs';
@@ -17,7 +17,7 @@ const AT = 1_800_000_000_000;
 const MARKER = Buffer.from('ff5acefe', 'hex');
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, i) => i));
 const OTHER_KEY = Buffer.alloc(32, 7);
-/** The series of the parts, in the order in which they were begun. */
+/** The series of the parts, in the order of their creation. */
 const [ONE, TWO] = ['0190aabbccdd01020304050607', '0190aabbccde01020304050607'];
 
 const u32 = (value) => Buffer.from(Uint32Array.of(value).buffer);
@@ -39,7 +39,7 @@ function header(id, { key, version = 2, cipher = key ? 1 : 0, magic = 'CE-SPOOL'
   return Buffer.concat([bytes, u32(crc32(bytes))]);
 }
 
-/** Members of `damage` take the place of what belongs there; `size` is that which the frame names. */
+/** Members of `damage` replace the right values; `size` is the size field of the frame. */
 function frame(id, kind, number, body, damage = {}) {
   const { key, at = AT + number, flags = key ? 1 : 0, marker = MARKER, checksum = id } = damage;
   const plain = Buffer.from(body);
@@ -65,7 +65,7 @@ function marks(id, ...batches) {
   );
 }
 
-/** One segment with events of the given bodies; all that can be said of it. */
+/** A segment with events of the given bodies, and the expected results of reading it. */
 class Segment {
   constructor(series = ONE, number = 0, options = {}) {
     this.series = series;
@@ -82,7 +82,7 @@ class Segment {
     return this.pieces.reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** A frame, whole unless `damage` says otherwise; it is expected unless that says `lost`. */
+  /** Adds a frame, whole unless `damage` is given; it is expected to be read unless `damage` has `lost`. */
   event(body, damage = {}) {
     const kind = damage.kind ?? 2;
     const number = damage.number ?? this.next;
@@ -101,14 +101,14 @@ class Segment {
     return this;
   }
 
-  /** The frame that ends it, which says how many events it has. */
+  /** Adds the end frame with the number of events. */
   end(events = this.next) {
     const { key } = this.options;
     this.pieces.push(frame(this.id, END, events, '', { at: AT, ...(key && { key }) }));
     return this;
   }
 
-  /** Bytes as they are. */
+  /** Adds raw bytes. */
   bytes(bytes) {
     this.pieces.push(Buffer.from(bytes));
     return this;
@@ -119,7 +119,7 @@ class Segment {
     return this;
   }
 
-  /** Without what is marked or lost. */
+  /** The events without marked and lost ones. */
   without(...indices) {
     this.events = this.events.filter((_, i) => !indices.includes(i));
     return this;
@@ -129,11 +129,11 @@ class Segment {
 const cases = [];
 
 /**
- * @param {string} name of the directory.
- * @param {string} what in a sentence.
- * @param {Segment[]} segments that lie in it.
- * @param {object} more `expect`: what differs from a spool whose events all wait; `owner`, `lock`: of the parts;
- * `key`: that the client is given; `files`: others, by path.
+ * @param {string} name name of the directory.
+ * @param {string} what description in one sentence.
+ * @param {Segment[]} segments segments of the spool.
+ * @param {object} more `expect`: differences from a spool whose events all wait; `owner`, `lock`: files of the parts;
+ * `key`: the client's key; `files`: further files, by path.
  */
 function spool(
   name,
@@ -157,7 +157,7 @@ function spool(
       parts: Object.fromEntries(parts.map((part) => [part, { owner, lock }])),
       ...(key && { key: key.toString('hex') }),
       ...more,
-      // What a client gives out, in order; the others are numbers, and names of files.
+      // `events` are in the order in which a client gives them out; the other members are counts and file names.
       expect: { events, cut: 0, missing: 0, damaged: [], left: [], ...expect },
     },
   });
@@ -276,7 +276,7 @@ spool('marks-alone', 'marks whose segment is gone', [whole()], {
 
 /* Cut off: every length from that of the whole frames before to that of the whole frame. */
 
-/** The last frame is cut at every byte; its event was never acknowledged. */
+/** Cases with the last frame cut at every byte; its event was never acknowledged. */
 function torn(name, what, segment, last, more = {}) {
   const size = segment.size - segment.pieces.at(-1).length;
   const file = `${segment.series}/${segment.name}.segment`;
@@ -593,7 +593,7 @@ for (const [name, what, owner, lock, found] of [
   spool(`owner-${name}`, what, [segment], {
     ...{ owner, lock },
     ...(name.endsWith('old') && { touched: '2020-01-01T00:00:00Z' }),
-    // Watched: given out only once the owner was seen unchanged for three minutes.
+    // Given out only after `owner` was unchanged for three minutes.
     expect: found === 'held' ? { left } : found === 'watched' ? { watched: true } : {},
   });
 }

@@ -26,7 +26,10 @@ for (const part of textOf('docs/reference/cli.md')
   const [name = ''] = part.split('\n');
   commands.set(
     name,
-    new Set([...part.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, option = '']) => option)),
+    new Set([
+      ...[...part.matchAll(/^ {2}(?:-\w, )?(--[\w-]+)/gm)].map(([, option = '']) => option),
+      ...(/^Common options: (.*)$/m.exec(part)?.[1] ?? '').split(', '),
+    ]),
   );
 }
 

@@ -9,7 +9,7 @@ import { answer, fakeCollector } from '../packages/client/test/running/fake-coll
 import { temporaryDirectory } from '../packages/client/test/running/hurried-client.js';
 import { realCollector } from '../packages/client/test/running/real-collector.js';
 import { caseOf, laidOut, NAMES } from '../packages/client/test/spool/corpus.js';
-import { Spool } from '../packages/client/src/spool/spool.js';
+import { openSpool } from '../packages/client/src/spool/disk-spool.js';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const NODE_COMMAND = path.join(ROOT, 'packages/client/dist/cli/main.js');
@@ -79,7 +79,7 @@ const KINDS = ['inference-start', 'internal-artifact', 'human-output', 'outcome'
 
 const WRITERS: Readonly<Record<Language, (directory: string, bodies: readonly string[]) => Promise<void>>> = {
   async node(directory, bodies) {
-    const spool = await Spool.open({ directory, durability: 'os' });
+    const spool = await openSpool({ directory, durability: 'os' });
     for (const [number, body] of bodies.entries())
       await spool.append(KINDS[number % 5] as 'outcome', Buffer.from(body));
     await spool.close();
@@ -230,7 +230,7 @@ test.skipIf(!hasPython)(
   'what a process of the other language holds is left to it',
   async () => {
     const directory = temporaryDirectory();
-    const spool = await Spool.open({ directory, durability: 'os' });
+    const spool = await openSpool({ directory, durability: 'os' });
     onTestFinished(() => spool.close());
     await spool.append('outcome', Buffer.from('{}'));
     const holder = spawn('python3', ['-c', HOLD, directory], {
@@ -305,8 +305,8 @@ test.skipIf(!hasPython)(
   async () => {
     const fake = await fakeCollector();
     const answers: Readonly<Record<string, readonly [number, string]>> = {
-      unauthorized: [401, 'the collector does not take the API key (401 unauthorized); events are kept'],
-      not_found: [404, 'what answers at this address is no collector (404 not_found); events are kept'],
+      unauthorized: [401, 'the collector rejected the API key (401 unauthorized); events are kept'],
+      not_found: [404, 'the server at this address is not a collector (404 not_found); events are kept'],
       kind_not_permitted: [
         403,
         'the key may not send outcome (403 kind_not_permitted); such events are kept',
@@ -315,7 +315,7 @@ test.skipIf(!hasPython)(
     for (const [code, [status, cause]] of Object.entries(answers)) {
       fake.behave = (_, response) => answer(response, status, { code, message: 'no' });
       const directory = temporaryDirectory();
-      const spool = await Spool.open({ directory, durability: 'os' });
+      const spool = await openSpool({ directory, durability: 'os' });
       await spool.append('outcome', Buffer.from('{"event_id":"1"}'));
       await spool.close();
       for (const language of ['node', 'python'] as const) {

@@ -1,4 +1,4 @@
-/** Child processes and temporary directories, none of which outlives the bench. */
+/** Child processes and temporary directories. None of them outlives the bench. */
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,7 @@ let closing = false;
 const OUTPUT_KEPT = 64 << 10;
 const STOP_WITHIN_MS = 20_000;
 
-/** The same for every peer: without what the caller's shell or npm would change in it. */
+/** The environment of every peer, without variables that the caller's shell or npm has set. */
 function plainEnvironment() {
   const changes = /^(COLLECTOR_|npm_|PG|NODE_)/;
   const plain = Object.entries(process.env).filter(([name]) => !changes.test(name));
@@ -19,7 +19,7 @@ function plainEnvironment() {
 }
 
 export class Child {
-  /** The end of what it wrote. */
+  /** The last OUTPUT_KEPT characters of each stream. */
   output = { stdout: '', stderr: '' };
   /** Resolves with the exit code, or null when a signal ended it. */
   exited;
@@ -57,7 +57,9 @@ export class Child {
     this.#watchers.add(watch);
   }
 
-  /** Resolves with the first line of JSON that fits; rejects with what the child wrote when it ends before. */
+  /**
+   * Resolves with the first matching line of JSON. Rejects with the output of the child if it ends before.
+   */
   async json(stream, fits) {
     let watch;
     const found = new Promise((resolve) => {
@@ -79,7 +81,7 @@ export class Child {
     }
   }
 
-  /** To its standard input. */
+  /** Writes to its standard input. */
   write(text) {
     this.#child.stdin.write(text);
   }
@@ -88,7 +90,7 @@ export class Child {
     this.#child.kill(name);
   }
 
-  /** SIGTERM; SIGKILL when it takes too long, and for whatever it leaves behind. */
+  /** Sends SIGTERM, and SIGKILL after STOP_WITHIN_MS and to remaining descendants. */
   async stop() {
     const tree = treeOf(this.pid);
     this.signal('SIGTERM');
@@ -102,7 +104,7 @@ function kill(pid) {
   try {
     process.kill(pid, 'SIGKILL');
   } catch (error) {
-    // Gone in the meantime.
+    // It has ended in the meantime.
     if (error.code !== 'ESRCH') throw error;
   }
 }

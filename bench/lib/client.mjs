@@ -9,7 +9,7 @@ export function sendEvent(port, key, { agent, timeoutMs = 10_000, scheme = 'http
   const since = performance.now();
   return new Promise((resolve, reject) => {
     const request = (scheme === 'https' ? https : http).request({
-      // What is measured is not who is believed.
+      // Certificates are not checked: the bench measures, and trusts its own server.
       rejectUnauthorized: false,
       host: '127.0.0.1',
       port,
@@ -35,7 +35,7 @@ export function sendEvent(port, key, { agent, timeoutMs = 10_000, scheme = 'http
   });
 }
 
-/** Makes sure that an event is answered as it has to be before thousands are sent. */
+/** Checks that one event is answered correctly before thousands are sent. */
 export async function sendFirstEvent(port, key, scheme) {
   const { status, text } = await sendEvent(port, key, { scheme });
   if (status !== 201) throw new Error(`the first event was answered ${status}: ${text}`);

@@ -1,4 +1,4 @@
-/** The collector as an operator has it: its commands, each in a process of its own. */
+/** The commands of the collector, each in a process of its own. */
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Child, run } from './children.mjs';
@@ -18,7 +18,7 @@ export async function createKey(dataDir) {
   return JSON.parse(await collectorCommand('keys', ...args));
 }
 
-/** Counts the stored events by reading and checking every one of them. */
+/** Counts the stored events. Reads and checks each of them. */
 export async function countByDoctor(dataDir) {
   const { damaged, findings } = JSON.parse(await collectorCommand('doctor', '--data-dir', dataDir, '--json'));
   const found = findings.find(({ subject }) => subject === 'events')?.message;
@@ -29,7 +29,7 @@ export async function countByDoctor(dataDir) {
   return Number(events);
 }
 
-/** The same by the collector's own reader, which asks for nothing but the log. */
+/** The same by the collector's reader, without the checks of `doctor`. */
 export async function countByReading(dataDir) {
   const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open-to-read.js')));
   const log = openStore(dataDir).events;
@@ -40,17 +40,15 @@ export async function countByReading(dataDir) {
 }
 
 /**
- * Starts a collector and sends it its first event. Resolves once that is answered, with how long all this took
- * from the start of the process and what the collector said of its ledger.
- * @param preload a module that is loaded before the collector, in each of its threads.
+ * Starts a collector and sends the first event. Resolves once that is answered, with the time since the start
+ * of the process and with what the collector logged about its ledger.
  * @param more options of the collector.
- * @param core all its threads are bound to it; to none when undefined.
+ * @param core the core to which all its threads are bound; undefined to bind them to none.
  */
-export async function startCollector(dataDir, key, { preload, more = [], core } = {}) {
+export async function startCollector(dataDir, key, { more = [], core } = {}) {
   const since = performance.now();
-  const before = preload === undefined ? [] : ['--import', preload];
   const ports = ['--port', '0', '--management-port', '0'];
-  const command = [process.execPath, ...before, MAIN, 'serve', ...ports, '--data-dir', dataDir, ...more];
+  const command = [process.execPath, MAIN, 'serve', ...ports, '--data-dir', dataDir, ...more];
   const [file, ...args] = boundTo(core, command);
   const child = new Child('the collector', file, args);
   let management;
@@ -67,7 +65,7 @@ export async function startCollector(dataDir, key, { preload, more = [], core } 
   return { child, pid: child.pid, port, management, start, opened: await opened };
 }
 
-/** SIGTERM; resolves with how long the stop took. */
+/** Sends SIGTERM. Resolves with the duration of the stop in milliseconds. */
 export async function stopCollector({ child }) {
   const since = performance.now();
   const code = await child.stop();

@@ -1,20 +1,20 @@
-/** What the commands of the benchmarks have in common: how they begin, are interrupted, fail and end. */
+/** Start, interruption, failure and end of the commands of the bench. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { cleanUp } from './children.mjs';
 import { DIST } from './collector.mjs';
 import { Unusable } from './unusable.mjs';
 
-/** @throws Unusable unless there is a collector to start. */
+/** @throws Unusable if the collector is not built. */
 export function requireBuilt() {
   if (!existsSync(path.join(DIST, 'main.js')))
     throw new Unusable('the collector is not built: run "npm run build" first');
 }
 
 /**
- * Runs `main` and removes what was made. The exit code is what it returns; 2 when it could not begin, 1 when it failed,
- * 130 when it was interrupted.
- * @param onStop done at once when it is.
+ * Runs `main`, then removes temporary files. The exit code is the result of `main`, 2 if it could not begin,
+ * 1 if it failed, 130 if it was interrupted.
+ * @param onStop called when it is interrupted.
  */
 export async function runCommand(name, main, onStop = () => undefined) {
   let interrupted = false;
@@ -32,7 +32,7 @@ export async function runCommand(name, main, onStop = () => undefined) {
   try {
     code = await main();
   } catch (error) {
-    // What ends while everything is being ended is no news.
+    // Failures after an interruption are expected.
     if (interrupted) await new Promise(() => undefined);
     const isUsage = error instanceof Unusable || error.code?.startsWith('ERR_PARSE_ARGS');
     process.stderr.write(`${name}: ${isUsage ? error.message : error.stack}\n`);

@@ -1,8 +1,8 @@
-/** Binding processes to cores, so that what makes the load cannot take the time of what is measured. */
+/** Binds processes to cores, so that the load generator takes no time from the measured process. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 
-/** @returns the cores that this process may run on; none when no one can be bound to one (no `taskset`). */
+/** @returns the cores of this process, or an empty list without `taskset`. */
 export function coresToBindTo() {
   if (spawnSync('taskset', ['--version']).error) return [];
   const status = fs.readFileSync('/proc/self/status', 'utf8');
@@ -13,7 +13,7 @@ export function coresToBindTo() {
   });
 }
 
-/** The command, as one whose process runs on that core alone; unchanged when there is none. */
+/** @returns the command, bound to that core by `taskset`; unchanged without a core. */
 export function boundTo(core, command) {
   return core === undefined ? command : ['taskset', '--cpu-list', `${core}`, ...command];
 }

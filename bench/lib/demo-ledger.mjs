@@ -1,4 +1,4 @@
-/** Ledgers of made-up runs, with all that real ones have: repeats, conflicts, what comes late, runs that call others. */
+/** Logs of made-up runs, with repeats, conflicts, late events and nested runs. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { run, temporaryDirectory } from './children.mjs';
@@ -7,18 +7,18 @@ import { requireRoom } from './disk.mjs';
 import { whole } from './numbers.mjs';
 import { timedCommand } from './timed-command.mjs';
 
-/** What `collector demo` makes of a run, on average. */
+/** Mean events of a run of `collector demo`. */
 const EVENTS_TO_A_RUN = 4.845;
-/** A line of the file, and a frame with its place in the index. */
+/** Bytes of a line of the file, and of a frame with its index entry. */
 const LINE_BYTES = 780;
 const STORED_BYTES = 960;
 const ROOM_LEFT = 3 * 2 ** 30;
-/** Stands in the envelopes. */
+/** The key id in the envelopes. */
 const KEY_ID = 'demofilled23';
 
 /**
- * A ledger of about so many made-up events of all five scenarios, without a catalogue.
- * @param dataDir where it is taken from, or made and left; without one, in a temporary directory.
+ * Makes a log of about this number of events of all five scenarios, without a catalogue.
+ * @param dataDir an existing log, or the directory of the new one; without it a temporary directory.
  * @returns its directory.
  */
 export async function demoLedger({ dataDir, scratch, encrypted = false }, events, say) {
@@ -34,7 +34,7 @@ export async function demoLedger({ dataDir, scratch, encrypted = false }, events
   say(`making ${whole(runs)} runs`);
   await timedCommand('demo', ['--runs', `${runs}`, '--days', '90', '--seed', '4', '--out', lines]);
   say('storing them');
-  // Straight into the ledger: over HTTP, ten million would take a quarter of an hour.
+  // Written into the log directly: ten million events over HTTP would take a quarter of an hour.
   await run('the filler', process.execPath, [
     ...[FILLER, directory, lines, KEY_ID, 'demo'],
     ...(encrypted ? ['--encrypted'] : []),

@@ -1,11 +1,11 @@
-/** Disks: how much room there is, what lies on them, how long a flush takes. */
+/** Disks: free space, size of files, time of a flush. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { gibibytes } from './numbers.mjs';
 import { Unusable } from './unusable.mjs';
 
-/** The directory itself, or the nearest one above it that is there. */
+/** The directory, or its nearest existing parent. */
 function existing(directory) {
   return fs.existsSync(directory) ? directory : existing(path.dirname(directory));
 }
@@ -15,7 +15,7 @@ export function fileSystemOf(directory) {
   return execFileSync('findmnt', args, { encoding: 'utf8' }).trim().split('\n')[0];
 }
 
-/** @throws Unusable where a flush does not reach a disk: there every figure would be wrong. */
+/** @throws Unusable on a memory file system, where a flush costs nothing. */
 export function requireDisk(directory) {
   const type = fileSystemOf(directory);
   if (['tmpfs', 'ramfs'].includes(type)) {
@@ -45,14 +45,14 @@ export function bytesOnDisk(directory) {
   return filesUnder(directory).reduce((sum, file) => sum + fs.statSync(file).blocks * 512, 0);
 }
 
-/** Asks the kernel to forget what it holds of the files in memory, so that the next reads go to the disk. */
+/** Drops the files from the page cache, so that the next reads go to the disk. */
 export function dropFromMemory(directory) {
   for (const file of filesUnder(directory)) {
     spawnSync('dd', [`if=${file}`, 'of=/dev/null', 'iflag=nocache', 'count=0', 'status=none']);
   }
 }
 
-/** How long it takes to write 4 KiB over what is there and flush it: the ground under every durable answer. */
+/** Measures the time to overwrite 4 KiB and flush it. */
 export function flushTime(directory, times = 200) {
   const file = path.join(directory, 'flush-time');
   const block = Buffer.alloc(4096, 1);

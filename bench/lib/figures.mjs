@@ -1,19 +1,29 @@
-/** The figures that the collector has to reach, and how a measurement is held against them. */
+/** The target figures of the collector, and the comparison of a measurement with them. */
 import { decimals, median, spread, whole, withSpread } from './numbers.mjs';
 import { table } from './table.mjs';
 
 /**
- * `judgedBy` says which of several values counts: rates and their ratios by their median, because single rounds of a
- * shared machine scatter both ways; memory and start-up times by the worst.
+ * `judgedBy` selects the value that is compared with the target: the median of rates and ratios, because
+ * rounds on a shared machine scatter both ways; the maximum of memory and start-up times.
  */
 export const FIGURES = {
   'rate/raw': { title: 'Rate, collector / raw node:http', atLeast: 1, judgedBy: 'median' },
   'rate/raw-tls': { title: 'Rate, over TLS, collector / raw node:https', atLeast: 0.9, judgedBy: 'median' },
   'rate/fastify-pg': { title: 'Rate, collector / Fastify + pg', atLeast: 8, judgedBy: 'median' },
-  'rate/express-sqlite': { title: 'Rate, collector / Express + SQLite', atLeast: 20, judgedBy: 'median' },
-  'postgres/fastify-pg': {
-    title: 'Rate, collector on PostgreSQL / an INSERT a request',
-    atLeast: 4,
+  'rate/redis': { title: 'Rate, collector / node:http + Redis', atLeast: 1, judgedBy: 'median' },
+  'rate/postgres-insert': {
+    title: 'Rate, collector / node:http + PostgreSQL INSERT',
+    atLeast: 6,
+    judgedBy: 'median',
+  },
+  'postgres/postgres-insert': {
+    title: 'Rate, collector on PostgreSQL / node:http + PostgreSQL INSERT',
+    atLeast: 2,
+    judgedBy: 'median',
+  },
+  'postgres/encrypted-plain': {
+    title: 'Rate on PostgreSQL, encrypted / plain',
+    atLeast: 0.75,
     judgedBy: 'median',
   },
   'encrypted/plain': { title: 'Rate, payloads encrypted / plain', atLeast: 0.75, judgedBy: 'median' },
@@ -55,18 +65,6 @@ export const FIGURES = {
   'stored/rss': { title: 'Highest RSS on the filled ledger, MiB', atMost: 400, judgedBy: 'max', places: 0 },
   'start/clean': { title: 'Start after a clean stop, s', atMost: 5, judgedBy: 'max' },
   'start/killed': { title: 'Start after kill -9 under load, s', atMost: 30, judgedBy: 'max' },
-  'tree/rate': { title: 'Rate, with / without the tree', atLeast: 0.9, judgedBy: 'median' },
-  'metrics/rate': { title: 'Rate, with / without metrics', atLeast: 0.97, judgedBy: 'median' },
-  'metrics/rate-often': {
-    title: 'The same, scraped every second',
-    atLeast: 0.97,
-    judgedBy: 'median',
-  },
-  'metrics/cpu': {
-    title: 'Events for the same processor time, with / without metrics',
-    atLeast: 0.97,
-    judgedBy: 'median',
-  },
   'overload/rate': { title: 'Rate at 3 times the load / best rate', atLeast: 0.9, judgedBy: 'median' },
   'overload/work': {
     title: 'Events for the same processor time, at 3 times the load / at the best rate',
@@ -142,12 +140,6 @@ export const FIGURES = {
     atLeast: 150_000,
     judgedBy: 'median',
     places: 0,
-  },
-  'catalogue/rate': { title: 'Rate, with / without the catalogue', atLeast: 0.97, judgedBy: 'median' },
-  'catalogue/cpu': {
-    title: 'Events for the same processor time, with / without the catalogue',
-    atLeast: 0.97,
-    judgedBy: 'median',
   },
   'questions/lookup': {
     title: 'One run, one event, its proof, the newest 20, runs of a target, s',

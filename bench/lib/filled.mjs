@@ -1,4 +1,4 @@
-/** A ledger with many events in it: made once, kept when the caller names its directory. */
+/** A log with many events. It is kept if the caller names its directory. */
 import path from 'node:path';
 import fs from 'node:fs';
 import { Child, temporaryDirectory } from './children.mjs';
@@ -8,12 +8,12 @@ import { EVENT_BYTES } from './event.mjs';
 import { gibibytes, whole } from './numbers.mjs';
 
 export const FILLER = path.resolve(import.meta.dirname, '../fill.mjs');
-/** Frame and index entry. */
+/** Bytes of frame and index entry besides the body. */
 const BYTES_BESIDE = 200;
-/** For what the measurements add. */
+/** Free space for the events that the measurements add. */
 const ROOM_LEFT = 3 * 2 ** 30;
 
-/** Resolves with the directory, a key for it, and what was done to fill it. */
+/** Resolves with the directory, an API key, and the numbers of the fill. */
 export async function filledLedger({ options, say }) {
   const directory = options.dataDir ?? temporaryDirectory(options.scratch, 'filled');
   fs.mkdirSync(directory, { recursive: true });

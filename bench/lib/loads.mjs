@@ -1,4 +1,4 @@
-/** What can be sent: events as templates, each by its bytes before its id and behind it. See load/events.lua. */
+/** Events as templates: the bytes before and after the id. See load/events.lua. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { MAIN } from './collector.mjs';
 import { KIND, shapeOf } from './event.mjs';
 
 const PLACE = '00000000-0000-4000-8000-000000000000';
-/** So many of the demonstration's events are sent in turn. */
+/** Number of different events of the demonstration, sent in turn. */
 const MIXED = 500;
 
 /** A start as an application sends it: a dozen fields in four objects and more, 1.2 KB. */
@@ -42,7 +42,7 @@ function template(kind, text) {
   };
 }
 
-/** Events of `collector demo`, whatever their kind. */
+/** Events of `collector demo`, of all kinds. */
 async function demoEvents(directory) {
   const file = path.join(directory, 'demo.ndjson');
   const which = ['--runs', `${MIXED}`, '--days', '1', '--seed', '4', '--out', file];

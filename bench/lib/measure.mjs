@@ -1,8 +1,8 @@
-/** One measurement: warm up, then send for some seconds to anyone who listens, and watch it meanwhile. */
+/** One measurement: warm-up, then load for some seconds, with the resources of the process tree. */
 import { coresUse, threadsOf, usageOf } from './procfs.mjs';
 import { failuresIn, load } from './wrk.mjs';
 
-/** @returns what each thread spent on an event, in microseconds: running, and waiting for a core. The idle are left out. */
+/** @returns for each busy thread the microseconds for an event: running, and waiting for a core. */
 function spentBy(before, after, events) {
   return [...after]
     .map(([id, { name, ran, waited }]) => {
@@ -16,19 +16,19 @@ function spentBy(before, after, events) {
     .filter(({ ran }) => ran >= 0.1);
 }
 
-/** @returns the shares of all cores' time, from 0 to 1. */
+/** @returns shares of the time of all cores, from 0 to 1. */
 function shareOf(before, after) {
   const spent = Object.entries(after).map(([name, value]) => [name, value - before[name]]);
   const all = spent.reduce((sum, [, value]) => sum + value, 0);
   return Object.fromEntries(spent.map(([name, value]) => [name, value / all]));
 }
 
-/** wrk runs so often in one measurement, and so on one ledger where nothing else is said. */
+/** Runs of wrk in one measurement. */
 const LOADS = 2;
 
 /**
- * Resolves with the load's numbers, the failures of warm-up and measurement together, the number of events that
- * were acknowledged in all, and what the process tree used.
+ * Resolves with the numbers of the load, the failures of warm-up and measurement, all acknowledged events,
+ * and the resources of the process tree.
  */
 export async function measure({ pid, port, scheme }, { key, options, seeds }) {
   const { connections, seconds, warmup, load: which } = options;
@@ -46,7 +46,7 @@ export async function measure({ pid, port, scheme }, { key, options, seeds }) {
     latencyMs: sent.latencyMs,
     failures: failuresIn(warm) + failuresIn(sent),
     errors: sent.errors,
-    // The first event, by which the start was checked, is one more.
+    // startCollector has sent one more event.
     acked: 1 + warm.acked + sent.acked,
     generatorCpu: sent.generatorCpu,
     memory: { rss: after.rss, anonymous: after.anonymous, peak: after.peak },
@@ -56,20 +56,20 @@ export async function measure({ pid, port, scheme }, { key, options, seeds }) {
 }
 
 /**
- * Checks what was stored against what was acknowledged. When wrk stops it drops its connections, so each of its
- * runs may leave one event a connection stored without wrk having read the answer.
- * @throws when an acknowledged event is missing, or one too many is there.
+ * Compares the stored events with the acknowledged ones. At its end wrk drops its connections: of each, it
+ * may have left out the last answer and the request after it.
+ * @throws when an acknowledged event is missing, or when more events are stored than wrk can have sent.
  */
 export function checkStored(who, { stored, acked, connections, loads = LOADS }) {
   if (stored === null) return;
-  const most = acked + connections * loads;
+  const most = acked + 2 * connections * loads;
   if (stored >= acked && stored <= most) return;
   throw new Error(
     `${who}: ${acked} events were acknowledged, and ${stored} are stored (at most ${most} can be)`,
   );
 }
 
-/** Seeds for wrk: no two loads on one ledger get the same. Peers of one round take the same ones in turn. */
+/** Seeds for wrk. Two loads on one log have different seeds; the peers of a round have the same. */
 export class Seeds {
   #next;
 
@@ -81,7 +81,7 @@ export class Seeds {
     return this.#next++ % 2 ** 32;
   }
 
-  /** As many as the peers of a round need, for each of them again. */
+  /** The seeds of a round, for each peer again. */
   fork(round) {
     return new Seeds(this.#next + round * 16);
   }

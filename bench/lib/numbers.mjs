@@ -1,4 +1,4 @@
-/** Numbers for people, and the little statistics that three rounds can bear. */
+/** Formatting of numbers, median and spread. */
 
 export function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
@@ -26,7 +26,7 @@ export function gibibytes(bytes) {
   return decimals(bytes / 2 ** 30, 1);
 }
 
-/** The value in the middle, and how far the others lie from it. */
+/** The median, with the lowest and the highest value. */
 export function withSpread({ min, median: middle, max }, show = decimals) {
   return min === max ? show(middle) : `${show(middle)} (${show(min)} to ${show(max)})`;
 }

@@ -1,4 +1,7 @@
-/** Runs the open-loop generator (load/open-loop.mjs) beside the collector, step after step on the same connections. */
+/**
+ * Runs the open-loop generator (load/open-loop.mjs) beside the collector, step after step on the same
+ * connections.
+ */
 import path from 'node:path';
 import { Child } from './children.mjs';
 import { boundTo } from './cores.mjs';
@@ -20,7 +23,7 @@ export class OpenLoop {
   }
 
   /**
-   * Offers so many events a second for each sender; resolves with what came of them when the time is over.
+   * Offers this number of events a second for each sender. Resolves with the results at the end.
    * @param patient whether clients keep to Retry-After.
    */
   async step(seconds, rates, patient = true) {

@@ -8,7 +8,11 @@ import { Unusable } from './unusable.mjs';
 const SOURCE = path.resolve(import.meta.dirname, '../peers/otel-collector');
 const PROGRAM = path.join(SOURCE, 'dist', 'otel-collector');
 
-/** @throws Unusable where there is no Go, or its modules cannot be had. */
+export function isOtelCollectorBuilt() {
+  return fs.existsSync(PROGRAM);
+}
+
+/** @throws Unusable without Go or its modules. */
 export function buildOtelCollector() {
   const env = { ...process.env, CGO_ENABLED: '0' };
   const built = spawnSync('go', ['build', '-o', PROGRAM, '.'], { cwd: SOURCE, env, stdio: ['ignore', 2, 2] });
@@ -23,8 +27,8 @@ export function otelCollectorVersion() {
 }
 
 /**
- * Nothing is acknowledged before it is flushed to the queue, and nothing leaves the queue before it is acknowledged: no
- * batch processor, which holds spans in memory, and retries without end.
+ * A request is acknowledged after its flush to the queue, and leaves the queue after the collector has
+ * acknowledged it. There is no batch processor, which would hold spans in memory. Retries have no end.
  */
 function configuration({ directory, port, target, key }) {
   return {
@@ -50,8 +54,8 @@ function configuration({ directory, port, target, key }) {
 }
 
 /**
- * Starts one that listens on `port` and sends to the OTLP port `target` of 127.0.0.1, with its queue in the directory.
- * Resolves once it is ready.
+ * Starts one that listens on `port` and sends to the OTLP port `target` of 127.0.0.1. Its queue is in the
+ * directory. Resolves once it is ready.
  */
 export async function startOtelCollector(options) {
   const file = path.join(options.directory, 'otel-collector.yaml');

@@ -1,4 +1,4 @@
-/** Who receives OTLP in the bench: each starts on an empty store and can be asked at the end what it stored. */
+/** The receivers of OTLP. Each starts on an empty store and returns the number of stored events. */
 import { once } from 'node:events';
 import net from 'node:net';
 import { freePort } from '../../test/free-port.ts';
@@ -15,7 +15,7 @@ export async function startOurs({ scratch, encrypted }) {
   const collector = await startCollector(directory, key, { more });
   const stop = async () => {
     await stopCollector(collector);
-    // The first event, by which the start was checked, is one more.
+    // startCollector has sent one more event.
     const stored = (await countByReading(directory)) - 1;
     removeDirectory(directory);
     return stored;
@@ -23,7 +23,7 @@ export async function startOurs({ scratch, encrypted }) {
   return { pid: collector.pid, port, key, collector, stop };
 }
 
-/** Takes connections and never answers, so that what is sent to it stays in the sender's queue. */
+/** Accepts connections and never answers, so that requests stay in the sender's queue. */
 async function mute() {
   const sockets = new Set();
   const server = net.createServer((socket) => {
@@ -43,7 +43,7 @@ async function startPeer({ scratch }) {
   const port = await freePort();
   const child = await startOtelCollector({ directory, port, target: silent.port, key: 'none' });
   const stop = async () => {
-    // It would wait for the one that does not answer.
+    // SIGTERM would wait for the server that does not answer.
     child.signal('SIGKILL');
     await child.exited;
     silent.close();
@@ -60,7 +60,7 @@ export const OTLP_PEERS = {
   collector: {
     title: 'collector, not encrypted',
     start: (options) => startOurs({ ...options, encrypted: false }),
-    // The others say what an encoding costs.
+    // One encoding is enough here; the encrypted side has all.
     loads: ['protobuf'],
   },
   'otel-collector': { title: 'OTel Collector, queue with fsync', start: startPeer },

@@ -1,8 +1,8 @@
-/** Requests of OTLP whose spans are alike but for their ids, and the events that have to be made of them. */
+/** OTLP requests whose spans differ only in their ids, and the events expected of them. */
 
 const TRACE_MARK = 'f1e2d3c4b5a69788';
 const SPAN_MARK = 'e9d8c7b6';
-/** Of each span: what was said, in bytes. */
+/** Bytes of content in each span. */
 const CONTENT_BYTES = 1024;
 const SPANS_OF_TRACE = 8;
 const START = 1_795_753_118_872_000_000n;
@@ -12,7 +12,7 @@ const WORDS =
   'range day before passage on early recognition retrieved weighed alternative explanation recent surgery found less ' +
   'likely patient potassium creatinine value normal ward nurse dose twice week check heart rate after start low fluid';
 
-/** Text of a number of bytes, another for each call, the same for each run. */
+/** Text of a number of bytes, different for each call, the same in each process. */
 function talker() {
   const words = WORDS.split(' ');
   let state = 1;
@@ -29,8 +29,8 @@ function talker() {
 const said = (role, content, more) => JSON.stringify([{ role, parts: [{ type: 'text', content }], ...more }]);
 
 /**
- * An agent that looks something up, asks a model, calls a tool, asks the model again and has the answer checked, with
- * the HTTP calls of both. Each span has its attributes, the place of its parent, and its events by kind.
+ * An agent that retrieves, asks a model, calls a tool, asks the model again and has the answer checked, with
+ * the HTTP calls of both. Each span has its attributes, the index of its parent, and its events by kind.
  */
 function traceOf(say) {
   const [half, whole] = [CONTENT_BYTES / 2, CONTENT_BYTES];
@@ -231,7 +231,7 @@ export class OtlpRequests {
 
 const marksOf = (seed, number) => [hex(seed, 8) + hex(number, 8), hex(number + 1, 8)];
 
-/** How many events of each kind come of each span of a request, by `trace id, a space, span id`. */
+/** The expected events of each span by kind; the key is trace id, space, span id. */
 export function expectedOf({ spans, seed }, number) {
   const [trace, span] = marksOf(seed, number);
   const made = traceOf(talker()).map(({ events }) => events);
@@ -243,7 +243,7 @@ export function expectedOf({ spans, seed }, number) {
   );
 }
 
-/** How many events come of a request with this number of spans. */
+/** The expected events of a request with this number of spans. */
 export function eventsOf(spans) {
   const made = [...expectedOf({ spans, seed: 0 }, 0).values()];
   return made.flatMap((events) => Object.values(events)).reduce((sum, count) => sum + count, 0);

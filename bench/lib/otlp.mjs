@@ -1,4 +1,4 @@
-/** Runs the generator of OTLP (load/otlp.mjs), step after step on the same connections. */
+/** Runs the OTLP generator (load/otlp.mjs) step by step on the same connections. */
 import path from 'node:path';
 import { Child } from './children.mjs';
 
@@ -12,7 +12,7 @@ export class OtlpLoad {
     this.#child = new Child('the generator', process.execPath, [GENERATOR, JSON.stringify(settings)]);
   }
 
-  /** Sends for a number of seconds or of requests; resolves with what came of it when all is answered. */
+  /** Sends for a number of seconds or requests. Resolves with the results when all are answered. */
   async step(limits) {
     const result = this.#child.json('stdout', () => true);
     this.#child.write(`${JSON.stringify(limits)}\n`);

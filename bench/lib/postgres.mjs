@@ -1,7 +1,6 @@
 /**
- * A PostgreSQL of its own for one peer: the binaries that npm brings, else those of the system (Debian's layout).
- * PostgreSQL refuses to run as root, so root hands it to another user, and the binaries have to be in that
- * user's reach.
+ * A PostgreSQL server for one peer, by the binaries of the npm package or of the system (Debian's layout).
+ * PostgreSQL does not run as root, so root runs it as another user, which must be able to reach the binaries.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -11,7 +10,7 @@ import { Child, run } from './children.mjs';
 
 const isRoot = process.getuid() === 0;
 
-/** An unprivileged user that is there already. */
+/** An existing unprivileged user. */
 function otherUser() {
   const users = new Map(
     fs
@@ -103,7 +102,7 @@ export async function startPostgres(directory) {
   return {
     port,
     stop: () => {
-      // Closes its sessions and ends in order ("fast shutdown").
+      // "Fast shutdown": closes the sessions and stops in order.
       child.signal('SIGINT');
       return child.exited;
     },

@@ -1,4 +1,4 @@
-/** What Linux says of a process and of those that it started. */
+/** Resources of a process and its descendants, from /proc. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 
@@ -15,7 +15,7 @@ function statOf(pid) {
   } catch {
     return undefined;
   }
-  // The name in parentheses may hold anything, so the fields are counted from its end.
+  // The name in parentheses may contain spaces, so the fields are counted from its end.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   return {
     pid: Number(pid),
@@ -38,7 +38,7 @@ export function treeOf(pid) {
   return tree;
 }
 
-/** Whether the process number still means the process that it meant. */
+/** Whether the process number still belongs to the same process. */
 export function isSameProcess(stat) {
   return statOf(stat.pid)?.startedAt === stat.startedAt;
 }
@@ -96,7 +96,7 @@ export class RssSampler {
   }
 }
 
-/** Each thread of a process by its number: how long it ran, and was ready and had no core, in nanoseconds. */
+/** Each thread of a process by number: nanoseconds that it ran, and that it waited for a core. */
 export function threadsOf(pid) {
   const ids = fs.readdirSync(`/proc/${pid}/task`);
   return new Map(
@@ -108,7 +108,7 @@ export function threadsOf(pid) {
   );
 }
 
-/** What the cores of the machine did since its start, in ticks. */
+/** Use of all cores since the start of the machine, in ticks. */
 export function coresUse() {
   const [line = ''] = fs.readFileSync('/proc/stat', 'utf8').split('\n');
   const names = ['user', 'nice', 'system', 'idle', 'iowait', 'irq', 'softirq', 'steal'];

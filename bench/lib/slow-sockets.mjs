@@ -1,13 +1,13 @@
 /**
- * Clients that hold on to the collector's memory as well as they can, a third of each sort: one writes a
- * request's headers a byte a second, one its body, one writes request after request and never reads an answer.
- * Who is cut off comes back a second later.
+ * Clients that hold the collector's memory, a third of each sort: one writes the headers of a request at a
+ * byte a second, one its body, and one writes requests and never reads an answer. After a disconnection each
+ * reconnects a second later.
  */
 import { connect } from 'node:net';
 import { KIND, newEvent } from './event.mjs';
 
 const SORTS = ['slow headers', 'slow body', 'never reads'];
-/** A second has so many turns, and each socket writes in one of them. */
+/** Turns in a second. Each socket writes in one of them. */
 const TURNS = 10;
 const REQUESTS_A_SECOND = 2;
 

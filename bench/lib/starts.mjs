@@ -1,4 +1,4 @@
-/** How long a start takes, after an orderly stop and after kill -9 under load. */
+/** Time of a start, after a stop and after kill -9 under load. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startCollector, stopCollector } from './collector.mjs';
 import { dropFromMemory } from './disk.mjs';
@@ -7,7 +7,7 @@ import { table } from './table.mjs';
 import { beginLoad } from './wrk.mjs';
 
 /**
- * One round on a ledger that was closed in order: start, load, kill -9 in the midst of it, start again, stop.
+ * One round on a log that was closed in order: start, kill -9 under load, start, stop.
  * @throws when an acknowledged event is missing after the kill.
  */
 async function oneRound({ directory, key, options, seeds }) {
@@ -28,7 +28,7 @@ async function oneRound({ directory, key, options, seeds }) {
   const { acked } = await sending.result;
   if (cold) dropFromMemory(directory);
   const second = await startCollector(directory, key);
-  // One event more than wrk knows of: the one by which the start was checked.
+  // startCollector has sent one event more.
   const stored = second.opened.events - first.opened.events;
   if (stored < acked + 1 || stored > acked + 1 + connections) {
     throw new Error(`${acked + 1} events were acknowledged before kill -9, and ${stored} are stored`);
@@ -52,7 +52,7 @@ export async function measureStarts({ directory, key, options, seeds, say }) {
   return rounds;
 }
 
-/** Lists of seconds from the start of the process to its first 201. */
+/** Seconds from the start of the process to the first 201. */
 export function startFigures(rounds) {
   return {
     'start/clean': rounds.map(({ clean }) => clean.firstAnswerMs / 1000),

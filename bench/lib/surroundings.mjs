@@ -1,4 +1,4 @@
-/** Where a result comes from: the machine and the versions. */
+/** The machine and the versions that a result was measured with. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -7,6 +7,7 @@ import { removeDirectory, temporaryDirectory } from './children.mjs';
 import { fileSystemOf, flushTime } from './disk.mjs';
 import { otelCollectorVersion } from './otel-collector.mjs';
 import { postgresVersion } from './postgres.mjs';
+import { redisVersion } from './redis.mjs';
 import { wrkVersion } from './wrk.mjs';
 
 const BENCH = path.dirname(import.meta.dirname);
@@ -35,28 +36,21 @@ function git(...args) {
 
 function installed(name) {
   const manifest = path.join(BENCH, 'node_modules', name, 'package.json');
-  return JSON.parse(fs.readFileSync(manifest, 'utf8')).version;
+  return fs.existsSync(manifest) ? JSON.parse(fs.readFileSync(manifest, 'utf8')).version : undefined;
 }
 
-async function peerVersions() {
+/** Undefined for what is not installed. */
+export async function versions() {
+  const commit = git('rev-parse', '--short=12', 'HEAD') ?? 'unknown';
+  const isChanged = (git('status', '--porcelain', '--', '../packages') ?? '') !== '';
   return {
-    postgres: await postgresVersion(),
+    collector: isChanged ? `${commit} with changes` : commit,
+    node: process.versions.node,
+    postgres: await postgresVersion().catch(() => undefined),
+    redis: redisVersion(),
     fastify: installed('fastify'),
     pg: installed('pg'),
-    express: installed('express'),
-    wrk: wrkVersion(),
-  };
-}
-
-/** Without peers, only of what the scenario uses. */
-export async function versions({ peers }) {
-  const commit = git('rev-parse', '--short=12', 'HEAD') ?? 'unknown';
-  const changed = (git('status', '--porcelain', '--', '../packages') ?? '') !== '';
-  return {
-    collector: changed ? `${commit} with changes` : commit,
-    node: process.versions.node,
-    sqlite: process.versions.sqlite,
     otelCollector: otelCollectorVersion(),
-    ...(peers ? await peerVersions() : {}),
+    wrk: wrkVersion(),
   };
 }

@@ -1,4 +1,4 @@
-/** Tables that a terminal and Markdown can both show: the first row is the heading, numbers stand to the right. */
+/** A Markdown table. The first row is the heading; numbers are aligned to the right. */
 export function table(rows) {
   const widths = rows[0].map((_, column) => Math.max(3, ...rows.map((row) => row[column].length)));
   const isRight = widths.map((_, column) => rows.slice(1).every((row) => /^[\d.,-]*$/.test(row[column])));

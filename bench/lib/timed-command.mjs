@@ -7,9 +7,9 @@ import { boundTo } from './cores.mjs';
 const USAGE_AT_EXIT = path.resolve(import.meta.dirname, '../preload/usage-at-exit.mjs');
 
 /**
- * Runs `collector <name> <args>`, on that core alone if one is given. Resolves with its time, Node's own start
- * included, its CPU time, its highest RSS, and what it wrote to standard output.
- * @throws when it ends with none of the codes; by default only 0 will do.
+ * Runs `collector <name> <args>`, bound to a core if one is given. Resolves with its duration, which includes
+ * the start of Node.js, its CPU time, its highest RSS and its standard output.
+ * @throws if its exit code is not among the expected ones; by default only 0 is.
  */
 export async function timedCommand(name, args, { core, codes = [0] } = {}) {
   const [file, ...rest] = boundTo(core, [process.execPath, '--import', USAGE_AT_EXIT, MAIN, name, ...args]);

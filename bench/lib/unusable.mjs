@@ -1,4 +1,4 @@
-/** The bench cannot begin; the message is one line that says what to do. Ends with exit code 2. */
+/** The bench cannot begin (exit code 2). The message is one line with the remedy. */
 export class Unusable extends Error {
   name = 'Unusable';
 }

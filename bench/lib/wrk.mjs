@@ -7,14 +7,14 @@ import { endedChildrenCpuSeconds } from './procfs.mjs';
 
 const SCRIPT = path.resolve(import.meta.dirname, '../load/events.lua');
 
-/** @returns its version, or undefined when it is not installed. */
+/** @returns its version, or undefined if it is not installed. */
 export function wrkVersion() {
-  // It ends with 1 whenever it was not given a URL.
+  // Without a URL its exit code is 1.
   const { stdout, error } = spawnSync('wrk', ['-v'], { encoding: 'utf8' });
   return error ? undefined : /^wrk (\S+)/.exec(stdout)?.[1];
 }
 
-/** Begins to send. `result` resolves when the time is up, or some moments after `stop`. */
+/** Starts the load. `result` resolves at the end of the time, or shortly after `stop`. */
 export async function beginLoad({
   port,
   scheme = 'http',
@@ -40,7 +40,7 @@ export async function beginLoad({
       ...value,
       acked,
       rate: acked / value.seconds,
-      // wrk's own share: near 1, the generator was the limit.
+      // wrk's share of a core. Near 1, the generator was the limit.
       generatorCpu: (endedChildrenCpuSeconds() - cpuBefore) / value.seconds,
     };
   });
@@ -48,13 +48,13 @@ export async function beginLoad({
   return { result, stop: () => child.signal('SIGINT') };
 }
 
-/** Sends for so many seconds. */
+/** Sends for this number of seconds. */
 export async function load(options) {
   const { result } = await beginLoad(options);
   return result;
 }
 
-/** Answers that were not 201, and requests without one. */
+/** Counts answers other than 201, and requests without an answer. */
 export function failuresIn({ errors }) {
   return errors.status + errors.connect + errors.read + errors.write + errors.timeout;
 }

@@ -1,17 +1,17 @@
 /**
- * A process with a client in it: node client.mjs <what> <JSON of its options>. Says as one line of JSON what it
- * measured, and stops by itself.
+ * A process with a client: node client.mjs <what> <JSON of its options>. Prints its measurement as a line of
+ * JSON.
  *
- *   cost      what a call costs its caller at a steady rate
- *   durable   how many events a second become durable in `fsync` mode
- *   backlog   captures as fast as it goes while no one takes anything, and how much larger that makes the process
- *   drain     how fast a collector takes what waits in a spool
+ *   cost      time of a call at a steady rate
+ *   durable   durable events a second in `fsync` mode
+ *   backlog   captures at full speed without a collector, and growth of the process
+ *   drain     rate at which a collector takes a spool
  */
 import { createClient } from '../../packages/client/dist/index.js';
 
-/** No one listens there. */
+/** Nothing listens there. */
 const AWAY = 'http://127.0.0.1:9';
-/** In a turn of a program that awaits nothing. */
+/** Captures in one turn of the event loop. */
 const AT_ONCE = 500;
 
 const [what, text] = process.argv.slice(2);
@@ -21,7 +21,7 @@ const { latency_ms: latencyMs, ...app } = system_metadata;
 const turn = () => new Promise((resolve) => setTimeout(resolve, 0));
 let refused = 0;
 
-/** Captures events of the same size as everybody else's. */
+/** Captures events of the same size as the other loads. */
 async function open({ url = AWAY, key = 'none', directory, durability = 'os' }) {
   const log = createClient({
     ...{ url, apiKey: key, spool: { directory, durability }, app },
@@ -33,7 +33,7 @@ async function open({ url = AWAY, key = 'none', directory, durability = 'os' }) 
   return { log, capture: () => run.artifact(artifact, { parentEventId: parent_event_id, latencyMs }) };
 }
 
-/** Calls `act` so often a second, for so many seconds. */
+/** Calls `act` at a rate a second, for a number of seconds. */
 async function steadily(perSecond, seconds, act) {
   const count = perSecond * seconds;
   const begin = performance.now();
@@ -57,7 +57,7 @@ async function cost({ rate, seconds }) {
     const before = performance.now();
     capture();
     const after = performance.now();
-    // The first second is the compiler's.
+    // Calls of the first second are left out: the code is being compiled.
     if (done > rate) calls.push((after - before) * 1000);
   });
   await log.close({ timeoutMs: options.url === undefined ? 0 : 60_000 });

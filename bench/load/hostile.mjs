@@ -1,7 +1,7 @@
 /**
- * Sends what costs most, over many connections, each request as soon as the one before is answered, whatever Retry-After
- * says. A process of its own: `argv[2]` says what, a line of standard input ends it, and then a line says how often each
- * status came.
+ * Sends expensive bodies over many connections, each as soon as the previous one is answered, without respect
+ * for Retry-After. A process of its own: `argv[2]` has the settings, a line on standard input ends it, and it
+ * prints the number of answers by status.
  */
 import { connect } from 'node:net';
 import { hostileBodies, hostileRequest } from '../lib/hostile-bodies.mjs';

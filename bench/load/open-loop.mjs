@@ -1,19 +1,19 @@
 /**
- * An open-loop generator: events come at a rate of their own, whether those before them were answered or not.
- * A process of its own (lib/open-loop.mjs starts it). `argv[2]` says to whom, for whom and over how many connections;
- * each line of standard input is a step, `{ seconds, rates, patient }`, and answered by a line with what came of it.
+ * An open-loop generator: events are due at a fixed rate, whether earlier ones were answered or not. A
+ * process of its own (lib/open-loop.mjs starts it). `argv[2]` has port, keys and connections; each line of
+ * standard input is a step,
+ * `{ seconds, rates, patient }`, and is answered by a line with its results.
  *
- * Each sender's arrivals are random (Poisson) and each has its time. An arrival takes a connection that is free, and
- * its latency counts from its own time, not from when it was written. With no connection free it is `held`: such a
- * client still waits for an earlier answer. It is counted, and never sent later, so a slow answer hides no one. Clients
- * that are `patient` send nothing on a connection for as long as Retry-After said; the others go on at once.
+ * Arrivals are random (Poisson). Each takes a free connection, and its latency counts from the time when it
+ * was due. If no connection is free it is `held`: counted, and never sent. `patient` clients respect Retry-
+ * After; the others send again immediately.
  */
 import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
 
 const { port, path, shape, senders } = JSON.parse(process.argv[2]);
 const TICK_MS = 1;
-/** For answers to what was sent in a step, behind its end. */
+/** Time for the last answers after the end of a step. */
 const PATIENCE_MS = 3000;
 
 const HEX = Array.from({ length: 0x10000 }, (_, i) => i.toString(16).padStart(4, '0'));
@@ -25,7 +25,7 @@ function randomId() {
 
 const CLOSING_BRACE = 0x7d;
 
-/** All sockets read into it in turn: what came is looked at before the next one reads. */
+/** One buffer for all sockets: its contents are read before the next socket uses it. */
 const BUFFER = Buffer.allocUnsafe(64 << 10);
 
 function quantiles(list) {
@@ -76,7 +76,7 @@ class Sender {
   }
 
   #open() {
-    // A request of its own, in which only the id changes: one that could not be written at once is still being read.
+    // Each connection has its own request, in which only the id changes: an unfinished write still reads it.
     const request = Buffer.from(this.#request);
     const connection = { socket: undefined, request, since: 0, step: undefined, partial: '' };
     connection.socket = connect({
@@ -105,7 +105,7 @@ class Sender {
     if (!connection.socket.destroyed) this.#free.push(connection);
   }
 
-  /** An answer is whole with the brace that ends its body; nearly all come in one piece. */
+  /** An answer ends with the closing brace of its body. Nearly all arrive in one piece. */
   #read(connection, buffer, length) {
     const whole = connection.partial + buffer.latin1Slice(0, length);
     if (buffer[length - 1] !== CLOSING_BRACE || !whole.includes('\r\n\r\n')) {
@@ -121,7 +121,7 @@ class Sender {
     if (patient && retryAfter !== undefined)
       setTimeout(() => this.#use(connection), Number(retryAfter) * 1000);
     else this.#use(connection);
-    // What was asked in an earlier step belongs to none.
+    // Answers to an earlier step are not counted.
     if (step !== this.seen) return;
     this.seen.waiting--;
     (this.answers[status] ??= []).push(now - since);
@@ -131,7 +131,7 @@ class Sender {
     } else if (retryAfter === undefined) this.seen.withoutRetryAfter++;
   }
 
-  /** Sends what is due. */
+  /** Sends the events that are due. */
   turn(now) {
     while (this.#next <= now) {
       const since = this.#next;

@@ -1,10 +1,10 @@
 /**
- * Sends requests of OTLP over some connections, each as soon as the one before it is answered. A process of its own
- * (lib/otlp.mjs starts it). `argv[2]` says what and to whom; each line of standard input is a step, `{ seconds,
- * requests }`, of which whatever is reached first ends it, and answered by a line with what came of it.
+ * Sends OTLP requests over some connections, each as soon as the previous one is answered. A process of its
+ * own (lib/otlp.mjs starts it). `argv[2]` has the settings; each line of standard input is a step, `{
+ * seconds, requests }`, which ends at the first of the two and is answered by a line with its results.
  *
- * What is answered 503 or not at all is sent again, as SDKs do; any other answer than 200 ends the process. A step ends
- * when all that was sent in it is answered 200: the requests of `first` up to `next`.
+ * After 503 or no answer a request is sent again, as SDKs do; any other answer but 200 ends the process. A
+ * step ends when all its requests, `first` up to `next`, are answered 200.
  */
 import http from 'node:http';
 import { createInterface } from 'node:readline';
@@ -14,7 +14,9 @@ import { OtlpRequests } from '../lib/otlp-spans.mjs';
 
 const { port, key, encoding, gzip, connections, seed, spans, everyMs = 0 } = JSON.parse(process.argv[2]);
 const AGAIN_MS = 250;
-/** Compressed ahead of a step, so that it is not measured; a step that has used them up ends. */
+/**
+ * Bodies compressed before a step, so that compression is not measured. The step ends when they are used up.
+ */
 const AHEAD_A_SECOND = 100;
 
 const requests = new OtlpRequests({ spans, encoding, seed });
@@ -38,7 +40,7 @@ function post(body) {
   });
 }
 
-/** Sends until it is answered 200. @throws at an answer after which an SDK would drop the spans. */
+/** Sends until the answer is 200. @throws at an answer after which an SDK drops the spans. */
 async function deliver(body, seen) {
   for (;;) {
     const sent = await post(body).catch((error) => ({ error }));
@@ -49,7 +51,7 @@ async function deliver(body, seen) {
     }
     const { statusCode, headers: said } = sent.response;
     if (statusCode === 200) {
-      // A message of no fields, or the empty object: nothing was refused.
+      // An empty message or object: nothing was refused.
       if (!/^(\{\}|\{"partialSuccess":\{\}\}|\n\0)?$/.test(sent.answer.toString('latin1'))) seen.partial++;
       return;
     }

@@ -1,10 +1,11 @@
 /**
- * Connections on which no key is shown, and nothing but requests to be refused is sent. Settings come as JSON in the
- * argument, one line of JSON on standard output says what was answered once SIGTERM has come.
+ * Connections that send only requests without a key. The argument has the settings as JSON. After SIGTERM it
+ * prints the number of answers as a line of JSON.
  *
- * - `endless`: requests are written without end, and answers read as they come. Who is closed comes back at once.
- * - `sixteen`: sixteen requests at once, and sixteen more when as many answers have come or the connection is closed.
- * - `churn`: sixteen requests, and a new connection as soon as one answer has come.
+ * - `endless`: writes requests without end and reads answers; reconnects immediately.
+ * - `sixteen`: writes sixteen requests, and sixteen more after as many answers or when the connection is
+ *   closed.
+ * - `churn`: writes sixteen requests, and reconnects after the first answer.
  */
 import { connect } from 'node:net';
 

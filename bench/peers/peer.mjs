@@ -1,8 +1,8 @@
-/** What every peer does alike: says where it listens, and ends when it is told to or when the bench is gone. */
+/** Announces the port of a peer, and ends the peer at SIGTERM or when the bench has ended. */
 
 /**
  * @param server a node:http server that listens.
- * @param end stops everything, and resolves with the number of events stored, or undefined.
+ * @param end stops everything, and resolves with the number of stored events, or undefined.
  */
 export function announce(server, end) {
   process.stdout.write(`${JSON.stringify({ port: server.address().port })}\n`);
@@ -21,7 +21,7 @@ export function announce(server, end) {
   };
   process.on('SIGTERM', stop).on('SIGINT', stop);
   process.stdin.on('end', stop).resume();
-  // A failed peer takes with it what it has started.
+  // A failed peer stops the processes that it has started.
   process.on('uncaughtException', (error) => {
     console.error(error);
     exitCode = 1;
@@ -29,7 +29,7 @@ export function announce(server, end) {
   });
 }
 
-/** Stops accepting and closes what is open. */
+/** Stops accepting and closes all connections. */
 export function closeServer(server) {
   return new Promise((resolve) => {
     server.close(resolve);

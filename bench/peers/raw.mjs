@@ -1,5 +1,5 @@
 /**
- * Raw node:http: the body is read and forgotten. What Node's HTTP costs, and so the ceiling for the others.
+ * Raw node:http: reads the body and drops it. Its rate is the ceiling for the other peers.
  *   node raw.mjs <directory> [--tls-cert FILE --tls-key FILE]
  */
 import fs from 'node:fs';

@@ -1,5 +1,6 @@
 /**
- * Loaded into a command by `node --import`: at its end it says on standard error what it used, as one line of JSON.
+ * Loaded into a command by `node --import`: at its end it says on standard error what it used, as one line of
+ * JSON.
  *
  * The peak is the kernel's VmHWM. That of getrusage begins with what the parent had at the fork.
  */

@@ -1,4 +1,4 @@
-/** The clients: what capturing costs, how much waits without memory, and how fast a collector takes what waits. */
+/** The clients: cost of a capture, memory of a backlog, rate of sending it. */
 import path from 'node:path';
 import { Child, removeDirectory, run, temporaryDirectory } from '../lib/children.mjs';
 import { countByReading, createKey, startCollector, stopCollector } from '../lib/collector.mjs';
@@ -17,13 +17,17 @@ const CLIENTS = {
   Node: [process.execPath, path.join(LOAD, 'client.mjs')],
   Python: ['python3', path.join(LOAD, 'client.py')],
 };
-const CAPTURES = { rate: 5000, seconds: 5 };
-/** What each is offered in `fsync` mode: about what it takes, for a client refuses what does not fit into 32 MiB. */
-const FLUSHES = { Node: { rate: 20_000, seconds: 5 }, Python: { rate: 10_000, seconds: 5 } };
-/** wrk runs so often on one ledger: to warm up, and on both sides of the drain. */
+const CAPTURES = { rate: 5000 };
+/** Offered in `fsync` mode: about what each client accepts, because it refuses events beyond 32 MiB. */
+const FLUSHES = { Node: { rate: 20_000 }, Python: { rate: 10_000 } };
+/** Length of both in seconds. */
+const CAPTURE_SECONDS = 5;
+/** Runs of wrk on one log: warm-up, before the drain, after it. */
 const LOADS = 3;
 
-/** Resolves with what the process says. */
+const pace = (full, { smoke }) => (smoke ? { rate: 500, seconds: 2 } : { ...full, seconds: CAPTURE_SECONDS });
+
+/** Resolves with the result that the process prints. */
 async function inClient(language, what, options) {
   const [file, program] = CLIENTS[language];
   const given = JSON.stringify({ ...options, event: newEvent() });
@@ -34,17 +38,18 @@ async function inClient(language, what, options) {
   return measured;
 }
 
-/** wrk before the drain and behind it: what changes on the machine meanwhile meets both. */
+/** Runs wrk before and after the drain, so that changes of the machine affect both. */
 async function drained(language, { directory, waiting, options, seeds }) {
   const data = temporaryDirectory(options.scratch, 'collector');
   const { key } = await createKey(data);
   const collector = await startCollector(data, key);
   const { port, pid } = collector;
   const { connections } = options;
-  const sendBy = (seconds) => load({ port, key, connections, seed: seeds.next(), seconds });
+  const captures = pace(CAPTURES, options);
+  const sendBy = (length) => load({ port, key, connections, seed: seeds.next(), seconds: length });
   const url = `http://127.0.0.1:${port}`;
   const sending = await inClient(language, 'cost', {
-    ...{ ...CAPTURES, url, key },
+    ...{ ...captures, url, key },
     directory: temporaryDirectory(options.scratch, 'sending'),
   });
   const warm = await sendBy(options.warmup);
@@ -58,7 +63,7 @@ async function drained(language, { directory, waiting, options, seeds }) {
   const loads = [warm, before, after];
   const acked = loads.reduce(
     (sum, sent) => sum + sent.acked,
-    1 + CAPTURES.rate * CAPTURES.seconds + drain.taken,
+    1 + captures.rate * captures.seconds + drain.taken,
   );
   const stored = await countByReading(data);
   checkStored('drain', { stored, acked, connections, loads: LOADS });
@@ -72,9 +77,9 @@ async function measureClient(language, { options, seeds }) {
   const apart = (name) => temporaryDirectory(options.scratch, name);
   const directory = apart('spool');
   const backlog = await inClient(language, 'backlog', { directory, events: options.events });
-  const away = await inClient(language, 'cost', { ...CAPTURES, directory: apart('away') });
+  const away = await inClient(language, 'cost', { ...pace(CAPTURES, options), directory: apart('away') });
   const fsync = await inClient(language, 'durable', {
-    ...FLUSHES[language],
+    ...pace(FLUSHES[language], options),
     directory: apart('fsync'),
   });
   const drain = await drained(language, { directory, waiting: backlog.waiting, options, seeds });
@@ -93,7 +98,7 @@ const inEach = (rounds, row) =>
     Object.entries(round).map(([language, measured]) => [title, language, ...row(measured)]),
   );
 
-/** What the import of the client took, in each process. */
+/** Import times of the client, in milliseconds, one for each process. */
 const imports = (rounds) =>
   rounds.flatMap(({ Python: { backlog, away, fsync, drain } }) =>
     [backlog, away, fsync, drain, drain.sending].map(({ importedMs }) => importedMs),
@@ -101,7 +106,7 @@ const imports = (rounds) =>
 
 const micro = (seconds, events) => decimals((seconds / events) * 1e6, 1);
 
-/** One row a round. `rounds` are pairs of what the round is called and what was measured. */
+/** One row for each round. `rounds` are pairs of a title and a measurement. */
 export function drainTable(rounds) {
   const rows = inEach(rounds, ({ drain }) => [
     whole(drain.taken),
@@ -115,7 +120,7 @@ export function drainTable(rounds) {
   return table([[...heading, 'client CPU us/event', 'collector CPU us/event'], ...rows]);
 }
 
-/** The same for what concerns the capturing side. */
+/** The same for capturing. */
 export function captureTable(rounds) {
   const rows = inEach(rounds, ({ backlog, away, fsync, drain }) => [
     ...[away, drain.sending].flatMap(({ microseconds: { p50, p99 } }) => [
@@ -146,7 +151,7 @@ export function importLine(rounds) {
 }
 
 export async function client({ options, seeds, say, print }) {
-  // As pip does when it installs a package.
+  // pip compiles a package when it installs it.
   await run('the compiler of Python', 'python3', ['-m', 'compileall', '-q', SOURCES]);
   const rounds = [];
   for (let i = 0; i < options.rounds; i++) {

@@ -1,7 +1,7 @@
 /**
- * An OpenTelemetry Collector between senders and the collector, with its queue on the disk. Spans come all along, while
- * the collector is killed by kill -9 and started again, three times, and the OpenTelemetry Collector once. Each span that
- * was acknowledged must have its events in the log once, and nothing else may be there.
+ * An OpenTelemetry Collector, with its queue on the disk, between senders and the collector. While spans
+ * arrive, the collector is killed by kill -9 three times and the OpenTelemetry Collector once. The log must
+ * have the events of each acknowledged span once, and no others.
  */
 import { createInterface } from 'node:readline';
 import { spawn } from 'node:child_process';
@@ -18,10 +18,10 @@ import { table } from '../lib/table.mjs';
 const KILLS = ['collector', 'collector', 'OTel Collector', 'collector'];
 const LOAD = { encoding: 'protobuf', connections: 4, spans: 64, everyMs: 20 };
 const DOWN_MS = 2000;
-/** Nothing new for so long: what is not there by then will not come. */
+/** Without a new event for this time, the wait ends. */
 const SILENCE_MS = 120_000;
 
-/** Numbers from 0 to 1, the same for a seed. */
+/** Random numbers from 0 to 1 by a seed. */
 function chance(seed) {
   let state = seed >>> 0;
   return () => {
@@ -30,7 +30,7 @@ function chance(seed) {
   };
 }
 
-/** The two processes, which can be killed and started again on the same directories and ports. */
+/** The two processes. Each can be killed and restarted with its directory and port. */
 class Hop {
   starts = 0;
   repeats = 0;
@@ -68,7 +68,7 @@ class Hop {
     await child.exited;
   }
 
-  /** How many events the log has, and how many repeats came since the collector's start. */
+  /** Counts the events of the log, and the repeats since the start of the collector. */
   async count() {
     const answer = await fetch(`http://127.0.0.1:${this.#collector.management}/metrics`);
     const text = await answer.text();
@@ -91,7 +91,7 @@ class Hop {
   }
 }
 
-/** Kills and starts in random moments of the time. Resolves with when each was killed, and for how long it was down. */
+/** Kills and restarts at random moments. @returns the time of each kill and the length of the outage. */
 async function disturb(hop, seconds, random, say) {
   const part = (seconds * 1000) / KILLS.length;
   const began = performance.now();
@@ -109,7 +109,7 @@ async function disturb(hop, seconds, random, say) {
   return kills;
 }
 
-/** Resolves when so many events are in the log, or none came for long. */
+/** Resolves when the log has this number of events, or after SILENCE_MS without a new one. */
 async function arrived(hop, events) {
   let seen = 0;
   for (let since = performance.now(); performance.now() < since + SILENCE_MS; await sleep(250)) {
@@ -120,7 +120,7 @@ async function arrived(hop, events) {
   }
 }
 
-/** Holds `collector events` against what each span should have become. */
+/** Compares the output of `collector events` with the expected events of each span. */
 async function compare(directory, expected) {
   const child = spawn(process.execPath, [MAIN, 'events', '--data-dir', directory], {
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -160,7 +160,7 @@ async function measureRound({ options, seed, say }) {
     for (const [span, kinds] of expectedOf({ ...LOAD, seed }, number)) expected.set(span, kinds);
   const events = [...expected.values()].flatMap((kinds) => Object.values(kinds)).reduce((a, b) => a + b, 0);
   say(`${whole(sent.spans)} spans are sent; ${whole(events)} events are to come`);
-  // Each start is checked by an event of its own.
+  // Each start adds one event of its own.
   await arrived(hop, events + hop.starts);
   await hop.stop();
   const found = await compare(hop.directory, expected);

@@ -1,8 +1,7 @@
 /**
- * What the worst bodies cost. First the time of the ledger's thread that each takes to be examined, and to be compared
- * with a stored one, beside observations of the same size that are examined, or compared with themselves in another order.
- * Then a collector that gets them from one key over many connections, and how long a modest sender with another key waits
- * beside it.
+ * Cost of the most expensive bodies. First the processor time to examine each, or to compare it with a stored
+ * one, beside observations of the same size. Then a collector that receives them from one key over many
+ * connections, and the latency of a modest sender with another key.
  */
 import http from 'node:http';
 import path from 'node:path';
@@ -30,7 +29,10 @@ const PROBE_EVERY_MS = 50;
 const REPEATS = 20;
 const MAX_DEPTH = 64;
 
-/** Nothing, for what the machine itself adds; then each body as gzip, and one of them in each other coding. */
+/**
+ * No load first, as the baseline of the machine; then each body as gzip, and one of them in every other
+ * coding.
+ */
 const LOADS = [
   { kind: 'nothing', coding: '', connections: 0 },
   ...HOSTILE_BODIES.map((kind) => ({ kind, coding: 'gzip' })),
@@ -45,15 +47,15 @@ function cpuMs() {
   return (user + system) / 1000;
 }
 
-/** Mean of this thread's processor time, which the kernel counts in steps of some milliseconds. */
-function meanMs(work) {
-  for (let i = 0; i < 3; i++) work();
+/** Mean processor time of this thread. The kernel counts in steps of some milliseconds. */
+function meanMs(work, repeats) {
+  work();
   const before = cpuMs();
-  for (let i = 0; i < REPEATS; i++) work();
-  return (cpuMs() - before) / REPEATS;
+  for (let i = 0; i < repeats; i++) work();
+  return (cpuMs() - before) / repeats;
 }
 
-async function costs() {
+async function costs({ smoke }) {
   const { examine } = await load('ledger/examine.js');
   const { commitmentOf } = await load('tree/merkle.js');
   const { sameContent } = await load('store/content.js');
@@ -63,10 +65,13 @@ async function costs() {
   };
   return [...HOSTILE_BODIES, ...HOSTILE_PAIRS].map((kind) => {
     const [body, other] = hostileBodies(kind).map((each) => Buffer.from(each));
-    const ms = meanMs(() => {
-      stored(body);
-      if (other !== undefined && !sameContent(other, body)) throw new Error(`${kind}: not the same`);
-    });
+    const ms = meanMs(
+      () => {
+        stored(body);
+        if (other !== undefined && !sameContent(other, body)) throw new Error(`${kind}: not the same`);
+      },
+      smoke ? 1 : REPEATS,
+    );
     return { kind, bytes: body.length, ms };
   });
 }
@@ -106,7 +111,7 @@ async function underLoad({ kind, coding, connections = CONNECTIONS }, { seconds,
   return { kind, coding, answers, rss, ...probed };
 }
 
-/** Each with how often it takes the time of a plain body that has to go the same way. */
+/** Adds to each the ratio of its time to that of a plain body with the same treatment. */
 function besidePlain(rows) {
   const plain = (wanted) => rows.find(({ kind }) => kind === wanted).ms;
   return rows.map((row) => ({
@@ -146,10 +151,10 @@ function loadsTable(rows) {
 }
 
 export async function hostile({ options, say, print }) {
-  const measured = besidePlain(await costs());
+  const measured = besidePlain(await costs(options));
   print(`\n${costsTable(measured)}`);
   const loads = [];
-  for (const each of LOADS) {
+  for (const each of options.smoke ? LOADS.slice(0, 2) : LOADS) {
     say(`${each.kind}, ${each.coding}`);
     loads.push(await underLoad(each, options));
   }

@@ -1,4 +1,4 @@
-/** Whether memory stays flat under large bodies, many connections, and clients that are slow on purpose. */
+/** Memory under large bodies, many connections, and deliberately slow clients. */
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
@@ -13,7 +13,7 @@ import { failuresIn, load } from '../lib/wrk.mjs';
 
 const MIB = 1 << 20;
 const SETTLE_MS = 3000;
-/** What a second of the largest bodies may take on the disk. */
+/** Bytes that a second of the largest bodies takes on the disk, at most. */
 const BYTES_A_SECOND = 400 * MIB;
 const PROBE_EVERY_MS = 250;
 
@@ -21,7 +21,7 @@ function summaryOf(sent) {
   return { rate: sent.rate, failures: failuresIn(sent), errors: sent.errors, latencyMs: sent.latencyMs };
 }
 
-/** Sends one event after another beside the slow ones, as someone who means well. */
+/** Sends one event after another beside the slow clients, as a normal sender does. */
 async function probe(port, key, untilMs) {
   const agent = new http.Agent({ keepAlive: true });
   const times = [];
@@ -65,14 +65,14 @@ async function measurePhase({ act }, { options, seeds }) {
   const collector = await startCollector(directory, key);
   const { pid, port } = collector;
   const common = { port, key, seed: seeds.next() };
-  // Until the heap has grown to what ordinary work needs: that is where "flat" begins.
+  // Lets the heap grow to its normal size before memory is sampled.
   const warm = { ...common, seconds: options.warmup, connections: options.connections };
   await load(warm);
   const sampler = new RssSampler(pid);
   const since = performance.now();
   const result = await act({ ...common, seed: seeds.next() });
   const lasted = performance.now() - since;
-  await sleep(SETTLE_MS);
+  await sleep(options.smoke ? 0 : SETTLE_MS);
   const { peak } = usageOf(pid);
   const samples = sampler.stop();
   await stopCollector(collector);
@@ -89,7 +89,7 @@ async function measurePhase({ act }, { options, seeds }) {
   return { ...result, rss, samples };
 }
 
-/** One row a phase; memory that does not grow is as high in the first half as in the second. */
+/** One row for each phase. Memory is flat if both halves have the same maximum. */
 export function memoryTable(phases) {
   const rows = phases.map(({ title, rate, failures, rss, probe: probed }) => [
     title,
@@ -101,14 +101,14 @@ export function memoryTable(phases) {
   return table([[...heading, '201/s', 'not 201'], ...rows]);
 }
 
-/** In words, what became of the slow clients. */
+/** A sentence about the slow clients. */
 export function slowClientsLine(phases) {
   const { probe: probed, sockets } = phases.find((phase) => phase.sockets !== undefined);
   const { ms } = probed;
   const answered = ms === null ? 'never' : `in ${whole(ms.median)} ms (median; ${whole(ms.max)} ms at most)`;
   return (
     `Slow clients: ${whole(sockets.opened)} connections opened, ${whole(sockets.cutOff)} of them cut off, ` +
-    `${whole(sockets.requestsUnread)} requests whose answers no one read; a sender beside them was answered ` +
+    `${whole(sockets.requestsUnread)} requests whose answers were not read; a sender beside them was answered ` +
     `${answered}.`
   );
 }
@@ -121,6 +121,6 @@ export async function memory({ options, seeds, say, print }) {
     phases.push({ title: phase.title, ...(await measurePhase(phase, { options, seeds })) });
   }
   print(`\n${memoryTable(phases)}\n\n${slowClientsLine(phases)}`);
-  // Refusals are a right answer to too much at once: they are shown, and are no failure of this scenario.
+  // Refusals are correct answers to this load. They are shown, and do not fail the scenario.
   return { phases, figures: {}, failures: 0 };
 }

@@ -1,7 +1,7 @@
 /**
- * The OTLP receiver: durable spans a second beside an OpenTelemetry Collector that flushes each request to its queue on
- * the disk and delivers none, by each encoding in turn in every round, each on an empty store. Then once a million
- * spans and the largest requests on one collector, and an ordinary sender beside more OTLP than it can take.
+ * The OTLP receiver: durable spans a second, beside an OpenTelemetry Collector that flushes each request to
+ * its queue and delivers none. In each round every encoding has its turn, on an empty store. Then a million
+ * spans and the largest requests on one collector, and an ordinary sender beside an overload of OTLP.
  */
 import { figuresTable } from '../lib/figures.mjs';
 import { decimals, mebibytes, spread, whole, withSpread } from '../lib/numbers.mjs';
@@ -20,12 +20,12 @@ const LOADS = {
   'protobuf, gzip': { encoding: 'protobuf', gzip: true },
   JSON: { encoding: 'json' },
 };
-/** Of 64 MiB nearly all, and of what the design names. */
+/** Spans of the largest requests; the second is nearly 64 MiB. */
 const LARGE = { '10,000 spans': 10_000, '64 MiB': 47_000 };
 const ORDINARY = { connections: 64, rate: 500 };
 const OVERLOAD_CONNECTIONS = 32;
 
-/** @throws unless all that was acknowledged is stored, and nothing twice. */
+/** @throws unless every acknowledged event is stored exactly once. */
 function checkStored(what, stored, requests, spans = SPANS) {
   if (stored !== requests * eventsOf(spans))
     throw new Error(
@@ -71,7 +71,10 @@ export function otlpTable(rounds) {
   return table([[...heading, 'peak MiB', 'generator CPU', '503'], ...rows]);
 }
 
-/** Many spans and then the largest requests to one collector; memory is flat when its second half is no higher. */
+/**
+ * Sends many spans and then the largest requests. Memory is flat if its second half is no higher than the
+ * first.
+ */
 async function measureMemory({ options, seeds, say }) {
   const { pid, port, key, stop } = await startOurs({ ...options, encrypted: true });
   const common = { ...LOADS.protobuf, port, key };
@@ -91,7 +94,7 @@ async function measureMemory({ options, seeds, say }) {
   };
   const large = {};
   let expected = next * eventsOf(SPANS);
-  for (const [name, count] of Object.entries(LARGE)) {
+  for (const [name, count] of options.smoke ? [] : Object.entries(LARGE)) {
     say(`a request of ${name}`);
     const one = new OtlpLoad({ ...common, connections: 1, seed: seeds.next(), spans: count });
     const sent = await one.step({ requests: 1 });
@@ -112,7 +115,9 @@ export function otlpMemoryTable({ spans, rss, large }) {
   return table([['Load', 'spans', 's', 'RSS MiB before', '1st half', '2nd half or peak'], many, ...rows]);
 }
 
-/** The latency of an ordinary sender, without OTLP and beside connections that send it without a pause. */
+/**
+ * Measures the latency of an ordinary sender, alone and beside connections that send OTLP without a pause.
+ */
 async function measureBeside({ options, seeds, say }) {
   const { port, key, collector, stop } = await startOurs({ ...options, encrypted: true });
   const { key: other, ...ordinary } = { ...ORDINARY, key };
@@ -147,11 +152,11 @@ export function otlpBesideTable({ alone, beside, rate }) {
   return table([[...heading, 'held or 503'], ...rows]);
 }
 
-/** By round, of those in which they were measured. */
+/** The rates of one side and load, of all rounds that have them. */
 const ratesOf = (rounds, side, load) =>
   rounds.flat().flatMap((one) => (one.side === side && one.load === load ? [one.rate] : []));
 
-/** The collector's rates, and what part they are of the others' within a round. */
+/** The ratios of the collector's rate to the others, within a round. */
 export function otlpRatios(rounds) {
   const pairs = [...Object.keys(LOADS).map((load) => ['otel-collector', load]), ['collector', 'protobuf']];
   return pairs.flatMap(([side, load]) => {
@@ -166,7 +171,8 @@ export function otlpRatios(rounds) {
 export async function otlp({ options, seeds, say, print }) {
   if (options.peers.includes('otel-collector')) buildOtelCollector();
   const rounds = [];
-  const turns = Object.keys(LOADS).flatMap((load) =>
+  const loads = options.smoke ? ['protobuf'] : Object.keys(LOADS);
+  const turns = loads.flatMap((load) =>
     options.peers
       .filter((side) => OTLP_PEERS[side].loads?.includes(load) ?? true)
       .map((side) => [side, load]),

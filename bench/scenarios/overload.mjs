@@ -1,9 +1,8 @@
 /**
- * More than the collector can take. The best rate is looked for first, with the same generator; then 0.7 of it for
- * what is normal, three times of it from clients that keep to Retry-After, three times of it from clients that do not,
- * and 0.7 again to see how soon all is well. Beside the sender of nearly all of it there is a modest one, with a key of
- * its own and a twentieth of the best rate. Collector and generator have a core each, so that all rates are of the same
- * core whatever the load costs. What was acknowledged has to be stored.
+ * More load than the collector can take. The generator finds the best rate, and then offers 0.7 of it
+ * (normal), three times of it with and without respect for Retry-After, and 0.7 again (recovery). A modest
+ * sender with a key of its own sends a twentieth of the best rate. Collector and generator have a core each.
+ * Every acknowledged event must be stored.
  */
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
 import { countByReading, createKey, startCollector, stopCollector } from '../lib/collector.mjs';
@@ -19,8 +18,9 @@ const NORMAL = 0.7;
 const TOO_MUCH = 3;
 const MODEST_CONNECTIONS = 256;
 const RAMP = { from: 8000, by: 1.25, seconds: 2 };
+const SMOKE_RAMP = { from: 2000, by: 4, seconds: 0.5 };
 const RECOVERY_SECONDS = 5;
-/** Between the search for the best rate, which ends in overload, and what is normal. */
+/** A pause between the search for the best rate, which ends in overload, and the normal load. */
 const CALM = { part: 0.2, seconds: 4 };
 
 const accepted = ({ answers }) => answers['201']?.count ?? 0;
@@ -28,15 +28,15 @@ const acceptedRate = ({ seconds, senders }) =>
   Object.values(senders).reduce((sum, sender) => sum + accepted(sender), 0) / seconds;
 
 /**
- * The most events a second that were acknowledged at any rate offered, how many a second of processor time it made then,
- * and what was seen on the way.
+ * Raises the offered rate step by step. @returns the highest rate of acknowledged events, the events for a
+ * second of processor time at that rate, and all steps.
  */
-async function findBest(step, cpuSeconds) {
+async function findBest(step, cpuSeconds, ramp) {
   const steps = [];
   let below = 0;
-  for (let rate = RAMP.from; below < 3; rate *= RAMP.by) {
+  for (let rate = ramp.from; below < 3; rate *= ramp.by) {
     const before = cpuSeconds();
-    const result = await step(RAMP.seconds, { greedy: rate });
+    const result = await step(ramp.seconds, { greedy: rate });
     const taken = acceptedRate(result);
     const perCpuSecond = (taken * result.seconds) / (cpuSeconds() - before);
     steps.push({ offered: rate, taken, perCpuSecond });
@@ -46,7 +46,7 @@ async function findBest(step, cpuSeconds) {
   return { best: best.taken, bestPerCpuSecond: best.perCpuSecond, steps };
 }
 
-/** Seconds until a whole one in which nearly all that was offered was taken; as many as there were when none was. */
+/** @returns the first second in which 95 % of the offered events were accepted, or the number of seconds. */
 function recoverySeconds({ seconds, senders }) {
   const offered = Object.values(senders).reduce((sum, { offered: n }) => sum + n, 0) / seconds;
   for (let second = 0; second < Math.floor(seconds); second++) {
@@ -66,7 +66,7 @@ async function measureRound({ options, say }) {
     modest: { key: modest.key, connections: MODEST_CONNECTIONS },
   };
   const generator = new OpenLoop(collector.port, senders, generatorCore);
-  // The first event, by which the start was checked, is one.
+  // startCollector has sent one event.
   let acked = 1;
   const step = async (...args) => {
     const result = await generator.step(...args);
@@ -75,17 +75,21 @@ async function measureRound({ options, say }) {
   };
   await step(options.warmup, { greedy: RAMP.from, modest: RAMP.from / 10 });
   const cpuSeconds = () => usageOf(collector.pid).cpuSeconds;
-  const { best, bestPerCpuSecond, steps } = await findBest(step, cpuSeconds);
+  const { best, bestPerCpuSecond, steps } = await findBest(
+    step,
+    cpuSeconds,
+    options.smoke ? SMOKE_RAMP : RAMP,
+  );
   say(`best rate ${whole(best)} events/s`);
   const at = (part) => ({ greedy: (part - MODEST) * best, modest: MODEST * best });
   const parts = { normal: NORMAL, over: TOO_MUCH + MODEST, impatient: TOO_MUCH + MODEST, recovery: NORMAL };
-  await step(CALM.seconds, at(CALM.part));
+  await step(options.smoke ? 1 : CALM.seconds, at(CALM.part));
   const phases = {};
   for (const [name, part] of Object.entries(parts)) {
     say(`${name}: ${decimals(part)} times the best rate`);
     const sampler = new RssSampler(collector.pid);
     const before = cpuSeconds();
-    const seconds = name === 'recovery' ? RECOVERY_SECONDS : options.seconds;
+    const seconds = name === 'recovery' && !options.smoke ? RECOVERY_SECONDS : options.seconds;
     const result = await step(seconds, at(part), name !== 'impatient');
     const cpu = (cpuSeconds() - before) / result.seconds;
     const samples = sampler.stop();
@@ -115,7 +119,7 @@ async function measureRound({ options, say }) {
   };
 }
 
-/** Two rows a phase. `rounds` are pairs of what a round is called and what was measured. */
+/** Two rows for each phase. `rounds` are pairs of a title and a measurement. */
 export function overloadTable(rounds) {
   const ms = (value) => (value === undefined ? '' : decimals(value, 1));
   const rows = rounds.flatMap(([title, { phases }]) =>
@@ -136,7 +140,7 @@ export function overloadTable(rounds) {
   return table([[...heading, '503/s', 'p50 ms', 'p99 ms', 'cut off', 'late p99'], ...rows]);
 }
 
-/** What collector and generator used meanwhile: cores, and the collector's memory. */
+/** Cores that collector and generator used, and the collector's memory. */
 export function overloadUsageTable(rounds) {
   const rows = rounds.flatMap(([title, { phases, best }]) =>
     Object.entries(phases).map(([phase, { cpu, generatorCpu, rss, ...rest }]) => [
@@ -158,20 +162,20 @@ export function overloadUsageTable(rounds) {
   return table([[...heading, 'RSS MiB at start', '1st half', '2nd half', 'at end'], ...rows]);
 }
 
-/** What the rows of the tables hold for. */
+/** A sentence about the cores, for the tables. */
 export function boundLine(bound) {
   return bound
     ? 'The collector was bound to one core and the generator to another.'
     : 'There were not two cores, or no `taskset`: collector and generator took them from each other.';
 }
 
-/** Of what a sender offered, so much was acknowledged. */
+/** The share of a sender's events that was acknowledged. */
 const share = (sender) => accepted(sender) / sender.offered;
 
 export async function overload({ options, say, print }) {
   const rounds = [];
   const found = coresToBindTo();
-  // One for both would be worse than none for either.
+  // A single core for both would be worse than no binding.
   const cores = found.length > 1 ? found : [];
   for (let i = 0; i < options.rounds; i++) {
     say(`round ${i + 1} of ${options.rounds}`);

@@ -1,6 +1,6 @@
 /**
- * The driver of PostgreSQL alone, without HTTP: what an event costs it and the server, by the size of a batch; what ids
- * that are stored already, repeats and an open snapshot cost; how fast a mirror follows.
+ * The PostgreSQL driver without HTTP: cost of an event for driver and server by batch size, with a filled
+ * table of ids, with repeats, and with an open snapshot; rate of a mirror.
  */
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import path from 'node:path';
@@ -17,8 +17,9 @@ import { usageOf } from '../lib/procfs.mjs';
 import { table } from '../lib/table.mjs';
 
 const SALT_BYTES = 16;
-/** Appended in one measurement, and in a large batch. */
+/** Events that one measurement appends, and events of a large batch. */
 const EVENTS = 40_960;
+const SMOKE_EVENTS = 2048;
 const LARGE = 512;
 const SETTINGS = {
   shared_buffers: '4GB',
@@ -66,7 +67,9 @@ async function openLog(server, schema) {
   return { store, schema, driver };
 }
 
-/** Appends all, two batches at a time. @returns what an event costs, in microseconds, and how long the batches took. */
+/**
+ * Appends all batches, two at a time. @returns costs of an event in microseconds, and times of the batches.
+ */
 async function append(server, { driver, schema }, list) {
   const postmaster = Number(
     readFileSync(path.join(server.directory, 'data/postmaster.pid'), 'utf8').split('\n')[0],
@@ -104,7 +107,7 @@ async function append(server, { driver, schema }, list) {
   };
 }
 
-/** While another session has a snapshot open, as a dump has. */
+/** Runs `work` while another session has a snapshot open, as pg_dump has. */
 async function withSnapshot(server, work) {
   const client = new pg.Client({ connectionString: server.url() });
   await client.connect();
@@ -117,10 +120,10 @@ async function withSnapshot(server, work) {
   }
 }
 
-/** Puts so many random ids into the registry: what an event leaves there, and nothing else of it. */
+/** Puts random ids into the table of ids, without events. */
 async function fillIds(server, { schema }, events) {
   await server.query(
-    `INSERT INTO ${schema}.event_ids SELECT gen_random_uuid(), 0, 0, 0, 0, 0 FROM generate_series(1, ${events})`,
+    `INSERT INTO ${schema}.event_ids SELECT gen_random_uuid(), 0, 0, 0, 0 FROM generate_series(1, ${events})`,
   );
   await server.query(`VACUUM ANALYZE ${schema}.event_ids`);
 }
@@ -168,19 +171,20 @@ export async function postgres({ options, seeds, say, print }) {
   try {
     const empty = await openLog(server, 'empty_log');
     const filled = await openLog(server, 'filled_log');
-    say(`${whole(options.events)} ids are put into the registry of one log`);
+    say(`${whole(options.events)} ids are inserted into the table of one log`);
     await fillIds(server, filled, options.events);
+    const count = options.smoke ? SMOKE_EVENTS : EVENTS;
     const rounds = [];
     for (let i = 0; i < options.rounds; i++) {
       say(`round ${i + 1} of ${options.rounds}: the driver`);
-      const repeated = batches(EVENTS, LARGE);
+      const repeated = batches(count, LARGE);
       const round = {};
       const measures = {
-        'of 64': () => append(server, empty, batches(EVENTS, 64)),
+        'of 64': () => append(server, empty, batches(count, 64)),
         'of 512': () => append(server, empty, repeated),
-        'of 512, filled': () => append(server, filled, batches(EVENTS, LARGE)),
+        'of 512, filled': () => append(server, filled, batches(count, LARGE)),
         'of 512, a snapshot open': () =>
-          withSnapshot(server, () => append(server, empty, batches(EVENTS, LARGE))),
+          withSnapshot(server, () => append(server, empty, batches(count, LARGE))),
       };
       const names = Object.keys(measures);
       for (const name of i % 2 === 0 ? names : names.toReversed()) round[name] = await measures[name]();

@@ -1,4 +1,4 @@
-/** How long questions to a large log take, beside the same ones to a small log, and what the catalogue takes for it. */
+/** Times of questions to a large and a small log, and the cost of their catalogues. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
@@ -13,7 +13,7 @@ const NEWER_EVENTS = 100;
 
 const linesOf = (stdout) => stdout.split('\n').filter((line) => line !== '');
 
-/** Makes the catalogue. @returns the ledger, what that took, and what is asked: commands by their names. */
+/** Makes the catalogue. @returns its size and cost, and the commands that are measured, by name. */
 async function ledgerWithCatalogue(directory, scratch) {
   const of = ['--data-dir', directory];
   const catalogue = path.join(directory, 'catalogue');
@@ -24,8 +24,8 @@ async function ledgerWithCatalogue(directory, scratch) {
   const stored = await timedCommand('events', [...of, '--run', run]);
   const { event_id: event } = JSON.parse(JSON.parse(linesOf(stored.stdout)[0]).body);
   const out = path.join(scratch, 'answer');
-  const told = await timedCommand('report', [...of, '--json', '--out', out]);
-  const { log } = JSON.parse(told.stdout);
+  const reported = await timedCommand('report', [...of, '--json', '--out', out]);
+  const { log } = JSON.parse(reported.stdout);
   fs.rmSync(out);
   const bytes = fs.statSync(path.join(catalogue, 'catalogue.sqlite')).size;
   return {
@@ -53,7 +53,7 @@ async function asked({ questions, out }) {
   return used;
 }
 
-/** One row a question of a round. `rounds` are pairs of what the round is called and what was measured. */
+/** One row for each question of a round. `rounds` are pairs of a title and a measurement. */
 export function questionsTable(rounds) {
   const rows = rounds.flatMap(([title, { small, large }]) =>
     Object.entries(large).map(([name, { seconds, cpuSeconds, peakBytes }]) => [
@@ -72,7 +72,7 @@ export function questionsTable(rounds) {
   ]);
 }
 
-/** What it took to make the catalogues. */
+/** Time and memory for making the catalogues. */
 export function madeTable(made) {
   const rows = made.map(({ events, bytes, made: { seconds, cpuSeconds, peakBytes } }) => [
     whole(events),
@@ -88,7 +88,11 @@ export function madeTable(made) {
 export async function questions({ options, say, print }) {
   const scratch = temporaryDirectory(options.scratch, 'answers');
   const directory = await demoLedger(options, options.events, say);
-  const smallDirectory = await demoLedger({ scratch: options.scratch }, SMALL_EVENTS, say);
+  const smallDirectory = await demoLedger(
+    { ...options, dataDir: undefined },
+    Math.min(SMALL_EVENTS, options.events / 2),
+    say,
+  );
   say('making the catalogues');
   const [small, large] = [
     await ledgerWithCatalogue(smallDirectory, scratch),

@@ -1,4 +1,4 @@
-/** Durable answers per second beside the peers, every peer in turn in every round, each on an empty store. */
+/** Durable answers a second beside the peers. In each round every peer has its turn, on an empty store. */
 import fs from 'node:fs';
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
 import { createKey } from '../lib/collector.mjs';
@@ -7,6 +7,20 @@ import { checkStored, measure } from '../lib/measure.mjs';
 import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
 import { PEERS } from '../lib/peers.mjs';
 import { table } from '../lib/table.mjs';
+
+/** The rate of the first divided by the rate of the second, in one round. */
+const RATIOS = {
+  'rate/raw': ['collector', 'raw'],
+  'rate/redis': ['collector', 'redis'],
+  'rate/postgres-insert': ['collector', 'postgres-insert'],
+  'rate/fastify-pg': ['collector', 'fastify-pg'],
+  'rate/raw-tls': ['collector-tls', 'raw-tls'],
+  'encrypted/plain': ['collector', 'collector-plain'],
+  'postgres/encrypted-plain': ['collector-postgres', 'collector-postgres-plain'],
+  'postgres/embedded': ['collector-postgres', 'collector'],
+  'postgres/postgres-insert': ['collector-postgres', 'postgres-insert'],
+  'postgres/replicated': ['collector-replicated', 'collector-postgres-plain'],
+};
 
 function rotated(list, by) {
   const at = by % list.length;
@@ -23,7 +37,7 @@ async function measurePeer(name, { directory, key, options, seeds }) {
   return { ...result, stored, mergeDelayMs };
 }
 
-/** Seconds of processor time for each event. */
+/** Processor time of an event, in seconds. */
 const cpuOf = ({ cpuSeconds, measured }) => cpuSeconds / measured;
 
 function roundTable(peers) {
@@ -41,7 +55,7 @@ function roundTable(peers) {
   return table([[...heading, 'wrk CPU', 'not 201'], ...rows]);
 }
 
-/** Where the time of an event went, and what the cores of the machine did. */
+/** The processor time of each thread, and the use of the machine's cores. */
 function threadTable(peers) {
   const percent = (share) => `${decimals(100 * share, 0)} %`;
   const rows = Object.entries(peers).map(([name, { threads, cores }]) => [
@@ -74,24 +88,15 @@ export async function rate({ options, seeds, say, print }) {
     removeDirectory(keyDirectory);
     rounds.push(peers);
     print(`\nRound ${round + 1}\n\n${roundTable(peers)}\n\n${threadTable(peers)}`);
-    const { collector, raw, 'collector-postgres': shared } = peers;
-    const { 'collector-tls': secured, 'raw-tls': rawSecured } = peers;
-    if (secured && rawSecured) note('rate/raw-tls', secured.rate / rawSecured.rate);
-    const { 'collector-encrypted': encrypted } = peers;
-    if (encrypted && collector) note('encrypted/plain', encrypted.rate / collector.rate);
-    const { 'collector-replicated': replicated, 'fastify-pg': inserting } = peers;
-    if (shared && inserting) note('postgres/fastify-pg', shared.rate / inserting.rate);
-    if (shared && collector) note('postgres/embedded', shared.rate / collector.rate);
-    if (shared && replicated) note('postgres/replicated', replicated.rate / shared.rate);
-    for (const peer of [shared, replicated]) if (peer) note('postgres/merge-delay', peer.mergeDelayMs / 1000);
-    for (const [name, peer] of Object.entries(peers)) {
-      if (collector && !name.startsWith('collector') && name !== 'raw-tls')
-        note(`rate/${name}`, collector.rate / peer.rate);
-    }
+    for (const [figure, [one, other]] of Object.entries(RATIOS))
+      if (peers[one] && peers[other]) note(figure, peers[one].rate / peers[other].rate);
+    const { collector, raw } = peers;
     if (collector && raw) {
       note('p99/raw', collector.latencyMs.p99 / raw.latencyMs.p99);
       note('cpu/raw', cpuOf(collector) / cpuOf(raw));
     }
+    for (const peer of Object.values(peers))
+      if (peer.mergeDelayMs !== undefined) note('postgres/merge-delay', peer.mergeDelayMs / 1000);
   }
   if (Object.keys(measured).length > 0) print(`\n${figuresTable(measured)}`);
   const failures = rounds

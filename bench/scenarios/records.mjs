@@ -1,4 +1,4 @@
-/** How fast `collector records` puts the events of a large log together as Parquet, and in how much memory. */
+/** Rate and memory of `collector records` with Parquet on a large log. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -9,7 +9,7 @@ import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
 import { table } from '../lib/table.mjs';
 import { timedCommand } from '../lib/timed-command.mjs';
 
-/** What a reader that is not ours counts in the file. */
+/** Counts the records of the file by DuckDB, an independent reader. */
 async function countedIn(file) {
   const instance = await DuckDBInstance.create(':memory:');
   const duckdb = await instance.connect();
@@ -33,7 +33,7 @@ async function exportOnce(directory, scratch) {
   return { ...counted, seconds, cpuSeconds, peakBytes, fileBytes, rate: counted.events / seconds };
 }
 
-/** One row an export. `rounds` are pairs of what the round is called and what was measured. */
+/** One row for each export. `rounds` are pairs of a title and a measurement. */
 export function recordsTable(rounds) {
   const rows = rounds.map(([title, { events, records, seconds, cpuSeconds, rate, peakBytes, fileBytes }]) => [
     title,

@@ -1,7 +1,7 @@
 /**
- * What a sender notices of connections on which no key is shown and nothing but requests to be refused is sent
- * (load/refused.mjs). It sends an event each 20 ms on connections that it keeps, and one a second on a new one; health
- * is asked for once a second. What was acknowledged has to be stored.
+ * A sender beside connections that send requests without a key (load/refused.mjs). It sends an event every 20
+ * ms on kept connections, and one a second on a new connection; a probe asks for health once a second. Every
+ * acknowledged event must be stored.
  */
 import http from 'node:http';
 import path from 'node:path';
@@ -19,7 +19,7 @@ const ATTACK = path.resolve(import.meta.dirname, '../load/refused.mjs');
 const SORTS = ['none', 'sixteen', 'endless', 'churn'];
 const EVENT_EVERY_MS = 20;
 const PATIENCE_MS = 8000;
-/** As long as Kubernetes waits for a probe. */
+/** The probe time-out of Kubernetes. */
 const PROBE_MS = 1000;
 
 function probe(port) {
@@ -31,7 +31,7 @@ function probe(port) {
   });
 }
 
-/** Sends and asks for so long; resolves with what came of it once all is answered. */
+/** Sends and probes for this number of seconds. Resolves with the results when all requests are answered. */
 async function watch({ port, management }, key, seconds) {
   const agent = new http.Agent({ keepAlive: true });
   const kept = [];
@@ -52,7 +52,7 @@ async function watch({ port, management }, key, seconds) {
   return { kept: keptTimes, fresh: freshTimes, probes: { sent: probes.length, answered } };
 }
 
-/** In milliseconds, from the least; an event that was not acknowledged in time counts as the whole of it. */
+/** Latencies in milliseconds. An event that was not acknowledged in time counts as PATIENCE_MS. */
 async function timesOf(events) {
   const ends = await Promise.allSettled(events);
   const acked = ends.filter(({ value }) => value?.status === 201);

@@ -1,4 +1,4 @@
-/** What ten million stored events cost: rate against an empty ledger, memory, start-up. */
+/** Rate, memory and start-up time with ten million stored events, beside an empty log. */
 import { removeDirectory, temporaryDirectory } from '../lib/children.mjs';
 import { createKey, startCollector, stopCollector } from '../lib/collector.mjs';
 import { bytesOnDisk } from '../lib/disk.mjs';
@@ -11,7 +11,8 @@ import { measureStarts, startFigures, startsTable } from '../lib/starts.mjs';
 import { table } from '../lib/table.mjs';
 
 async function measureLedger({ directory, key, options, seeds }) {
-  const collector = await startCollector(directory, key);
+  const more = ['--encryption', options.encrypted ? 'on' : 'off'];
+  const collector = await startCollector(directory, key, { more });
   const atStart = usageOf(collector.pid);
   const result = await measure(collector, { key, options, seeds });
   await stopCollector(collector);

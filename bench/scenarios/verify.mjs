@@ -1,4 +1,4 @@
-/** How fast `collector verify` is on one core, whether its memory is flat, and what a start costs without a tree. */
+/** Rate and memory of `collector verify` on one core, and time of a start that rebuilds the tree. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { removeDirectory } from '../lib/children.mjs';
@@ -11,10 +11,10 @@ import { table } from '../lib/table.mjs';
 import { coresToBindTo } from '../lib/cores.mjs';
 import { timedCommand } from '../lib/timed-command.mjs';
 
-/** The smaller ledger, against which growth is seen, has this part of the events. */
+/** The smaller log has one event in PART; the growth of memory is measured against it. */
 const PART = 10;
 
-/** One run of verify. @throws when it does not find so many events, all of them signed, and the ledger intact. */
+/** Runs verify once. @throws unless the log is intact, with all events there and signed. */
 async function verifyOnce({ directory, filled, events = filled.events }, core) {
   const { stdout, ...used } = await timedCommand('verify', ['--data-dir', directory, '--json'], { core });
   const found = JSON.parse(stdout);
@@ -25,7 +25,7 @@ async function verifyOnce({ directory, filled, events = filled.events }, core) {
   return { events, ...used, rate, bytesPerSecond: rate * filled.frameBytes };
 }
 
-/** A start with what is there, and its end in order. */
+/** Starts and stops a collector on the log. */
 async function startOnce({ directory, key }) {
   const collector = await startCollector(directory, key);
   const { peak } = usageOf(collector.pid);
@@ -33,7 +33,7 @@ async function startOnce({ directory, key }) {
   return { events: collector.opened.events, ...collector.start, peak };
 }
 
-/** One row a run of verify. `rounds` are pairs of what the round is called and what was measured. */
+/** One row for each run of verify. `rounds` are pairs of a title and a measurement. */
 export function verifyTable(rounds) {
   const rows = rounds.flatMap(([title, { part, all }]) =>
     [part, all].map(({ events, seconds, rate, bytesPerSecond, cpuSeconds, peakBytes }) => [
@@ -63,7 +63,7 @@ export function treeStartsTable(starts) {
   return table([['Tree', 'events', 'listening s', 'first 201 s', 'peak RSS MiB'], ...rows]);
 }
 
-/** In words, what the times were taken on. */
+/** A sentence about the core of the measurement. */
 export function pinnedLine(pinned) {
   return pinned
     ? 'verify was bound to one core.'
@@ -92,7 +92,7 @@ export async function verify({ options, say, print }) {
   const kept = await startOnce(all);
   fs.rmSync(path.join(all.directory, 'tree'), { recursive: true });
   const rebuilt = await startOnce(all);
-  // What was rebuilt has to be what the checkpoints were signed over.
+  // The rebuilt tree must have the root that was signed.
   await verifyOnce({ ...all, events: rebuilt.events + 1 }, core);
   removeDirectory(all.directory);
   const starts = { kept, rebuilt };

@@ -1,4 +1,4 @@
-/** What has to hold, and whether it did. */
+/** The checks of a soak and their results. */
 export class Checks {
   list = [];
   #say;
@@ -7,13 +7,13 @@ export class Checks {
     this.#say = say;
   }
 
-  /** @param detail what was seen, for anyone who has to find out why not. */
+  /** @param detail what was seen, to explain a failure. */
   that(what, ok, detail = '') {
     this.list.push({ what, ok, detail: String(detail) });
     if (!ok) this.#say(`NOT SO: ${what} ${detail}`);
   }
 
-  /** The same of something that a busy machine may make slow: told, and no failure, unless times count. */
+  /** The same for something that a busy machine may delay: reported, but a failure only if times count. */
   inTime(what, ok, detail, timesCount) {
     if (timesCount) return this.that(what, ok, detail);
     this.list.push({ what, ok, detail: String(detail), isNoGate: true });

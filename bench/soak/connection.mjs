@@ -1,29 +1,31 @@
-/** One keep-alive HTTPS connection of a sender: one request at a time, opened again whenever it ends. */
+/** A keep-alive HTTPS connection of a sender: one request at a time, reopened when it ends. */
 import { connect } from 'node:tls';
 
-/** The name in the certificates; the address is loopback's. */
+/** The name in the certificates. The address is loopback. */
 export const SERVER_NAME = 'collector.test';
 const REOPEN_MS = 100;
 const ANSWER_WITHIN_MS = 15_000;
 
 export class Connection {
-  /** What is being sent, with `sentAt`; undefined when nothing is. */
+  /** The request under way, with `sentAt`; otherwise undefined. */
   job;
-  /** Of the certificate that it was shown. */
+  /** The fingerprint of the server's certificate. */
   fingerprint;
-  /** Which start of the collector it reached: see Senders. */
+  /** The start of the collector that it reached: see Senders. */
   life;
-  /** Who sends on it. */
+  /** Its sender. */
   sender;
   renewWhenFree = false;
-  /** How often it has ended. */
+  /** How many times it has ended. */
   ended = 0;
   #owner;
   #socket;
   #partial = '';
   #closing = false;
 
-  /** @param owner is told `free(connection)`, `answered(connection, answer)` and `lost(connection)`; has `target`. */
+  /**
+   * @param owner has `target`, `free(connection)`, `answered(connection, answer)` and `lost(connection)`.
+   */
   constructor(owner) {
     this.#owner = owner;
     this.sender = owner.name;
@@ -36,12 +38,12 @@ export class Connection {
     this.#socket.write(request, 'latin1');
   }
 
-  /** Cuts off a request that waits too long for its answer. */
+  /** Ends a request that has waited too long for its answer. */
   sweep(now) {
     if (this.job !== undefined && now - this.job.sentAt > ANSWER_WITHIN_MS) this.#socket.destroy();
   }
 
-  /** Opens a new one in its place. Only while nothing is being sent. */
+  /** Replaces it by a new connection. Only while nothing is being sent. */
   renew() {
     this.renewWhenFree = false;
     this.#socket.destroy();

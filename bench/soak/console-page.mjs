@@ -1,20 +1,20 @@
-/** The console as a person sees it, in Chromium, where there is one. */
+/** The console in Chromium, if it is installed. */
 import fs from 'node:fs';
 import path from 'node:path';
 
-/** For what a page comes to show only when nothing is wrong, on a busy machine too. */
+/** Time for the page to show an expected state, also on a busy machine. */
 const PATIENCE_MS = 600_000;
 const plain = (text) => text.replaceAll('\u00a0', ' ').trim();
 
 export class ConsolePage {
-  /** What the browser found wrong. */
+  /** Errors that the browser reported. */
   complaints = [];
   #browser;
   #page;
   #out;
   #taken = 0;
 
-  /** @returns undefined where no browser can be started. */
+  /** @returns undefined if no browser can be started. */
   static async open(url, out) {
     let browser;
     try {
@@ -38,19 +38,19 @@ export class ConsolePage {
     if (out !== undefined) fs.mkdirSync(out, { recursive: true });
   }
 
-  /** Takes a picture of all of it, under a number and this name. */
+  /** Saves a picture of the page, with a number and this name. */
   async picture(name) {
     if (this.#out === undefined) return;
     const file = `${String(++this.#taken).padStart(2, '0')}-${name}.png`;
     await this.#page.screenshot({ path: path.join(this.#out, file), fullPage: true });
   }
 
-  /** Resolves with whether the text of that part of the page fits in time. */
+  /** Resolves with whether that part of the page shows the text in time. */
   shows(selector, fits) {
     return this.#until(async () => fits.test(plain(await this.#page.locator(selector).first().innerText())));
   }
 
-  /** Resolves with whether that cell of the row comes to say so in time. */
+  /** Resolves with whether that cell of the row shows the text in time. */
   showsCell(heading, place, text) {
     return this.#until(async () => (await this.cells(heading))[place] === text);
   }

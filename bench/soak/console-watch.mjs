@@ -1,6 +1,6 @@
 /**
- * Reads the console's state each second and holds its totals against what the senders count at the same time: at least
- * what they had been told before it was asked, and at most that and what was under way when it had answered.
+ * Reads the state of the console each second and compares its totals with the counts of the senders: at least
+ * what had been answered before the request, and at most that plus what was under way after it.
  */
 import http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -8,13 +8,13 @@ import { KINDS } from './soak-events.mjs';
 
 const EVERY_MS = 1000;
 const WITHIN_MS = 10_000;
-/** One state is made for all who ask within a quarter of a second. */
+/** All requests within a quarter of a second get the same state. */
 const SHARED_MS = 250;
 const KEPT_FAULTS = 20;
 
 const sum = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
 
-/** What contradicts what the senders counted, in words. */
+/** @returns sentences about totals that contradict the senders' counts. */
 function faultsOf({ totals }, before, { lives, life }) {
   const after = lives[life];
   const faults = [];
@@ -28,12 +28,12 @@ function faultsOf({ totals }, before, { lives, life }) {
   }
   const open = sum(after.inFlight) + sum(after.unanswered);
   for (const code of new Set([...Object.keys(totals.refused), ...Object.keys(before.refused)])) {
-    // The collector does not count a 408 on a connection that was never used, and a sender may take it for the answer
-    // to what it was just sending.
+    // The collector does not count a 408 on an unused connection. A sender may take it for the answer to the
+    // request that it has just sent.
     const least = code === 'request_timeout' ? 0 : (before.refused[code] ?? 0);
     compare(code, totals.refused[code] ?? 0, least, (after.refused[code] ?? 0) + open);
   }
-  // What was stored and never answered is a repeat when it is sent again, also after a restart.
+  // An event that was stored and not answered is a repeat when it is sent again, also after a restart.
   const again = Object.values(lives).reduce((count, { unanswered }) => count + sum(unanswered), 0);
   compare('repeats', totals.repeats, before.repeats, after.repeats + sum(after.inFlight) + again);
   return faults;
@@ -56,7 +56,7 @@ export class ConsoleWatch {
     this.#done = this.#run();
   }
 
-  /** Reads the state now. Rejects when there is no answer. */
+  /** Reads the state now. Rejects without an answer. */
   read() {
     return new Promise((resolve, reject) => {
       const request = http.get(
@@ -83,7 +83,7 @@ export class ConsoleWatch {
     });
   }
 
-  /** Resolves with the first state that fits, or with undefined when none did in time. */
+  /** Resolves with the first matching state, or with undefined after the time. */
   async until(fits, withinMs) {
     const deadline = performance.now() + withinMs;
     let asked = 0;
@@ -100,7 +100,9 @@ export class ConsoleWatch {
     await this.#done;
   }
 
-  /** Compares once. Nothing is compared while the collector does not answer, or was started again meanwhile. */
+  /**
+   * Compares once. Skipped if the collector does not answer or has been restarted meanwhile.
+   */
   async compare() {
     const before = await this.#senders.counts();
     const since = Date.now();

@@ -1,4 +1,6 @@
-/** What is at hand in the course of a soak: the collector, its senders, the console, and how to wait for them. */
+/**
+ * The parts of a running soak: the collector, its senders, the console, and waiting for them.
+ */
 import { X509Certificate } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Checks } from './checks.mjs';
@@ -8,15 +10,15 @@ import { Senders } from './senders.mjs';
 import { SoakEvents } from './soak-events.mjs';
 import { SupervisedCollector } from './supervised-collector.mjs';
 
-/** For what has to come and is late only when something is wrong, on a busy machine too. */
+/** Time-out for expected states, also on a busy machine. */
 export const PATIENCE_MS = 600_000;
-/** The first certificate ends within two weeks, the next one does not. */
+/** Days until the certificates expire: the first within two weeks, the next one later. */
 const FIRST_DAYS = 5;
 export const NEXT_DAYS = 90;
 
 export const sum = (counts) => Object.values(counts).reduce((total, count) => total + count, 0);
 
-/** Whether the console shows that this certificate is in use. */
+/** Whether the console shows this certificate as in use. */
 export function isUntil({ certificates }, { certificate }) {
   const shown = certificates.find(({ name }) => name === 'ingest');
   return Date.parse(shown?.not_after) === new X509Certificate(certificate).validToDate.getTime();
@@ -34,7 +36,7 @@ export class Course {
   collector;
   senders;
   watch;
-  /** Undefined where there is no browser. */
+  /** Undefined without a browser. */
   page;
   firstCertificate;
 
@@ -76,7 +78,7 @@ export class Course {
     this.checks.that(what, ok, state?.certificates.map(({ not_after: end }) => end).join());
   }
 
-  /** Waits until the senders' counts since the newest start fit. */
+  /** Waits until the senders' counts since the newest start match. */
   async counted(fits, what) {
     const until = performance.now() + PATIENCE_MS;
     for (;;) {

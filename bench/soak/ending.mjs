@@ -1,4 +1,4 @@
-/** The end of a soak: what waits is sent, and everything that was told is held against what is there. */
+/** The end of a soak: the remaining events are sent, and all answers are compared with the log. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PATIENCE_MS, sum } from './course.mjs';
 import { checkLedger } from './ledger-check.mjs';
@@ -6,15 +6,17 @@ import { collectorCommand } from './setting.mjs';
 import { KINDS } from './soak-events.mjs';
 
 const PAGE_EVERY_MS = 500;
-/** The highest of the second half of the longest run between two starts may be so much above that of its first. */
+/**
+ * Highest allowed ratio of the maximum RSS of the second half of the longest run to that of the first.
+ */
 const RSS_BOUND = 1.15;
 
 export async function end(course) {
   const { say } = course.options;
-  say('the end: what waits is sent');
+  say('the end: the remaining events are sent');
   await course.senders.enter('end');
   const waiting = await course.senders.drain(PATIENCE_MS);
-  course.checks.that('everything that was not refused for good is acknowledged', waiting === 0, waiting);
+  course.checks.that('every event that was not finally refused is acknowledged', waiting === 0, waiting);
   await course.watch.stop();
   const quiet = await course.watch.until(
     (s) => s.queue.events === 0 && s.checkpoint?.entries_behind === 0,
@@ -67,7 +69,7 @@ export async function end(course) {
   };
 }
 
-/** At the quiet end the page and the senders agree to the last event, where every answer arrived. */
+/** At the end, when every answer has arrived, page and senders agree to the last event. */
 async function comparePage(course) {
   if (course.page === undefined) return;
   const until = performance.now() + PATIENCE_MS;
@@ -135,7 +137,7 @@ async function examine(course, { ledger: shown }, fates) {
   return found;
 }
 
-/** Of the longest run between two starts: the highest of both halves, when it has warmed up. */
+/** The maximum RSS of both halves of the longest run between two starts, after its warm-up. */
 function memory(course) {
   const samples = course.collector.starts
     .map(({ rss }) => rss)

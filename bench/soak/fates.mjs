@@ -1,6 +1,8 @@
-/** What a sender knows of each of its events: a byte each, by number. */
+/** The outcome of each event of a sender: one byte each, by number. */
 
-/** Bits: an event may have been refused for a full disk, then sent without an answer, and accepted at last. */
+/**
+ * Bits, because an event may be refused for a full disk, then sent without an answer, and then accepted.
+ */
 export const FATE = { refused: 1, unanswered: 2, accepted: 4, found: 8 };
 
 export class Fates {
@@ -15,7 +17,7 @@ export class Fates {
     this.#bytes[number] |= fate;
   }
 
-  /** @param bytes of another one, from another thread. */
+  /** @param bytes of an instance in another thread. */
   static of(bytes) {
     const fates = new Fates();
     fates.#bytes = bytes;

@@ -1,4 +1,4 @@
-/** Times of any number of requests in little memory: buckets that are 2 % wide. */
+/** A histogram of times, with buckets that are 2 % wide. */
 const A_DOUBLING = 32;
 
 export class Histogram {
@@ -11,7 +11,7 @@ export class Histogram {
     if (ms > this.max) this.max = ms;
   }
 
-  /** @returns `{ count, p50, p99, max }` in milliseconds; times are undefined when there was none. */
+  /** @returns `{ count, p50, p99, max }` in milliseconds; times are undefined without a request. */
   summary() {
     const count = this.counts.reduce((sum, each) => sum + each, 0);
     if (count === 0) return { count };

@@ -1,4 +1,4 @@
-/** What waits to be sent, oldest first; what was tried before goes before all others. */
+/** The queue of events to send, oldest first; retries come before all others. */
 export class JobQueue {
   #tried = [];
   #fresh = [];
@@ -20,7 +20,7 @@ export class JobQueue {
     if (this.#tried.length > 0) return this.#tried.shift();
     if (this.#first === this.#fresh.length) return undefined;
     const job = this.#fresh[this.#first++];
-    // Moved rarely, so that a queue of a hundred thousand costs nothing to take from.
+    // Moved rarely, so that taking from a long queue is cheap.
     if (this.#first > 10_000 && this.#first * 2 > this.#fresh.length) {
       this.#fresh = this.#fresh.slice(this.#first);
       this.#first = 0;

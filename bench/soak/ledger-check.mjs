@@ -1,4 +1,4 @@
-/** Reads the whole log and holds it against what the senders know of each of their events. */
+/** Reads the whole log and compares it with the outcome that the senders recorded for each event. */
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { DIST } from '../lib/collector.mjs';
@@ -6,7 +6,7 @@ import { FATE, Fates } from './fates.mjs';
 
 const KEPT = 10;
 
-/** A count, and the first few. */
+/** A count with the first few examples. */
 class Found {
   count = 0;
   first = [];
@@ -18,9 +18,9 @@ class Found {
 
 /**
  * @param senders `{ keyId, organisation }` in the order of `fates`.
- * @param fates of each sender: the bytes of its {@link Fates}.
- * @returns how many events are stored and were acknowledged, and what is lost, there twice, not as it was sent, under
- * another kind or key, or was never sent or always refused.
+ * @param fates the bytes of the {@link Fates} of each sender.
+ * @returns the numbers of stored and acknowledged events, and the faults: lost, stored twice, changed, of
+ * another kind or key, never sent, always refused.
  */
 export async function checkLedger(dataDir, events, senders, fates) {
   const { openStore } = await import(pathToFileURL(path.join(DIST, 'store/open-to-read.js')).href);
@@ -41,7 +41,7 @@ export async function checkLedger(dataDir, events, senders, fates) {
       else if ((fate & (FATE.accepted | FATE.unanswered)) === 0) refused.add(eventId);
       else if ((fate & FATE.accepted) === 0) unanswered++;
       if ((fate & FATE.found) !== 0) twice.add(eventId);
-      // The log's own entries stand between events.
+      // The log has entries of its own between events.
       if (sequence <= before) changed.add(`${eventId} has sequence ${sequence} behind ${before}`);
       before = sequence;
       if (of === undefined) continue;

@@ -1,6 +1,6 @@
 /**
- * All senders of a soak, in a thread of their own, so that nothing that the soak looks at meanwhile holds them up.
- * Each message is `{ act, … }` and answered by a message with what came of it.
+ * All senders of a soak, in a thread of their own, so that the checks of the soak do not delay them. Each
+ * message is `{ act, … }` and is answered by a message with the result.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createSecureContext } from 'node:tls';
@@ -32,13 +32,13 @@ const sweeps = setInterval(() => {
 const waiting = () => senders.reduce((sum, sender) => sum + (sender.revoked ? 0 : sender.waiting), 0);
 
 const ACTS = {
-  /** `rate` is that of all together; null: as fast as they are answered. */
+  /** `rate` is the sum of all senders; null: as fast as they are answered. */
   begin({ rate }) {
     for (const [i, { share, fixedRate }] of described.entries())
       senders[i].begin(fixedRate ?? (rate === null ? Infinity : rate * share));
   },
   enter: ({ phase }) => tally.enter(phase),
-  /** The collector is gone: anyone who connects from now on reaches another start of it. */
+  /** The collector has ended: later connections reach another start. */
   nextLife: () => tally.nextLife(),
   renewHalf() {
     for (const sender of senders) sender.renewHalf();
@@ -50,8 +50,8 @@ const ACTS = {
   }),
   phases: () => tally.phases(),
   /**
-   * Nothing new is made; resolves with how much is not acknowledged when that is nothing, or has not become less for so
-   * long. Whose key was revoked falls silent.
+   * Stops making events. Resolves with the number of unacknowledged events when it is 0 or has not fallen for
+   * `patienceMs`. A sender with a revoked key stops sending.
    */
   async drain({ patienceMs }) {
     for (const sender of senders) {

@@ -1,12 +1,12 @@
 /**
- * One application that sends events: it makes them at a rate of its own, whatever becomes of those before, keeps each
- * until it is told 201, sends it again as often as that takes, and remembers what it was told.
+ * An application that sends events. It makes them at a fixed rate, keeps each until it is answered 201,
+ * repeats it as often as necessary, and records every answer.
  */
 import { Connection } from './connection.mjs';
 import { FATE, Fates } from './fates.mjs';
 import { JobQueue } from './job-queue.mjs';
 
-/** What is sent on purpose beside good events, and the answer that is right for it. */
+/** Deliberately wrong requests and their correct answers. */
 export const SORTS = {
   event: 'accepted',
   repeat: 'accepted',
@@ -16,14 +16,14 @@ export const SORTS = {
   stranger: 'key_invalid',
 };
 const AGAIN = new Set([408, 429, 500, 503]);
-/** Where an answer does not say when to come again. */
+/** Delay of a retry if the answer has no Retry-After. */
 const REST_MS = 250;
 const REVOKED_REST_MS = 1000;
 
 export class Sender {
   fates = new Fates();
   revoked = false;
-  /** Wall clock, milliseconds: when the newest request was sent that was answered 201. */
+  /** Time of the newest request that was answered 201, by the wall clock in milliseconds. */
   newestAccepted = 0;
   target;
   name;
@@ -38,7 +38,7 @@ export class Sender {
   #rate = 0;
   #due = Infinity;
 
-  /** @param tally is told of everything that is sent and answered. */
+  /** @param tally counts everything that is sent and answered. */
   constructor({ name, index, key, connections }, { events, target, tally }) {
     this.name = name;
     this.#index = index;
@@ -53,7 +53,7 @@ export class Sender {
     return this.#tally.life;
   }
 
-  /** Events that wait for their 201. */
+  /** Events without a 201 so far. */
   get waiting() {
     return this.#queue.size + this.#connections.filter(({ job }) => job !== undefined).length;
   }
@@ -65,7 +65,7 @@ export class Sender {
     this.#pump();
   }
 
-  /** Makes what is due, and sends what it can. */
+  /** Makes the events that are due and sends on free connections. */
   turn(now) {
     if (this.revoked || this.#rate === Infinity) return;
     for (; this.#due <= now; this.#due += this.#gap()) this.#queue.push(this.nextJob(this.#due));
@@ -76,7 +76,7 @@ export class Sender {
     for (const connection of this.#connections) connection.sweep(now);
   }
 
-  /** Half of the connections are opened again, each when it is free. */
+  /** Reopens half of the connections, each when it is free. */
   renewHalf() {
     for (const connection of this.#connections.slice(this.#connections.length >> 1)) {
       if (connection.job === undefined) connection.renew();
@@ -111,7 +111,7 @@ export class Sender {
 
   answered(connection, { status, code, retryAfterMs }) {
     const { job } = connection;
-    // A connection that was never used is answered 408 before it is closed, which the collector does not count.
+    // Before it closes an unused connection, the collector sends a 408, which it does not count.
     if (job === undefined) return;
     connection.job = undefined;
     const now = performance.now();
@@ -125,7 +125,7 @@ export class Sender {
     this.#note(job, FATE.refused);
     if (isExpected) return this.free(connection);
     if (code === 'key_revoked') {
-      // Its owner has to give it another key; until then it keeps what it has, and tries now and then.
+      // It needs another key from its owner; until then it keeps its events and tries sometimes.
       this.revoked = true;
       this.#queue.unshift(job);
       return this.#rest(connection, REVOKED_REST_MS);
@@ -135,7 +135,9 @@ export class Sender {
     this.#rest(connection, retryAfterMs || REST_MS);
   }
 
-  /** What its fate says is of the event; a contradiction of it, or nothing that was an event, changes none. */
+  /**
+   * Records the outcome of an event. A contradiction of an event, or an invalid event, changes no outcome.
+   */
   #note({ sort, number }, fate) {
     if (sort === 'event' || sort === 'repeat') this.fates.note(number, fate);
   }
@@ -143,7 +145,8 @@ export class Sender {
   #rest(connection, ms) {
     const { ended } = connection;
     setTimeout(() => {
-      // One that has ended meanwhile is free once it is open again: two requests would be under way on it at a time.
+      // One that has ended meanwhile is free once it is open again: two requests would be under way on it at
+      // a time.
       if (connection.ended === ended && !this.#free.includes(connection)) this.free(connection);
     }, ms);
   }
@@ -179,13 +182,16 @@ export class Sender {
   }
 }
 
-/** Of the places in a run of five: `outcome`, which its key may send, and `user-feedback`, which it may not. */
+/**
+ * Positions in a run of five events: `outcome`, which its key may send, and `user-feedback`, which it may
+ * not.
+ */
 const [MAY, MAY_NOT] = [3, 4];
 
 /**
- * An application that does everything wrong in turn, over one connection, so that each comes when what it refers to is
- * stored: an event, that event again, another one under its id, one that is none, one of a kind that its key may not
- * send, and one with a key that is none.
+ * An application that does everything wrong in turn, over one connection, so that the order is fixed: an
+ * event, its repeat, another event with its id, an invalid event, a kind that its key may not send, and a
+ * wrong key.
  */
 export class FaultySender extends Sender {
   #made = 0;
@@ -194,7 +200,7 @@ export class FaultySender extends Sender {
     const names = Object.keys(SORTS);
     const round = Math.floor(this.#made / names.length);
     const sort = names[this.#made++ % names.length];
-    // Two runs a round: the event itself and what is said about it; and what must never be stored.
+    // Two runs in each round: one for the event and its repeats, one for what must not be stored.
     const isAboutOne = sort === 'event' || sort === 'repeat' || sort === 'conflict';
     const run = 4 * round + (isAboutOne ? 0 : sort === 'faulty' ? 1 : sort === 'forbidden' ? 2 : 3);
     return { number: run * 5 + (sort === 'forbidden' ? MAY_NOT : MAY), sort, due, sentAt: 0 };

@@ -1,4 +1,4 @@
-/** The soak's hold on the thread of its senders (sender-thread.mjs). */
+/** Controls the thread of the senders (sender-thread.mjs). */
 import { Worker } from 'node:worker_threads';
 
 const THREAD = new URL('sender-thread.mjs', import.meta.url);
@@ -10,8 +10,8 @@ export class Senders {
   #failed;
 
   /**
-   * @param senders `{ name, key, connections, share }` each, `fixedRate` in place of `share` for one whose rate is
-   * its own, `isFaulty` for one that does everything wrong.
+   * @param senders `{ name, key, connections, share }` each, `fixedRate` instead of `share` for a sender
+   * with a rate of its own, `isFaulty` for the one that does everything wrong.
    */
   constructor({ port, ca, events, senders }) {
     this.#worker = new Worker(THREAD, { workerData: { port, ca, seed: events.seed, senders } });
@@ -53,7 +53,7 @@ export class Senders {
     return this.#ask('drain', { patienceMs });
   }
 
-  /** Ends the thread; resolves with the fates of all events. */
+  /** Ends the thread. Resolves with the outcomes of all events. */
   async end() {
     const fates = await this.#ask('end');
     await this.stop();

@@ -1,4 +1,4 @@
-/** What a soak takes place in: directories, certificates, keys, ports, and the collector's options. */
+/** Directories, certificates, keys, ports and options of a soak. */
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -9,17 +9,17 @@ import { MAIN } from '../lib/collector.mjs';
 import { SERVER_NAME } from './connection.mjs';
 import { smallDisk } from './small-disk.mjs';
 
-/** For the room on the disk: more than was ever seen of HTTPS on two cores. */
+/** Events a second for the size of the disk: more than HTTPS on two cores has ever reached. */
 export const RATE_AT_MOST = 20_000;
 const MAX_BODY_BYTES = 64 << 10;
 const MEAN_STORED_BYTES = 1400;
-/** A segment holds about so many seconds, so that a disk that is full is noticed soon. */
+/** Seconds of events in a segment. They are few, so that a full disk is noticed soon. */
 const SEGMENT_SECONDS = 2;
 const LEAST_SEGMENT = 256 << 10;
 const LARGEST_SEGMENT = 64 << 20;
 
 /**
- * Who sends: three applications of two organisations, one whose key is going to be revoked, and one that does
+ * The senders: three applications of two organisations, one whose key will be revoked, and one that does
  * everything wrong.
  */
 export const APPLICATIONS = [
@@ -63,24 +63,24 @@ export class Setting {
     this.sinkFile = path.join(scratch, 'log.checkpoints');
   }
 
-  /** Where senders connect, and whom they trust. */
+  /** The address for the senders, and the authority that they trust. */
   get forSenders() {
     return { port: this.port, ca: this.authority.certificate };
   }
 
-  /** A data directory that is not there yet. */
+  /** The path of a new data directory. */
   dataDir(name) {
     return path.join(this.disk.directory, name);
   }
 
-  /** Puts a new certificate in place. */
+  /** Installs a new certificate. */
   renewCertificate(days) {
     const issued = this.authority.issue({ names: [`dns:${SERVER_NAME}`, 'ip:127.0.0.1'], days });
     this.#pair = writePair(this.#scratch, issued);
     return issued;
   }
 
-  /** Makes a key for each application; resolves with the applications and their keys. */
+  /** Makes a key for each application. Resolves with the applications and their keys. */
   async applications(dataDir, connections) {
     const made = [];
     for (const application of APPLICATIONS) {
@@ -102,7 +102,7 @@ export class Setting {
     return made;
   }
 
-  /** Events a second decide how large a segment is. */
+  /** The size of a segment follows from the events a second. */
   segmentBytes(rate) {
     const wanted = 2 ** Math.ceil(Math.log2(rate * MEAN_STORED_BYTES * SEGMENT_SECONDS));
     return Math.min(LARGEST_SEGMENT, Math.max(LEAST_SEGMENT, wanted));
@@ -124,7 +124,7 @@ export class Setting {
   }
 }
 
-/** Bytes that so many events take on the disk, about. */
+/** Approximate bytes of a number of events on the disk. */
 export function bytesOf(events) {
   return Math.ceil(events * MEAN_STORED_BYTES * 1.25) + (512 << 20);
 }

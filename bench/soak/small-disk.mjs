@@ -1,13 +1,13 @@
 /**
- * A disk for the data directory that can be made full and given room again: a file system in a file where one may be
- * mounted, one in memory where only that can be, and else a limit on how large the collector's files may grow.
+ * A disk for the data directory that can be filled and freed: a file system in a file if it can be mounted,
+ * or one in memory, or a limit on the size of the collector's files.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 
 const IMAGE_BYTES = 40 * 2 ** 30;
-/** Of inodes: by default their tables would take a seventieth of the image. */
+/** Number of inodes. By default their tables would take a seventieth of the image. */
 const FILES = 20_000;
 const TRIES = 20;
 
@@ -30,7 +30,7 @@ class ImageDisk {
   static on(scratch, directory) {
     const image = path.join(scratch, 'image');
     fs.closeSync(fs.openSync(image, 'w'));
-    // Sparse: it takes what is written in it.
+    // A sparse file, which takes only the space of what is written.
     fs.truncateSync(image, IMAGE_BYTES);
     const made =
       quietly('mkfs.ext4', ['-q', '-F', '-m', '0', '-N', String(FILES), image]) &&
@@ -45,12 +45,12 @@ class ImageDisk {
     this.#ballast = path.join(directory, 'ballast');
   }
 
-  /** Something else takes all that is left. */
+  /** Fills the rest of the disk. */
   fill() {
     for (let i = 0; i < TRIES; i++) {
       const { bavail, bsize } = fs.statfsSync(this.directory);
       if (bavail === 0) return;
-      // The collector may take some of it in the same moment.
+      // The collector may use some of it at the same moment.
       quietly('fallocate', ['--length', String(bavail * bsize), `${this.#ballast}-${i}`]);
     }
   }
@@ -109,7 +109,7 @@ class FileLimit {
     this.directory = directory;
   }
 
-  /** What is open has its size already; the next segment cannot be made. */
+  /** Open files keep their size; the next segment cannot be made. */
   fill({ pid, segmentBytes }) {
     this.#limit(pid, segmentBytes - 1);
   }
@@ -125,17 +125,17 @@ class FileLimit {
   }
 }
 
-/** The one that is in use. */
+/** The disk in use. */
 let disk;
 
-/** For a soak that is interrupted. */
+/** Removes the disk of an interrupted soak. */
 export function releaseDisk() {
   disk?.remove();
 }
 
 /**
- * @param scratch where there is room for it.
- * @param bytes what will be written to it at most; more than a quarter of the free memory is not put there.
+ * @param scratch a directory with room for it.
+ * @param bytes the most that will be written to it; at most a quarter of the free memory is used.
  * @param freeMemory in bytes.
  */
 export function smallDisk(scratch, bytes, freeMemory) {

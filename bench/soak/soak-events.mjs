@@ -1,6 +1,6 @@
 /**
- * The events that a soak sends. Id and body follow from who sends an event and its number, so that no one has to keep
- * millions of them to tell later whether one that is stored was ever sent, and as it stands there.
+ * The events of a soak. Id and body follow from the sender and the number of an event, so a stored event can
+ * be compared with the sent one without keeping millions of them.
  */
 import { randomBytes } from 'node:crypto';
 
@@ -22,7 +22,7 @@ const hex = (number, digits) => number.toString(16).padStart(digits, '0');
 const ID = /^([0-9a-f]{8})-([0-9a-f]{4})-4([0-9a-f]{3})-8([0-9a-f]{3})-([0-9a-f]{12})$/;
 
 export class SoakEvents {
-  /** Of this soak alone: 15 hexadecimal digits. */
+  /** 15 hexadecimal digits that identify this soak. */
   nonce;
   #begun;
 
@@ -31,18 +31,18 @@ export class SoakEvents {
     this.#begun = begun;
   }
 
-  /** For another thread, which makes the same events of it. */
+  /** The settings for another thread, which makes the same events. */
   get seed() {
     return { nonce: this.nonce, begun: this.#begun };
   }
 
-  /** A version 4 UUID (RFC 9562) that holds who sends it and its number. */
+  /** A version 4 UUID (RFC 9562) that contains sender and number. */
   id(sender, number) {
     const { nonce } = this;
     return `${nonce.slice(0, 8)}-${nonce.slice(8, 12)}-4${hex(sender, 3)}-8${nonce.slice(12)}-${hex(number, 12)}`;
   }
 
-  /** Whose event it is, and its number; undefined for an id of something else. */
+  /** @returns sender and number of an id, or undefined for another id. */
   placeOf(id) {
     const found = ID.exec(id);
     if (found === null || found[1] + found[2] + found[4] !== this.nonce) return undefined;
@@ -65,12 +65,12 @@ export class SoakEvents {
     );
   }
 
-  /** The same id, and says something else. */
+  /** An event with the same id and other content. */
   contradiction(sender, number) {
     return `${this.body(sender, number).slice(0, -1)},"changed":true}`;
   }
 
-  /** No event, for want of a timestamp. */
+  /** An invalid event: its timestamp is missing. */
   faulty(sender, number) {
     return this.body(sender, number).replace(/"timestamp":"[^"]*",/, '');
   }

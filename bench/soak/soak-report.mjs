@@ -1,4 +1,4 @@
-/** The result of a soak for people, in Markdown. */
+/** The result of a soak in Markdown. */
 import { decimals, mebibytes, whole } from '../lib/numbers.mjs';
 import { table } from '../lib/table.mjs';
 
@@ -23,7 +23,7 @@ function phasesTable(phases) {
   return table([[...heading, 'refused', 'no answer'], ...rows]);
 }
 
-/** One line a tenth of the longest run between two starts. */
+/** One row for each tenth of the longest run between two starts. */
 function memoryLine({ firstHalf, secondHalf, curve }) {
   return (
     `Memory (RSS), the highest of each tenth of the longest run between two starts, MiB: ` +
@@ -51,7 +51,7 @@ export function soakReport(result) {
     '',
     memoryLine(memory),
     '',
-    `The console was held against the senders ${whole(result.console.compared)} times.`,
+    `The console was compared with the senders ${whole(result.console.compared)} times.`,
     '',
     ...checks.map(checkLine),
     '',

@@ -1,7 +1,7 @@
 /**
- * Minutes of load over HTTPS with all that a collector meets in years: a kill -9, a disk that is full, a certificate
- * that is changed, a key that is revoked. Every acknowledged event must be there in the end, once and as it was sent,
- * nothing else may be, and what the console shows meanwhile must be so.
+ * Minutes of load over HTTPS with a kill -9, a full disk, a new certificate and a revoked key. In the end
+ * every acknowledged event must be stored once, as it was sent, and nothing else. The console must be right
+ * meanwhile.
  */
 import { rmSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { SoakEvents } from './soak-events.mjs';
 import { asUsual, changeCertificate, fillDisk, kill, revokeKey } from './steps.mjs';
 import { SupervisedCollector } from './supervised-collector.mjs';
 
-/** When what happens, in parts of the whole. */
+/** The moments of the steps, as parts of the whole time. */
 const AT = { usual: 0.18, kill: 0.2, full: 0.4, certificate: 0.6, revoke: 0.75, end: 1 };
 const FULL_PART = 0.03;
 const LEAST_FULL_MS = 4000;
@@ -22,31 +22,31 @@ const BEST = { warmupMs: 3000, measuredMs: 8000, segmentBytes: 64 << 20 };
 /**
  * @typedef {object} SoakOptions
  * @property {number} minutes
- * @property {number} load the part of the best rate that is sent
- * @property {number} [rate] events a second, in place of a part of the best rate
+ * @property {number} load the rate as a part of the best rate
+ * @property {number} [rate] events a second, instead of `load`
  * @property {number} connections
  * @property {string} scratch a directory on a disk with room for it
- * @property {string} [out] where pictures of the console go
- * @property {boolean} timesCount whether what comes too late, or memory that grows, is a failure
+ * @property {string} [out] directory for pictures of the console
+ * @property {boolean} timesCount whether delays and growing memory are failures
  * @property {(text: string) => void} say
  */
 
 /**
  * @typedef {object} SoakResult
  * @property {number | undefined} best events a second
- * @property {string} disk what the data directory was on
- * @property {boolean} browser whether the page was looked at
+ * @property {string} disk the kind of disk of the data directory
+ * @property {boolean} browser whether the page was checked
  * @property {{ what: string, ok: boolean, detail: string, isNoGate?: boolean }[]} checks
  * @property {number} failures
  * @property {{ code: number | null, listeningMs: number }[]} starts of the collector
- * @property {Record<number, { accepted: Record<string, number>, refused: Record<string, number> }>} lives what the
- * senders were told since each start
+ * @property {Record<number, { accepted: Record<string, number>, refused: Record<string, number> }>} lives
+ * answers to the senders since each start
  * @property {{ acknowledged: number, stored: number }} ledger
  * @property {{ compared: number }} console
  */
 
 /**
- * Removes all that it made.
+ * Runs a soak and removes everything that it made.
  * @param {SoakOptions} options
  * @returns {Promise<SoakResult>}
  */
@@ -68,7 +68,7 @@ export async function soak(options) {
   }
 }
 
-/** Events a second that are acknowledged when each connection sends as soon as it was answered. */
+/** Acknowledged events a second when each connection sends immediately after an answer. */
 async function bestRate(setting, { connections, say }) {
   const dataDir = setting.dataDir('best');
   setting.renewCertificate(NEXT_DAYS);
@@ -94,7 +94,7 @@ async function bestRate(setting, { connections, say }) {
   }
 }
 
-/** Resolves with all that was seen. Rejects when the collector ends as no start fixes. */
+/** Resolves with the results. Rejects if the collector ends with a code that no restart fixes. */
 async function run(course) {
   const { senders, collector, rate, options } = course;
   const { minutes, say } = options;

@@ -1,4 +1,4 @@
-/** What a collector meets in the course of a soak, and what has to be so each time. */
+/** The steps of a soak and their checks. */
 import { X509Certificate } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
@@ -13,20 +13,20 @@ const CERTIFICATE_WITHIN_MS = 10_000;
 const WELL_WITHIN_MS = 10_000;
 const IDS_OF_FULL = ['storage_unavailable', 'checkpoints_fail'];
 
-/** Of the table of keys, behind the heading of the row. */
+/** Columns of the table of keys, after the heading of the row. */
 const STATE_COLUMN = 2;
 
 const warningOf = (state, id) => state.warnings.find((warning) => warning.id === id);
 const isOfDisk = ({ id }) => id === 'disk_full_soon';
 
-/** A certificate that ends soon, and nothing else that needs attention. */
+/** The expected warnings: a certificate that expires soon, and no other. */
 export async function asUsual(course) {
   const state = await course.watch.until((s) => s.certificates.length > 0, PATIENCE_MS);
   course.isUntil('the console shows when the first certificate ends', state, course.firstCertificate);
   const others = state.warnings.filter(({ id }) => id !== 'certificate_expires_soon');
   const warns = warningOf(state, 'certificate_expires_soon') !== undefined;
   course.checks.that('the console warns of a certificate that ends within two weeks', warns);
-  // A machine whose own disk is nearly full is warned of rightly.
+  // On a machine with a nearly full disk the warning is right.
   const expected = course.setting.disk.isReal ? others.length === 0 : others.every(isOfDisk);
   course.checks.that('it warns of nothing else', expected, others.map(({ title }) => title).join('; '));
   await course.picture('as-usual');
@@ -38,12 +38,16 @@ export async function kill(course) {
   const { lives, life } = await course.senders.counts();
   const acknowledged = sum(lives[life].accepted) - lives[life].repeats;
   const killedAt = Date.now();
-  // However slow the machine, the page has time to find that no one answers.
+  // The page gets enough time to notice the missing answers, also on a slow machine.
   const seen = Promise.withResolvers();
   const processes = await course.collector.kill(seen.promise);
   await course.senders.nextLife();
   await course.senders.enter('killed');
-  await course.pageShows('[role=status]', /^No answer since/, 'the page says that no one answers');
+  await course.pageShows(
+    '[role=status]',
+    /^No answer since/,
+    'the page shows that the collector does not answer',
+  );
   await course.picture('killed');
   seen.resolve();
   await course.collector.listening;
@@ -103,7 +107,7 @@ export async function fillDisk(course, forMs) {
   await course.picture('room-again');
 }
 
-/** Resolves with how many entries the log has meanwhile, as the console shows it. */
+/** Resolves with the number of entries that the console shows. */
 async function showsFullDisk(course) {
   const isCritical = (state, id) => warningOf(state, id)?.severity === 'critical';
   const full = await course.watch.until(

@@ -1,25 +1,31 @@
-/** A collector as a service manager runs it: started again some seconds after it ended, unless no start fixes that. */
+/**
+ * A collector as a service manager runs it: restarted some seconds after its end, unless no restart fixes the
+ * cause.
+ */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Child } from '../lib/children.mjs';
 import { MAIN } from '../lib/collector.mjs';
 import { treeOf, usageOf } from '../lib/procfs.mjs';
 
 const RESTART_MS = 2000;
-/** Characters of what a start wrote last. */
+/** Characters of the last output that are kept. */
 const LAST_WORDS = 2000;
-/** The configuration is wrong; stored data is damaged. */
+/** Exit codes that no restart fixes: wrong configuration, damaged data. */
 const NO_START_MENDS = new Set([2, 3]);
-/** So much worse than it should be that a person is to look at it: pino's `warn`. */
+/** pino's level `warn`. */
 const WARN = 40;
-/** The console counts these. */
+/** Refusals, which the console counts. */
 const REFUSALS = /^(refused|more refused)/;
 
 export class SupervisedCollector {
-  /** Of each start: `{ at, pid, listeningMs, endedAt, code, last, rss: [{ at, rss }] }`. Wall clock, milliseconds. */
+  /**
+   * The starts: `{ at, pid, listeningMs, endedAt, code, last, rss: [{ at, rss }] }`. Wall clock,
+   * milliseconds.
+   */
   starts = [];
-  /** What it logged that someone should look at, refusals aside: `{ at, level, msg, reason }`. */
+  /** Its warnings and errors, without refusals: `{ at, level, msg, reason }`. */
   complaints = [];
-  /** Resolves when it ends as no start fixes, or cannot be started. */
+  /** Resolves when it ends with a code that no restart fixes, or cannot be started. */
   failed;
   #args;
   #child;
@@ -45,7 +51,7 @@ export class SupervisedCollector {
     return this.#child.pid;
   }
 
-  /** Resolves when the newest start listens. */
+  /** Resolves when the newest start accepts connections. */
   get listening() {
     return this.#listening.promise;
   }
@@ -55,8 +61,8 @@ export class SupervisedCollector {
   }
 
   /**
-   * kill -9; resolves with the processes that it had, when it is gone.
-   * @param seen it is not started again before this resolves.
+   * Sends SIGKILL. Resolves with its processes when it has ended.
+   * @param seen delays the restart until it resolves.
    */
   async kill(seen) {
     const tree = treeOf(this.pid);
@@ -67,7 +73,7 @@ export class SupervisedCollector {
     return tree;
   }
 
-  /** SIGTERM; resolves with the exit code. It is not started again. */
+  /** Sends SIGTERM. Resolves with the exit code, without a restart. */
   async stop() {
     this.#wanted = false;
     clearInterval(this.#sampler);

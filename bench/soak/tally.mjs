@@ -1,12 +1,19 @@
-/** What all senders together sent and were told: since each start of the collector, and in each phase of the soak. */
+/**
+ * Requests and answers of all senders, since each start of the collector and in each phase of the soak.
+ */
 import { Histogram } from './histogram.mjs';
 
 const add = (counts, name, by = 1) => (counts[name] = (counts[name] ?? 0) + by);
 
-/** What is answered for no key. A 408 may be for none: a sender may take it for the answer to what it was just sending. */
+/**
+ * Answers that belong to no key. A 408 may belong to no request: a sender may take it for the answer to the
+ * one that it has just sent.
+ */
 const KEYLESS = new Set(['key_revoked', 'key_invalid', 'request_timeout']);
 
-/** Since a start of the collector. What is in flight is not yet answered; what is unanswered never will be. */
+/**
+ * Counts since a start of the collector: `inFlight` has no answer so far, `unanswered` will never have one.
+ */
 const newLife = () => ({
   accepted: {},
   refused: {},
@@ -25,7 +32,7 @@ const newPhase = () => ({
 });
 
 export class Tally {
-  /** How often the collector was started. A connection belongs to the start that it reached. */
+  /** Number of starts of the collector. A connection belongs to the start that it reached. */
   life = 1;
   #lives = { 1: newLife() };
   #phases = {};
@@ -75,12 +82,12 @@ export class Tally {
     if (this.#phase !== undefined) this.#phase.unanswered++;
   }
 
-  /** An answer that no sender of this sort should ever get. The first few are kept. */
+  /** Records a wrong answer. The first few are kept. */
   unexpected({ sort }, status, code) {
     if (this.#unexpected.length < 20) this.#unexpected.push({ sort, status, code });
   }
 
-  /** Not a copy: who posts it to another thread makes one. */
+  /** Not a copy; posting it to another thread makes one. */
   counts() {
     return { life: this.life, lives: this.#lives, unexpected: [...this.#unexpected] };
   }

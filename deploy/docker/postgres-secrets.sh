@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the secrets of deploy/compose.postgres.yaml, in deploy/secrets or in the directory that is given. As root, so that
-# each belongs to the user who reads it:  sudo sh deploy/docker/postgres-secrets.sh
-# What is there already stays: passwords stand in the database too.
+# Makes the secrets of deploy/compose.postgres.yaml, in deploy/secrets or the given directory. Run it as root, because
+# each secret belongs to the user that reads it:  sudo sh deploy/docker/postgres-secrets.sh
+# Secrets that exist are kept: the database has the same passwords.
 set -eu
 directory=${1:-$(dirname "$0")/../secrets}
 # The users of the two images.
@@ -14,7 +14,7 @@ cd "$directory"
 
 password() { [ -e "$1" ] || openssl rand -hex 24 >"$1"; }
 pgpass() { grep -qs ":$2:" "$1" || printf '*:*:*:%s:%s\n' "$2" "$(cat "$3")" >>"$1"; }
-# For a network within one host: it is its own authority, and both sides have it.
+# A self-signed certificate, for the network within one host.
 certificate() {
   [ -e "$1.key" ] || openssl req -x509 -newkey rsa:3072 -nodes -days 3650 -subj "/CN=$2" \
     -addext "subjectAltName=DNS:$2" -keyout "$1.key" -out "$1.crt" 2>/dev/null
@@ -27,12 +27,12 @@ password keys-password
 pgpass owner.pgpass collector_owner owner-password
 pgpass collector.pgpass collector collector-password
 pgpass collector.pgpass collector_keys keys-password
-# What wraps the keys of payloads.
+# The KEK of the payload keys.
 [ -e kek ] || openssl rand -base64 32 >kek
 certificate server postgres
 certificate keys-server postgres-keys
 
-# Public. The others are for their owners alone; libpq refuses a password file that is not.
+# Certificates are public. The other files are for their owners alone, as libpq demands of a password file.
 chmod 0644 server.crt keys-server.crt
 chmod 0711 .
 [ "$(id -u)" -eq 0 ] || exit 0

@@ -189,9 +189,9 @@ class Binding(unittest.TestCase):
             )
             self.assertEqual(len(seen), 1)
             self.assertNotIn(WORDS, str(seen[0].message))
-        with self.assertRaisesRegex(TypeError, "user is a function of the scope"):
+        with self.assertRaisesRegex(TypeError, "user must be a function of the scope"):
             Middleware(self.start, self.log, user=later)
-        with self.assertRaisesRegex(TypeError, "request is a function of the scope"):
+        with self.assertRaisesRegex(TypeError, "request must be a function of the scope"):
             Middleware(self.start, self.log, request="r-1")  # type: ignore[arg-type]
 
 

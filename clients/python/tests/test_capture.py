@@ -419,7 +419,7 @@ class Lifetime(unittest.TestCase):
     def test_warnings_repeat_once_a_minute_at_most_and_go_to_standard_error(self) -> None:
         read, write = os.pipe()
         log = Recorded()
-        log._told_warning = None
+        log._reported_warning = None
         with mock.patch.object(os, "write", lambda fd, text: os_write(write if fd == 2 else fd, text)):
             for _ in range(3):
                 log._warn("once")

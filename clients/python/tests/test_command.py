@@ -128,7 +128,7 @@ class CommandTest(unittest.TestCase):
         sealed.write_text('{"at":"","sealed":"AAAA"}\n')
         code, out, err = self.run_command("requeue", self.directory)
         self.assertEqual((code, out), (2, ""))
-        self.assertIn("the quarantine is sealed", err)
+        self.assertIn("the quarantine is encrypted", err)
         self.assertTrue(sealed.exists())
 
     def test_drain_sends_what_waits_of_every_kind_and_removes_the_spool(self) -> None:
@@ -152,9 +152,7 @@ class CommandTest(unittest.TestCase):
         said = {b"0": refusal(409, "event_erased"), b"1": refusal(400, "validation_failed")}
         url = self.collector(lambda each: said.get(each.body, answer(201, b'{"status":"accepted"}'))).url
         code, found, _ = self.drain(url)
-        numbers = [
-            found[name] for name in ("sent", "erased", "refused", "in_quarantine", "waiting", "found")
-        ]
+        numbers = [found[name] for name in ("sent", "erased", "refused", "in_quarantine", "waiting", "found")]
         self.assertEqual((code, numbers), (7, [1, 1, 1, 1, 0, 3]))
 
     def test_drain_that_meets_damage_sends_the_rest_and_says_so(self) -> None:

@@ -181,7 +181,7 @@ class Corpus(unittest.TestCase):
         before = looks_of(root)
         segments = [path for path in root.glob("*/*.segment") if path.is_file()]
         if any(path.read_bytes().startswith(SEALED_HEADER) for path in segments):
-            with self.assertRaisesRegex(SpoolRefused, "is sealed, and no key was given"):
+            with self.assertRaisesRegex(SpoolRefused, "is encrypted; give its key"):
                 _inspection.read(str(root))
             return
         met: list[dict[str, str]] = []

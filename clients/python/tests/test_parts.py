@@ -146,7 +146,7 @@ class Making(Parts):
             _parts.prepare(str(self.root))
         for mode in (0o770, 0o702):
             self.root.chmod(mode)
-            with self.assertRaisesRegex(SpoolRefused, f"others can write to .*{mode:o}"):
+            with self.assertRaisesRegex(SpoolRefused, f"other users can write to .*{mode:o}"):
                 _parts.prepare(str(self.root))
 
     def test_directories_on_the_way_to_a_spool_are_made_for_one_user(self) -> None:
@@ -285,7 +285,7 @@ class Abandonment(Parts):
         (path / "owner").unlink()
         (path / "owner").symlink_to("/etc/hostname")
         self.assertEqual(self.watch().abandoned(), [])
-        self.assertRegex(self.told[0], r"cannot be looked at \(EINVAL\)")
+        self.assertRegex(self.told[0], r"cannot be read \(EINVAL\)")
 
     def test_what_is_gone_is_forgotten(self) -> None:
         path = self.left_by("the boot before")

@@ -613,11 +613,11 @@ class TlsTest(Case):
             Connection(Destination(f"https://127.0.0.1:{listener.getsockname()[1]}", "k"), 120).post(
                 "outcome", b"{}"
             )
-        self.assertEqual(raised.exception.what, "what answers at this address speaks no TLS")
+        self.assertEqual(raised.exception.what, "the server at this address does not speak TLS")
         for file in ("/nowhere.pem", __file__):
             with self.assertRaises(CannotSend) as raised:
                 Connection(Destination("https://127.0.0.1:1", "key", file), 120).post("outcome", b"{}")
-            self.assertEqual(raised.exception.what, "the file of certificates cannot be used")
+            self.assertEqual(raised.exception.what, "the certificate file cannot be used")
 
 
 if __name__ == "__main__":

@@ -236,7 +236,7 @@ class Forms(unittest.TestCase):
             processor.replay(
                 [span, replace(span, span_id="2"), Span("GET", {"http.method": "GET"}, span_id="3")]
             )
-        assert [str(each.message) for each in seen] == ["spans about models are passed over: embeddings"]
+        assert [str(each.message) for each in seen] == ["spans about models are ignored: embeddings"]
         assert log.events == []
 
     def test_open_spans(self) -> None:

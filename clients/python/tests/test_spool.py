@@ -415,7 +415,7 @@ class Refusing(SpoolTest):
     def test_a_spool_takes_no_more_than_it_may_have_and_removes_nothing_for_it(self) -> None:
         spool = self.spool(max_bytes=2000)
         appended = 0
-        with self.assertRaisesRegex(SpoolFull, "the spool holds 2000 bytes, 0 of them in quarantine"):
+        with self.assertRaisesRegex(SpoolFull, "holds its limit of 2000 bytes, 0 of them in quarantine"):
             while True:
                 self.append(spool, appended)
                 appended += 1
@@ -475,7 +475,7 @@ class Home(SpoolTest):
             shutil.rmtree(path)
         self.append(spool, 1, 2)
         self.assertEqual(len(self.told), 1)
-        self.assertRegex(self.told[0], "was taken away; new events go to")
+        self.assertRegex(self.told[0], "was adopted or removed; new events go to")
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [1, 2])
 
@@ -831,7 +831,7 @@ class Damage(SpoolTest):
         self.assertIsNone(spool.take())
         spool.close()
         self.assertTrue(segment.exists())
-        self.assertRegex(self.told[0], "is sealed, and no key was given")
+        self.assertRegex(self.told[0], "is encrypted; give its key")
 
 
 class Reentrant(SpoolTest):
@@ -1002,7 +1002,7 @@ class Crashes(SpoolTest):
         self.assertLessEqual(acknowledged - settled, {*given, *lines}, where)
         # One that was being appended may be there; marks that were not moved are as if not written.
         self.assertLessEqual({*given, *lines}, acknowledged | {1, max(acknowledged | {9}) + 1}, where)
-        self.assertEqual([told for told in self.told if "damaged" in told or "no whole frame" in told], [])
+        self.assertEqual([told for told in self.told if "damaged" in told or "not a frame" in told], [])
         spool.close()
 
     def test_a_process_that_is_killed_again_and_again_loses_nothing(self) -> None:

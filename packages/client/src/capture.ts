@@ -1,14 +1,14 @@
 /**
- * From a call to the spool: sampling decides, the bytes are made, what the event refers to is stored, and the event is
- * appended. All of it that costs time happens after the call has returned, but for making the bytes: from then on
- * nothing that the caller does to its objects changes the event.
+ * The path from a call to the spool: sampling decides, the event is encoded, its content is stored, and it is appended.
+ * Only the encoding happens during the call, so later changes to the caller's objects do not change the event.
  */
 import type { EventKind, ModelInstance } from '@clinical-events/protocol';
 import { type ContentStore, contentUri, copyOf, sha256Of } from './content/content-store.js';
 import { ClientClosed, ContentNotStored, type EventDetails, EventInvalid, type EventMaker } from './event.js';
 import type { RefusedCapture } from './listeners.js';
 import type { JudgedEvent, NotCaptured, SampledRun, Sampler } from './sampling.js';
-import { type Spool, SpoolFull, SpoolUnwritable, type UnspooledEvent } from './spool/spool.js';
+import type { UnspooledEvent } from './spool/crash-flush.js';
+import { type Spool, SpoolFull, SpoolUnwritable } from './spool/spool.js';
 
 type Payload = Readonly<Record<string, unknown>>;
 
@@ -19,11 +19,11 @@ export interface NewEvent {
   readonly model: ModelInstance;
   readonly sampled: SampledRun | undefined;
   readonly details: EventDetails;
-  /** What the event refers to, a text or bytes: stored before the event is captured. */
+  /** Text or bytes that the event refers to, stored before the event is captured. */
   readonly content: unknown;
-  /** Why the event is refused, when what its caller has said could not even be read. */
+  /** The error if the caller's arguments are invalid. */
   readonly fault: EventInvalid | undefined;
-  /** The payload, with the URI of the content in its place when there is one. */
+  /** The payload, with the URI of the content if there is one. */
   readonly payload: (contentUri: string | undefined) => Payload;
 }
 
@@ -31,9 +31,9 @@ export interface CaptureParts {
   readonly maker: EventMaker;
   readonly sampler: Sampler | undefined;
   readonly store: ContentStore | undefined;
-  /** Rejects when there will be none. */
+  /** Rejects if the spool cannot be used. */
   readonly spool: Promise<Spool>;
-  /** Writes what the spool has not got, at the end of the process. @returns how many, from the first, are kept. */
+  /** Writes events synchronously at the end of the process. @returns how many, from the first, are kept. */
   readonly writeAtEnd: (events: readonly UnspooledEvent[]) => {
     readonly kept: number;
     readonly error: unknown;
@@ -66,10 +66,10 @@ export class Capture {
   #closed = false;
   readonly #pending = new Set<Promise<unknown>>();
   readonly #queue = new PendingQueue();
-  /** Of each event that waits for its content or for the spool: what gives it up. */
+  /** For each event that waits for its content or for the spool: a function that refuses it. */
   readonly #waiting = new Set<() => void>();
   #ended = false;
-  /** Events that are written together have one outcome: what is remembered of each is what would be told of it. */
+  /** Events written together share one outcome. For each, only kind and id are kept, for `onRefused`. */
   #together: { readonly outcome: Promise<Outcome>; readonly events: Watched[] } | undefined;
 
   constructor(parts: CaptureParts) {
@@ -88,7 +88,7 @@ export class Capture {
     return new Captured(event.eventId, outcome);
   }
 
-  /** Tells what was left out in an event of its own, if there is anything to tell. */
+  /** Captures an event with the counts of sampling, if there are any. */
   summarise(): void {
     const { sampler, maker } = this;
     if (!sampler?.omissions.some) return;
@@ -96,43 +96,40 @@ export class Capture {
     const artifact = {
       artifact_type: 'other',
       artifact_uri: `urn:uuid:${eventId}`,
-      description: 'How many runs and events sampling has left out: see system_metadata of this event.',
+      description: 'Number of runs and events that sampling omitted: see system_metadata of this event.',
     };
     const event = { kind: 'internal-artifact' as const, eventId };
     const notCaptured = sampler.omissions.take();
     const summary = { ...event, runId: undefined, payload: { artifact }, details: {} };
-    const told = this.#withCounts(notCaptured, () => {
+    const outcome = this.#withCounts(notCaptured, () => {
       const body = maker.finish({ ...summary, marks: { not_captured: notCaptured } });
       return this.#append(event.kind, body, undefined);
     });
-    this.#watch(event, told);
+    this.#watch(event, outcome);
   }
 
-  /** Refuses what comes from now on. */
+  /** Refuses later events. */
   close(): void {
     this.#closed = true;
   }
 
-  /** On return everything that was captured before is in the spool or refused. */
+  /** On return all captured events are in the spool or refused. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#pending);
   }
 
-  /** What is captured and not in the spool yet. */
+  /** Captured events that are not in the spool. */
   get queue(): Pick<PendingQueue, 'waiting' | 'bytes' | 'oldest'> {
     return this.#queue;
   }
 
-  /** Refuses what still waits for its content or for the spool. On return everything that was captured is in the spool or refused. */
+  /** Refuses events that wait for their content or for the spool. On return all events are in the spool or refused. */
   async giveUp(): Promise<void> {
     for (const refuse of this.#waiting) refuse();
     await this.settled();
   }
 
-  /**
-   * At the end of the process, when nothing can be awaited any more: writes all that the spool has not got, and tells
-   * how many events could not be kept. So it goes with each that comes later.
-   */
+  /** At the end of the process: writes these and later events synchronously, and reports how many are lost. */
   end(): void {
     this.#ended = true;
     this.#writeQueue();
@@ -140,11 +137,10 @@ export class Capture {
     this.summarise();
   }
 
-  /** All of it that makes the event runs within the caller's call. */
   #decide(event: NewEvent): Promise<Outcome> {
     try {
       if (event.fault) throw event.fault;
-      if (this.#closed) throw new ClientClosed('the client is closed and captures nothing more');
+      if (this.#closed) throw new ClientClosed('the client is closed');
       return this.#decided(event);
     } catch (error) {
       const refusal = error as Error;
@@ -157,13 +153,13 @@ export class Capture {
     const content = contentOf(event);
     const payload = payloadOf(event, content && contentUri(content.sha256));
     const judged = { kind, eventId, runId: runId ?? eventId, model, payload } as JudgedEvent;
-    const { fate, marks: sampling } = this.sampler?.judge(sampled, judged) ?? { fate: 'captured' };
+    const { decision, marks: sampling } = this.sampler?.judge(sampled, judged) ?? { decision: 'captured' };
     const finish = (more: Payload) =>
       this.maker.finish({
         ...{ kind, eventId, runId, payload, details },
         marks: { ...(sampling && { sampling }), ...more },
       });
-    if (fate === 'captured') {
+    if (decision === 'captured') {
       const { omissions } = this.sampler ?? {};
       if (!omissions?.some) return this.#append(kind, finish({}), content);
       const notCaptured = omissions.take();
@@ -171,9 +167,9 @@ export class Capture {
         this.#append(kind, finish({ not_captured: notCaptured }), content),
       );
     }
-    // What is left out is checked like the rest: a fault of the host's should not wait for its turn to be found.
+    // Events that are left out are validated too, so that errors of the application are found early.
     const body = finish({});
-    if (fate === 'held' && sampled) {
+    if (decision === 'held' && sampled) {
       const bytes = body.length + (content?.bytes.length ?? 0);
       const release = () => {
         this.#watch({ kind, eventId }, this.#append(kind, body, content));
@@ -185,7 +181,7 @@ export class Capture {
     return LEFT_OUT;
   }
 
-  /** The counts that an event carries have not been told when the event is not captured. */
+  /** Returns the counts to the sampler if the event that carries them is not captured. */
   async #withCounts(counts: NotCaptured, act: () => Promise<Outcome>): Promise<Outcome> {
     try {
       return await act();
@@ -197,7 +193,7 @@ export class Capture {
 
   #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Outcome> {
     if (this.#ended) return this.#appendAtEnd(kind, body, content);
-    // Nothing of its own for each event where there is nothing to wait for but the disk.
+    // The common case creates no promise for each event.
     if (this.#spool && !content) return this.#spool.append(kind, body);
     return this.#appendLater(kind, body, content);
   }
@@ -208,7 +204,7 @@ export class Capture {
     try {
       if (content) await this.#store(content);
       const spool = this.#spool ?? (await this.#opened());
-      // Without waiting for it: what waits for the disk is the spool's from here on.
+      // Not awaited: the spool limits the events that wait for the disk.
       appended = spool.append(kind, body);
     } finally {
       this.#queue.remove(waiting);
@@ -218,11 +214,11 @@ export class Capture {
 
   async #store({ bytes, sha256 }: Content): Promise<void> {
     const { store } = this.#parts;
-    if (!store) throw new ContentNotStored('the client was made without a place for content');
+    if (!store) throw new ContentNotStored('the client has no store for content');
     try {
-      await this.#unlessGivenUp(store.put(bytes, sha256), new Error('the client was closed before it was'));
+      await this.#unlessGivenUp(store.put(bytes, sha256), new Error('the client was closed'));
     } catch (cause) {
-      throw new ContentNotStored('the content that the event refers to could not be stored', { cause });
+      throw new ContentNotStored('the content of the event could not be stored', { cause });
     }
   }
 
@@ -249,7 +245,7 @@ export class Capture {
     return this.#writeQueue() ? DURABLE : Promise.reject(new SpoolUnwritable('the process is ending'));
   }
 
-  /** @returns whether all of it is kept. */
+  /** @returns whether all events are kept. */
   #writeQueue(): boolean {
     const events = this.#queue.takeAll();
     if (events.length === 0) return true;
@@ -267,15 +263,15 @@ export class Capture {
     const lost = events.length - written.kept;
     if (lost === 0) return true;
     this.refused += lost;
-    const what = `${lost} captured events could not be kept at the end of the process`;
+    const what = `${lost} captured events were lost at the end of the process`;
     this.#parts.onTrouble(what, written.error ?? error);
     return false;
   }
 
-  /** @throws the error of the store; an error when it is one that has to be waited for, such as a bucket. */
+  /** @throws the error of the store, or ContentNotStored if it has no synchronous method. */
   #storeNow({ bytes, sha256 }: Content): void {
     const { store } = this.#parts;
-    if (!store?.putNow) throw new ContentNotStored('their content could not be stored before it');
+    if (!store?.putNow) throw new ContentNotStored('this store cannot be used at the end of the process');
     store.putNow(bytes, sha256);
   }
 
@@ -302,7 +298,7 @@ export class Capture {
   }
 }
 
-/** @throws EventInvalid in place of what the caller's objects may throw, which may name values. */
+/** @throws EventInvalid in place of an error of the caller's objects, which may contain values. */
 function payloadOf(event: NewEvent, uri: string | undefined): Payload {
   try {
     return event.payload(uri);
@@ -311,39 +307,39 @@ function payloadOf(event: NewEvent, uri: string | undefined): Payload {
   }
 }
 
-/** @throws ContentNotStored for what is no content, without a word of it. */
+/** @throws ContentNotStored if the content is neither a string nor a Uint8Array. */
 function contentOf({ content }: NewEvent): Content | undefined {
   if (content === undefined) return undefined;
   const bytes = copyOf(content);
-  if (!bytes) throw new ContentNotStored('content is a text or a Uint8Array, such as a Buffer');
+  if (!bytes) throw new ContentNotStored('content must be a string or a Uint8Array, such as a Buffer');
   return { bytes, sha256: sha256Of(bytes) };
 }
 
 /**
- * What became of an event. `durable`: it is in the spool, as durable as the spool is. `held`: sampling did not choose
- * its run, and it waits in memory in case the run turns out to be risky. `left out`: sampling left it out.
+ * Outcome of a capture. `durable`: the event is in the spool, as durable as the mode says. `held`: its run was not
+ * sampled, and the event waits in memory in case the run proves risky. `left out`: sampling omitted the event.
  */
 export type Outcome = 'durable' | 'held' | 'left out';
 
 /**
- * An event on its way into the spool. May be awaited, and need not be: what no one awaits never ends the host
- * application as an unhandled rejection, and a refusal is told to `onRefused` in either case.
+ * A capture in progress. It can be awaited. If it is not, a refusal is not an unhandled rejection; `onRefused` is called
+ * in either case.
  */
 export class Captured implements PromiseLike<Outcome> {
-  /** Known at once; never used again, whatever becomes of the event. */
+  /** Available immediately, and never reused. */
   readonly eventId: string;
   readonly #outcome: Promise<Outcome>;
 
-  /** @param outcome whose rejection someone else takes notice of too; events may share one. */
+  /** @param outcome shared by events; its rejection is handled elsewhere. */
   constructor(eventId: string, outcome: Promise<Outcome>) {
     this.eventId = eventId;
     this.#outcome = outcome;
   }
 
   /**
-   * Resolves once the event is durable or sampling has decided about it.
-   * Rejects with EventInvalid, ContentNotStored, ClientClosed, SpoolFull or SpoolUnwritable; then it is not captured,
-   * unless the `uncertain` of SpoolUnwritable says that it may be.
+   * Resolves once the event is durable, or sampling has decided.
+   * Rejects with EventInvalid, ContentNotStored, ClientClosed, SpoolFull or SpoolUnwritable if the event is not captured;
+   * with `uncertain` of SpoolUnwritable it may be captured.
    */
   then<Done = Outcome, Failed = never>(
     onDone?: ((outcome: Outcome) => Done | PromiseLike<Done>) | null,
@@ -352,25 +348,23 @@ export class Captured implements PromiseLike<Outcome> {
     return this.#outcome.then(onDone, onFailed);
   }
 
-  /** As of a Promise. */
+  /** Like `Promise.prototype.catch`. */
   catch<Failed = never>(
     onFailed?: ((error: unknown) => Failed | PromiseLike<Failed>) | null,
   ): Promise<Outcome | Failed> {
     return this.#outcome.catch(onFailed);
   }
 
-  /** As of a Promise: what it returns is a promise of its own, whose rejection is the caller's to handle. */
+  /** Like `Promise.prototype.finally`: the caller must handle a rejection of the returned promise. */
   finally(onSettled?: (() => void) | null): Promise<Outcome> {
     return this.#outcome.finally(onSettled);
   }
 }
 
-/*
- * What is captured and not in the spool yet: it waits for its content to be stored, or for the spool to be opened.
- * Bounded, as what waits for the disk is: a place that does not answer must not take the memory of the application.
- */
+/* Events that wait for their content, or for the spool to open. Bounded, so that a store that hangs does not exhaust the
+   memory of the application. */
 
-/** Of events and their content. More is refused, unless there is nothing else. */
+/** Limit of events and content. A single larger event is accepted. */
 const MOST_BYTES = 32 << 20;
 
 export interface Content {
@@ -395,7 +389,7 @@ export class PendingQueue {
     return this.#events.size;
   }
 
-  /** When the first of those that wait was captured. */
+  /** Time of capture of the oldest waiting event. */
   get oldest(): number | undefined {
     const [first] = this.#events;
     return first?.capturedAt;
@@ -406,9 +400,7 @@ export class PendingQueue {
     const event = { kind, body, content, capturedAt: Date.now() };
     const size = sizeOf(event);
     if (this.bytes > 0 && this.bytes + size > MOST_BYTES) {
-      throw new SpoolFull(
-        `${MOST_BYTES} bytes wait for their content to be stored, or for the spool to open`,
-      );
+      throw new SpoolFull(`more than ${MOST_BYTES} bytes wait for content to be stored or the spool to open`);
     }
     this.bytes += size;
     this.#events.add(event);
@@ -419,7 +411,7 @@ export class PendingQueue {
     if (this.#events.delete(event)) this.bytes -= sizeOf(event);
   }
 
-  /** Oldest first; nothing waits then. */
+  /** Removes and returns all events, oldest first. */
   takeAll(): PendingEvent[] {
     const events = [...this.#events];
     this.#events.clear();

@@ -1,4 +1,4 @@
-/** The client: one for a process, made once, closed at its end. */
+/** The client: one for a process, created at its start and closed at its end. */
 import { clearInterval, clearTimeout, setInterval, setTimeout } from 'node:timers';
 import type { EventKind, Profile } from '@clinical-events/protocol';
 import { Capture, type Outcome } from './capture.js';
@@ -8,13 +8,15 @@ import { listening, withReason } from './listeners.js';
 import { checkChoices, type ClientOptions, contentStore, destinationOf, spoolOptions } from './options.js';
 import { Run, type RunDetails, RunHandle, type RunStart } from './run.js';
 import { Sampler } from './sampling.js';
-import { checkDestination, endpointFor } from './sending/endpoint-for.js';
-import { CannotSend } from './sending/endpoint.js';
+import { CannotSend } from './sending/dial.js';
+import { Endpoint } from './sending/endpoint.js';
 import { type Backoff, Sender, type Trace } from './sending/sender.js';
 import { type Setback, setbackOf, wordsOf } from './sending/setback.js';
-import { Spool, type SpooledEvent, type SpoolState } from './spool/spool.js';
+import { crashFlush } from './spool/crash-flush.js';
+import { openSpool } from './spool/disk-spool.js';
+import type { Spool, SpooledEvent, SpoolState } from './spool/spool.js';
 
-/** What tests have to hurry. */
+/** Shorter times for tests. */
 export interface SendingPace {
   readonly backoff?: Backoff | undefined;
   readonly slowMs?: number | undefined;
@@ -23,21 +25,18 @@ export interface SendingPace {
 }
 
 export interface ClientState extends SpoolState {
-  /** Events that were not captured since the client was made. */
+  /** Events that were not captured since the client was created. */
   readonly refused: number;
-  /** Events that were deleted here since then because the collector has erased them. */
+  /** Events deleted since then because the collector has erased them. */
   readonly erased: number;
 }
 
 const NOTHING: SpoolState = { waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 };
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
-/**
- * So long `close` waits, beside that, for what was captured before it to be in the spool: for a slow bucket, say; and
- * then so long for the spool to be closed.
- */
+/** Additional time that `close` waits for captured events to reach the spool, and again for the spool to close. */
 const SETTLE_MS = 5000;
-/** What sampling left out is told after so long, even when no event comes that could carry it. */
+/** After this time, counts of sampling are sent in an event of their own. */
 const SUMMARY_MS = 60_000;
 
 export class Client<P extends Profile = 'minimum'> {
@@ -56,7 +55,7 @@ export class Client<P extends Profile = 'minimum'> {
   constructor(options: ClientOptions<P>, pace: SendingPace = {}) {
     checkChoices(options);
     const { url, apiKey } = destinationOf(options);
-    const { agent, concurrency, sampling } = options;
+    const { tls, proxy, concurrency, sampling } = options;
     const debug = options.debug === true ? debugging() : undefined;
     const spoolAt = spoolOptions(options.spool);
     const { onTrouble, onRefused, onQuarantine, ending } = listening(
@@ -70,10 +69,10 @@ export class Client<P extends Profile = 'minimum'> {
     const { patienceMs, backoff, slowMs, settleMs = SETTLE_MS } = pace;
     this.#settleMs = settleMs;
     this.#onTrouble = onTrouble;
-    this.#opening = Spool.open(place);
+    this.#opening = openSpool(place);
     this.#capture = new Capture({
       ...{ maker, sampler, store, spool: this.#opening, onRefused, onTrouble, debug },
-      writeAtEnd: (events) => Spool.crashFlush(place, events),
+      writeAtEnd: (events) => crashFlush(place, events),
     });
     this.#lastGasp = () => {
       ending();
@@ -86,17 +85,17 @@ export class Client<P extends Profile = 'minimum'> {
     this.#opening.then(
       (spool) => {
         if (this.#gaveUpOpening) {
-          // No one waits for it any more: it has taken too long.
+          // `close` has already returned.
           spool.close().catch((error: unknown) => onTrouble('the spool could not be closed', error));
           return;
         }
         this.#spool = spool;
-        const endpoint = endpointFor({ url, apiKey, agent, patienceMs });
+        const endpoint = new Endpoint({ url, apiKey, tls, proxy, patienceMs });
         const onSetback = ({ what, error }: Setback) => onTrouble(what, error);
         try {
-          checkDestination({ url, apiKey });
+          endpoint.check();
         } catch (error) {
-          // At the start already, and not only when the first event cannot be sent.
+          // Report at the start, before the first event.
           onSetback(setbackOf(error));
         }
         this.#sender = new Sender({
@@ -105,44 +104,43 @@ export class Client<P extends Profile = 'minimum'> {
             onQuarantine({ kind, eventId: eventIdIn(body), refusal }),
         });
       },
-      (error: unknown) => onTrouble('the spool cannot be used; nothing is captured', error),
+      (error: unknown) => onTrouble('the spool cannot be used; no events are captured', error),
     );
     if (sampler) this.#summing = setInterval(() => this.#summarise(sampler), SUMMARY_MS).unref();
   }
 
   /**
-   * Resolves once the spool is open. Nothing has to wait for it: what is captured before waits in memory. Rejects with
-   * the error of the spool when it cannot be used, and then every event is refused.
+   * Resolves once the spool is open. Optional: events captured earlier wait in memory. Rejects if the spool cannot be
+   * used; then every event is refused.
    */
   async ready(): Promise<void> {
     await this.#opening;
   }
 
-  /** A model is called. */
+  /** Begins a run: a model is called. */
   startRun(start: RunStart<P>, details: RunDetails = {}): Run<P> {
     return new Run<P>(this.#capture, start, details);
   }
 
-  /** A run that was started elsewhere or long ago, by its id. */
+  /** A run that began elsewhere or earlier, by its id. */
   run(runId: string): RunHandle<P> {
     return new RunHandle<P>(this.#capture, runId);
   }
 
-  /** Waits until the collector has everything, or so many milliseconds. @returns how many events still wait. */
+  /** Waits until the collector has stored all events, or for the timeout. @returns the number of waiting events. */
   flush(timeoutMs = FLUSH_MS): Promise<{ waiting: number }> {
     return this.#closing ?? this.#drain(timeoutMs);
   }
 
   /**
-   * Refuses what comes from now on, and gives the collector so many milliseconds to take what waits. What still waits
-   * then stays in the spool, for the next client on the directory. What was captured before is in the spool then, or was
-   * refused: also for content that could not be stored, or a spool that could not be opened, within five seconds more.
-   * It does not wait for what waiting does not fix, such as a wrong key; nor longer than five seconds beside that for a
-   * disk that does not answer. Does not reject.
-   * @returns how many events still wait.
+   * Refuses later events, and sends waiting events until the timeout; the rest stays in the spool for the next client on
+   * the directory. Stops earlier if a problem such as a wrong key prevents sending. Waits five more seconds for content
+   * and a spool that is opening, and five for a disk that hangs. On return every captured event is in the spool or
+   * refused. Does not reject.
+   * @returns the number of waiting events.
    */
   close(options: { readonly timeoutMs?: number } = {}): Promise<{ waiting: number }> {
-    // In spite of its type: no call throws.
+    // Null violates the type, but no call may throw.
     const given = (options as typeof options | null) ?? {};
     const slip = unknownName('the options of close', given, ['timeoutMs']);
     if (slip !== undefined) this.#onTrouble(slip, undefined);
@@ -178,7 +176,7 @@ export class Client<P extends Profile = 'minimum'> {
     return { waiting };
   }
 
-  /** Resolves once all that was captured is in the spool or refused. */
+  /** Resolves once every captured event is in the spool or refused. */
   async #allSettled(): Promise<void> {
     await this.#opening.catch(() => undefined);
     await this.#capture.settled();
@@ -196,7 +194,7 @@ export class Client<P extends Profile = 'minimum'> {
     return { waiting: this.state.waiting };
   }
 
-  /** Resolves once nothing waits any more, or with the signal; when closing, also when nothing can be sent. */
+  /** Resolves once no event waits or the signal is aborted; when closing, also if nothing can be sent. */
   async #delivered(signal: AbortSignal, closing: boolean): Promise<void> {
     await this.#allSettled();
     await this.#sender?.idle(signal, closing);
@@ -210,29 +208,28 @@ export class Client<P extends Profile = 'minimum'> {
 }
 
 /**
- * A client that captures events into a spool and sends them from there. Close it before the process ends; when that
- * does not happen, what is in a spool on the disk is sent by the next client on the same directory.
+ * Creates a client that captures events in a spool and sends them. Close it before the process ends; otherwise the next
+ * client on the same directory sends the rest.
  *
- * What a deployment sets and someone can fix (address, key, directory, bucket) does not throw: it is told, and events
- * wait, or are refused where they have no place to wait.
- * @throws RangeError for what stands in the code and is none: options, spool, content, concurrency, durability, profile
- * or sampling. No other call throws.
+ * Errors of the deployment (address, key, directory, bucket) do not throw: they are reported, and events wait, or are
+ * refused if the spool cannot be used.
+ * @throws RangeError for errors in code: an unknown or invalid option. No other call throws.
  */
 export function createClient<P extends Profile = 'minimum'>(options: ClientOptions<P>): Client<P> {
   return new Client(options);
 }
 
-/** Resolves with the promise, or after so long. What is no time is none, and a timer knows no longer one than this. */
+/** Resolves with the promise, or after this time. Invalid times count as 0. */
 async function within(milliseconds: number, done: Promise<unknown>): Promise<void> {
   const longest = typeof milliseconds === 'number' ? Math.min(2 ** 31 - 1, Math.max(0, milliseconds)) : 0;
   let timer: NodeJS.Timeout | undefined;
-  // A timer that keeps the process alive: anyone who waits here is not to see it end.
+  // The timer keeps the process alive for the caller.
   const passed = new Promise<void>((resolve) => (timer = setTimeout(resolve, longest || 0)));
   await Promise.race([done, passed]);
   clearTimeout(timer);
 }
 
-/* What `debug` prints: a line for each event that is captured, sent or answered, without contents. */
+/* `debug`: one line for each event that is captured, sent or answered, without contents. */
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
@@ -265,7 +262,7 @@ function named({ kind, body }: SpooledEvent): string {
   return `${kind} ${eventIdIn(body) ?? 'without an id'}`;
 }
 
-/** Undefined for what another writer has left in the directory and is no event. */
+/** Undefined if the body, which another writer may have left in the directory, is not an event. */
 function eventIdIn(body: SpooledEvent['body']): string | undefined {
   try {
     const { event_id: id } = JSON.parse(Buffer.from(body).toString()) as { readonly event_id?: unknown };
@@ -275,16 +272,16 @@ function eventIdIn(body: SpooledEvent['body']): string | undefined {
   }
 }
 
-/** By the console, which survives a standard error that no one reads. */
+/** The console ignores a closed standard error. */
 function print(line: string): void {
   console.error(`clinical-events: ${line}`);
 }
 
-/* Clients that are open when the process ends. One listener for all: Node warns of more than ten. */
+/* Open clients at the end of the process. They share one listener, because Node warns of more than ten. */
 
 const open = new Set<() => void>();
 
-/** @param act called at the end of the process, however it ends in code; nothing can be awaited then. */
+/** @param act called synchronously when the process exits. */
 function atExit(act: () => void): void {
   if (open.size === 0) process.on('exit', actAll);
   open.add(act);
@@ -300,7 +297,7 @@ function actAll(): void {
     try {
       act();
     } catch {
-      // It tells by itself what it can tell. The others have their turn, and the exit code stays what it is.
+      // The other clients follow, and the exit code stays the same.
     }
   }
 }

@@ -1,4 +1,4 @@
-/** Makes events: their ids and times, where they come from, and their bytes, which are fixed once. */
+/** Builds events: ids, times, origin, and the exact bytes. */
 import { validateEvent } from '@clinical-events/protocol/validate';
 import { randomFillSync } from 'node:crypto';
 import os from 'node:os';
@@ -11,26 +11,26 @@ import {
 } from '@clinical-events/protocol';
 import { jsonCopy, membersOf, NoJson } from './json-value.js';
 
-/** The largest `--max-body-bytes` that a collector can be given. What more it refuses, it alone knows. */
+/** The largest `--max-body-bytes` of a collector. */
 export const MAX_EVENT_BYTES = 64 << 20;
-/** What the default collector takes (docs/SPEC.md, R-312). */
+/** The collector's default limit of nesting (docs/SPEC.md, R-312). */
 const MAX_LEVELS = 64;
 const INT32_MAX = 2 ** 31 - 1;
 
-/** What the caller says of an event beside its payload. */
+/** Details of an event in addition to its payload. */
 export interface EventDetails {
-  /** The earlier event that this one expands on. */
+  /** An earlier event that this one continues. */
   readonly parentEventId?: string | undefined;
-  /** When it occurred, if that was not now. A text is taken as it is: RFC 3339 with an offset. */
+  /** Time of occurrence, by default now. A string must be RFC 3339 with an offset. */
   readonly timestamp?: Date | string | undefined;
   /**
-   * How long the reported activity took, in milliseconds; rounded. What is no time (NaN, less than 0) is left out.
-   * An output's is measured from the start of its run when it is not given.
+   * Duration of the reported activity in milliseconds, rounded; NaN and negative values are omitted. Default for an
+   * output: the time since its run began.
    */
   readonly latencyMs?: number | undefined;
-  /** More fields of system_metadata. */
+  /** Additional fields of system_metadata. */
   readonly metadata?: SystemMetadata | undefined;
-  /** More fields of the event itself. */
+  /** Additional fields of the event. */
   readonly more?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -46,7 +46,7 @@ export interface UnfinishedEvent {
   readonly runId: string | undefined;
   readonly payload: Readonly<Record<string, unknown>>;
   readonly details: EventDetails;
-  /** What the client itself adds to system_metadata. */
+  /** Fields that the client adds to system_metadata. */
   readonly marks: Readonly<Record<string, unknown>>;
 }
 
@@ -68,8 +68,8 @@ export class EventMaker {
   }
 
   /**
-   * The exact bytes that will be sent.
-   * @throws EventInvalid when a collector of the profile would refuse them.
+   * The exact bytes to send.
+   * @throws EventInvalid if a collector with this profile would refuse them.
    */
   finish({ kind, eventId, runId, payload, details, marks }: UnfinishedEvent): Uint8Array {
     const { parentEventId, timestamp, latencyMs, metadata, more } = details;
@@ -102,18 +102,18 @@ export class EventMaker {
   }
 }
 
-/** An id that is no UUID as it stands must not become one, or go missing, by toJSON or by a half that is cut off. */
+/** Prevents toJSON and the removal of half a surrogate pair from turning an invalid id into a valid or missing one. */
 function asGiven(id: unknown): unknown {
   if (typeof id === 'string') return id.toWellFormed();
   return typeof id === 'object' && id !== null ? {} : id;
 }
 
-/** @throws EventInvalid for what is no JSON, nests too deep or is certainly too large. */
+/** @throws EventInvalid for a value that JSON lacks, that nests too deeply, or is too large. */
 function asJson(bytes: number, event: () => object): unknown {
   try {
     return jsonCopy(event(), { bytes, levels: MAX_LEVELS });
   } catch (error) {
-    // Not with the error of a getter: it may name values.
+    // Without the error of a getter, which may contain values.
     const isOurs = error instanceof NoJson;
     const { code, pointer, message } = isOurs ? error : new NoJson('not_json', '', 'cannot be read');
     const issues = [{ pointer, rule: ruleOf(code), message }];
@@ -121,24 +121,22 @@ function asJson(bytes: number, event: () => object): unknown {
   }
 }
 
-/** As an int32. An imprecise or absurd time must not cost the record of what happened; what is no number is refused. */
+/** An int32. An invalid duration must not prevent the capture of an event; values that are not numbers are refused. */
 function wholeLatency(latencyMs: unknown): unknown {
   if (typeof latencyMs !== 'number') return latencyMs;
   return latencyMs >= 0 ? Math.min(INT32_MAX, Math.round(latencyMs)) : undefined;
 }
 
-/*
- * Ids that sort by the time they were made: UUID version 7 (RFC 9562 section 5.7). Within one source they rise without
- * an exception, also within a millisecond and when the clock is set back a little (section 6.2, method 1: 12 bits of
- * counter in rand_a). The other 62 bits are random, so that two sources do not meet.
- */
-
-/** A clock that is further behind than this has been put right: ids follow it, and once do not rise. */
+/** If the clock goes back further than this, ids follow it, and one id does not exceed its predecessor. */
 const LONGEST_STEP_BACK_MS = 10_000;
 const COUNTER_END = 0x1000;
 const POOL_BYTES = 4000;
 const BYTES_AN_ID = 10;
 
+/**
+ * UUIDs of version 7 (RFC 9562 section 5.7) that increase strictly, also within a millisecond and when the clock is set
+ * back a little: rand_a is a counter of 12 bits (section 6.2, method 1). The other 62 bits are random.
+ */
 export class UuidSource {
   readonly #now: () => number;
   readonly #pool = Buffer.alloc(POOL_BYTES);
@@ -151,7 +149,7 @@ export class UuidSource {
     this.#now = now;
   }
 
-  /** In the textual form of section 4, in lower case. */
+  /** The next id, in lower case. */
   next(): string {
     if (this.#at === POOL_BYTES) {
       randomFillSync(this.#pool);
@@ -175,26 +173,20 @@ export class UuidSource {
     return `${time.slice(0, 8)}-${time.slice(8)}-${counter}-${random.slice(0, 4)}-${random.slice(4)}`;
   }
 
-  /** From a random number in the lower half, so that there is room above it. */
+  /** Starts the counter at a random number in its lower half. */
   #startCounting(at: number): void {
     this.#counter = this.#pool.readUInt16BE(at + 8) & 0x7ff;
   }
 }
 
-/* Why an event was not captured. None of these repeats a value of the event, which may be patient data. */
+/* Errors of captures. Their messages contain no value of the event, which may be patient data. */
 
-/** The event is not one that a collector would take. */
+/** A collector would refuse the event. */
 export class EventInvalid extends Error {
   override name = 'EventInvalid';
-  /**
-   * As the collector would have answered; `not_json` for a value that JSON does not have, `unknown_name` for what a call
-   * was told under a name that it does not have.
-   */
+  /** A code of the collector; `not_json` for a value that JSON lacks, `unknown_name` for an unknown argument. */
   readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json' | 'unknown_name';
-  /**
-   * At least one. With `validation_failed`: the faults, as the collector would have named them. Otherwise one, whose
-   * `pointer` is the place in the event of what is at fault, or empty for the event as a whole.
-   */
+  /** At least one. With `validation_failed`, the issues of the collector; otherwise one, whose `pointer` may be empty. */
   readonly issues: readonly Issue[];
 
   constructor(code: EventInvalid['code'], message: string, issues?: readonly Issue[]) {
@@ -204,17 +196,17 @@ export class EventInvalid extends Error {
   }
 }
 
-/** The rule of an issue that no schema has. */
+/** The rule of an issue that does not come from a schema. */
 function ruleOf(code: EventInvalid['code']): string {
   return code === 'not_json' ? 'json' : code;
 }
 
-/** The client has been closed. */
+/** The client is closed. */
 export class ClientClosed extends Error {
   override name = 'ClientClosed';
 }
 
-/** What the event refers to could not be stored, so the event was not captured either. */
+/** The content of the event could not be stored, so the event was not captured. */
 export class ContentNotStored extends Error {
   override name = 'ContentNotStored';
 }

@@ -1,15 +1,15 @@
 /**
- * What an application gives that its types forbid: names that a call does not have, and promises where nothing is
- * awaited. Also a door of the package, for those beside it that take options and callbacks by the same rules.
+ * Checks of arguments that the types forbid: unknown names, and promises where no promise is awaited. Also an entry point
+ * of the package, for `@clinical-events/instrument`.
  */
 import { didYouMean } from '@clinical-events/protocol';
 
-/** What may be repeated of a name: it stands in the code of the application, and is no value of an event. */
+/** Names that a message may repeat: they come from code, and are not values of an event. */
 const NAME = /^[A-Za-z_$][\w$-]{0,63}$/;
 
 /**
  * @param known the names of `what`.
- * @returns a sentence about the first other name that has a value, with the nearest known one; undefined without one.
+ * @returns a message about the first unknown name with a value, which suggests the nearest known one; else undefined.
  */
 export function unknownName(what: string, fields: object, known: readonly string[]): string | undefined {
   for (const name in fields) {
@@ -21,8 +21,8 @@ export function unknownName(what: string, fields: object, known: readonly string
 }
 
 /**
- * Whether it is a promise. A callback that is async returns one where nothing can be awaited; rejected, it would end the
- * application. It is left alone then, and does no harm when it is rejected.
+ * Whether the value is a promise, such as that of an async callback whose result is not awaited. Its rejection is
+ * handled, because an unhandled one would end the application.
  */
 export function isDroppedPromise(value: unknown): boolean {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;
@@ -30,7 +30,7 @@ export function isDroppedPromise(value: unknown): boolean {
     if (typeof (value as { readonly then?: unknown }).then !== 'function') return false;
     Promise.resolve(value).catch(() => undefined);
   } catch {
-    // Whatever it is, it is no answer.
+    // Its `then` throws.
   }
   return true;
 }

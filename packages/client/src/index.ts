@@ -1,4 +1,4 @@
-/** Capture of clinical AI events: a spool that loses nothing, and its way to the collector. */
+/** Captures clinical AI events in a spool on disk, and sends them to the collector. */
 
 export { createClient } from './client.js';
 export type { Client, ClientState } from './client.js';
@@ -8,8 +8,7 @@ export type { Captured, Outcome } from './capture.js';
 export type { EventDetails, EventSource } from './event.js';
 export type { Listeners, QuarantinedEvent, RefusedCapture } from './listeners.js';
 export type { JudgedEvent, NotCaptured, Sampling } from './sampling.js';
-export type { AwsCredentials } from './content/content-bucket.js';
-export type { BucketOptions } from './content/content-bucket.js';
+export type { AwsCredentials, BucketOptions } from './content/content-bucket.js';
 export type { ContentStore } from './content/content-store.js';
 export { ClientClosed, ContentNotStored, EventInvalid } from './event.js';
 export { SpoolClosed, SpoolFull, SpoolKeyWrong, SpoolUnwritable } from './spool/spool.js';

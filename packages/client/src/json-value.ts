@@ -1,19 +1,19 @@
-/** What a caller gives, as the JSON value that will be sent: exactly that, or nothing. */
+/** Converts the caller's values to JSON without changing them, or refuses them. */
 import { types } from 'node:util';
 
 export interface JsonLimits {
-  /** Of the JSON text. */
+  /** Size of the JSON text. */
   readonly bytes: number;
-  /** How many arrays and objects may stand inside each other, the outermost one counted. */
+  /** Depth of nested arrays and objects, including the outermost. */
   readonly levels: number;
 }
 
-/** Why a value cannot be sent. Neither pointer nor message holds a value. */
+/** The value cannot be sent. Neither pointer nor message contains a value. */
 export class NoJson extends Error {
   override name = 'NoJson';
   constructor(
     readonly code: 'not_json' | 'nesting_too_deep' | 'body_too_large',
-    /** RFC 6901. A member name that may be data stands in it as `*`. */
+    /** RFC 6901. Member names that may be data are replaced by `*`. */
     readonly pointer: string,
     message: string,
   ) {
@@ -21,12 +21,12 @@ export class NoJson extends Error {
   }
 }
 
-/** What may be repeated of a name: it stands in the code of the application, and is no value of an event. */
+/** Names that a pointer may repeat: they come from code, and are not values of an event. */
 const SHOWN_NAME = /^[A-Za-z_$][\w$-]{0,63}$/;
 
 /**
- * A copy as JSON.stringify would write it, every getter and toJSON read once. What JSON.stringify writes as `null` or
- * `{}` because JSON has no such value is refused; a member that is undefined is left out.
+ * Copies a value as JSON.stringify would write it; each getter and toJSON is called once. Values that JSON.stringify
+ * would replace by `null` or `{}` are refused. Undefined members are omitted.
  * @throws NoJson
  */
 export function jsonCopy(value: unknown, limits: JsonLimits): unknown {
@@ -34,7 +34,7 @@ export function jsonCopy(value: unknown, limits: JsonLimits): unknown {
   try {
     return copying.copy('', value, false);
   } catch (error) {
-    // Not with the error of a getter or toJSON: it may name values.
+    // Without the error of a getter or toJSON, which may contain values.
     throw error instanceof NoJson ? error : copying.fault('cannot be read');
   }
 }
@@ -42,10 +42,10 @@ export function jsonCopy(value: unknown, limits: JsonLimits): unknown {
 const FIRST_HALF = /[\ud800-\udbff]$/;
 
 class Copying {
-  /** The containers around the value at hand, and the names and indices that lead to it. */
+  /** The containers around the current value, and the names and indices that lead to it. */
   readonly #around: object[] = [];
   readonly #path: (string | number)[] = [];
-  /** At most as many bytes as the JSON text will have. */
+  /** Lower bound of the size of the JSON text. */
   #bytes = 0;
 
   constructor(private readonly limits: JsonLimits) {}
@@ -58,7 +58,7 @@ class Copying {
     return new NoJson(code, parts.join(''), message);
   }
 
-  /** @param inArray where undefined cannot be left out. */
+  /** @param inArray undefined cannot be omitted. */
   copy(name: string | number, given: unknown, inArray: boolean): unknown {
     const value = jsonForm(name, given);
     switch (typeof value) {
@@ -73,7 +73,7 @@ class Copying {
         this.#add(4);
         return value;
       case 'undefined':
-        if (inArray) throw this.fault('is undefined, which an array of JSON cannot hold');
+        if (inArray) throw this.fault('is undefined, which JSON does not allow in an array');
         return undefined;
       case 'object':
         if (value !== null) return this.#container(value);
@@ -85,19 +85,19 @@ class Copying {
     }
   }
 
-  /** A text that was cut inside a pair, as `slice` cuts, without the half: it is no character (Unicode 3.9, D75). */
+  /** Removes a trailing half of a surrogate pair, which `slice` leaves and which is no character (Unicode 3.9, D75). */
   #text(value: string): string {
     if (value.isWellFormed()) return value;
     const cut = value.slice(0, -1);
     if (cut !== '' && FIRST_HALF.test(value) && cut.isWellFormed()) return cut;
-    throw this.fault('has a lone surrogate: use toWellFormed()');
+    throw this.fault('contains a lone surrogate: use toWellFormed()');
   }
 
   #container(value: object): unknown {
     if (types.isBoxedPrimitive(value)) return this.copy('', value.valueOf(), false);
-    if (this.#around.includes(value)) throw this.fault('holds itself');
+    if (this.#around.includes(value)) throw this.fault('contains itself');
     if (this.#around.length === this.limits.levels) {
-      throw this.fault(`nests more than ${this.limits.levels} levels deep`, 'nesting_too_deep');
+      throw this.fault(`is nested more than ${this.limits.levels} levels deep`, 'nesting_too_deep');
     }
     this.#add(2);
     this.#around.push(value);
@@ -121,7 +121,7 @@ class Copying {
     if (!isJsonObject(value, names)) throw this.fault(noObject(value));
     const copy: Record<string, unknown> = {};
     for (const name of names) {
-      if (!name.isWellFormed()) throw this.fault('has a member whose name has a lone surrogate');
+      if (!name.isWellFormed()) throw this.fault('has a member name with a lone surrogate');
       this.#path.push(name);
       const member = this.copy(name, (value as Readonly<Record<string, unknown>>)[name], false);
       this.#path.pop();
@@ -149,16 +149,13 @@ export function jsonForm(name: string | number, value: unknown): unknown {
   return typeof toJSON === 'function' ? (toJSON.call(value, String(name)) as unknown) : value;
 }
 
-/** An object literal, or one of another realm. */
+/** Whether the value is a plain object, also of another realm. */
 function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value) as object | null;
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/**
- * What keeps its contents elsewhere than in members of its own: of any realm, behind a proxy, and whatever name it gives
- * itself by Symbol.toStringTag.
- */
+/** Objects whose contents are not in their own members: of any realm, behind proxies, with any Symbol.toStringTag. */
 const OPAQUE: Readonly<Record<string, (value: object) => boolean>> = {
   // Node 22 has no Error.isError.
   Error: (value) => value instanceof Error || Object.prototype.toString.call(value) === '[object Error]',
@@ -174,26 +171,26 @@ function opaqueName(value: object): string | undefined {
   return Object.keys(OPAQUE).find((name) => OPAQUE[name]?.(value));
 }
 
-/** Names no type but those above: a class may name itself by data. */
+/** Names only the types above, because a class name may contain data. */
 function noObject(value: unknown): string {
   if (ArrayBuffer.isView(value)) return 'is a typed array, which JSON does not have';
   const name = typeof value === 'object' && value !== null && opaqueName(value);
-  if (!name) return 'is not an object that JSON has, and has no toJSON';
+  if (!name) return 'is not a plain object, and has no toJSON';
   return `is ${name === 'Error' ? 'an' : 'a'} ${name}, which JSON does not have`;
 }
 
-/** Whether its own members are all that an object holds: of an instance of a class, as far as can be seen. */
+/** Whether an object's contents are its own members. */
 export function isJsonObject(value: object, names: readonly string[] = Object.keys(value)): boolean {
   const plain = isPlain(value);
   if (plain && names.length > 0) return true;
   if (ArrayBuffer.isView(value) || opaqueName(value) !== undefined) return false;
-  // JSON would make `{}` of what has members by symbols, or members that are not enumerable, alone.
+  // JSON would write `{}` for an object that has only symbols or members that are not enumerable.
   return names.length > 0 || (plain && Reflect.ownKeys(value).length === 0);
 }
 
 /**
- * The members of an object, to be put into another one.
- * @throws NoJson for anything else, undefined and null apart.
+ * The members of an object; none for undefined and null.
+ * @throws NoJson for other values.
  */
 export function membersOf(name: string, given: unknown): object {
   const value = jsonForm(name, given) ?? {};

@@ -1,4 +1,4 @@
-/** Those in the host application who are told what no call can report. */
+/** The callbacks of the application, for problems that no call can report. */
 import { performance } from 'node:perf_hooks';
 import fs from 'node:fs';
 import type { EventKind } from '@clinical-events/protocol';
@@ -18,15 +18,15 @@ export interface QuarantinedEvent {
   readonly refusal: Refusal;
 }
 
-/** What one of these throws, or a promise of it rejects with, goes nowhere: no one could act on it. */
+/** Errors that a callback throws or rejects with are ignored. */
 export interface Listeners {
-  /** An event was not captured, whether or not someone awaits it. */
+  /** An event was not captured, whether or not its capture is awaited. */
   readonly onRefused?: ((refused: RefusedCapture) => void) | undefined;
-  /** The collector will never take an event; it stands in the quarantine of the spool. */
+  /** The collector refused an event permanently, and it is in the quarantine of the spool. */
   readonly onQuarantine?: ((quarantined: QuarantinedEvent) => void) | undefined;
   /**
-   * All else, as sentences without values of events, the same one once a minute at most. A warning of the process when
-   * it is not given. Refusals and quarantine are told here when no one else is told of them.
+   * All other problems, without event values. The same message is reported at most once a minute. By default a warning
+   * of the process. Also called in place of a missing onRefused or onQuarantine.
    */
   readonly onTrouble?: ((what: string, error: unknown) => void) | undefined;
 }
@@ -38,26 +38,26 @@ interface SafeListeners {
   readonly onRefused: NonNullable<Listeners['onRefused']>;
   readonly onQuarantine: NonNullable<Listeners['onQuarantine']>;
   readonly onTrouble: NonNullable<Listeners['onTrouble']>;
-  /** The process ends: a warning would not be printed any more, so a line on standard error takes its place. */
+  /** At the end of the process warnings are no longer printed: from now on, write to standard error. */
   readonly ending: () => void;
 }
 
 /**
- * The listeners as the client calls them: each is there, and none throws.
- * @param directory of the spool; undefined when it is in memory, which has no quarantine and says so itself.
+ * The callbacks with defaults for missing ones. None throws.
+ * @param directory of the spool; undefined for a spool in memory, which reports refused events itself.
  */
 export function listening(
   { onRefused, onQuarantine, onTrouble }: Listeners,
   directory: string | undefined,
 ): SafeListeners {
-  let tell: (what: string, error: unknown) => unknown = onTrouble ?? warn;
-  const told = new Map<string, number>();
+  let report: (what: string, error: unknown) => unknown = onTrouble ?? warn;
+  const reported = new Map<string, number>();
   const trouble = (what: string, error: unknown): unknown => {
     const now = performance.now();
-    if (now - (told.get(what) ?? -Infinity) < SILENCE_MS) return undefined;
-    for (const [old, at] of told) if (now - at >= SILENCE_MS) told.delete(old);
-    told.set(what, now);
-    return tell(what, error);
+    if (now - (reported.get(what) ?? -Infinity) < SILENCE_MS) return undefined;
+    for (const [old, at] of reported) if (now - at >= SILENCE_MS) reported.delete(old);
+    reported.set(what, now);
+    return report(what, error);
   };
   return {
     onTrouble: silent(trouble),
@@ -71,7 +71,7 @@ export function listening(
           directory === undefined ? undefined : trouble(kept(quarantined, directory), undefined)),
     ),
     ending: () => {
-      if (!onTrouble) tell = writeLine;
+      if (!onTrouble) report = writeLine;
     },
   };
 }
@@ -79,15 +79,15 @@ export function listening(
 function kept({ kind, refusal: { status, code = '' } }: QuarantinedEvent, directory: string): string {
   const because = `${status} ${code}`.trimEnd();
   const see = `npx collector-spool show --events ${directory}`;
-  return `an event (${kind}) was refused: ${because}. It is kept in quarantine; to see it: ${see}`;
+  return `an event (${kind}) was refused: ${because}. It is in quarantine; to list it: ${see}`;
 }
 
 function silent<Arguments extends readonly unknown[]>(
-  tell: (...told: Arguments) => unknown,
-): (...told: Arguments) => void {
-  return (...told) => {
+  callback: (...given: Arguments) => unknown,
+): (...given: Arguments) => void {
+  return (...given) => {
     try {
-      isDroppedPromise(tell(...told));
+      isDroppedPromise(callback(...given));
     } catch {
       // See `Listeners`.
     }
@@ -102,10 +102,10 @@ function writeLine(what: string, error: unknown): void {
   fs.writeSync(2, `${WARNING}: ${withReason(what, error)}\n`);
 }
 
-/** The sentence, and behind it what the error says. */
+/** Appends the message of the error. */
 export function withReason(what: string, error: unknown): string {
   if (!(error instanceof Error)) return what;
-  // Of several addresses that were tried in vain Node says nothing but the code.
+  // The error of several failed addresses has a code and no message.
   const code = 'code' in error ? String(error.code) : error.name;
   return `${what}: ${error.message || code}`;
 }

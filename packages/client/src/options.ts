@@ -1,9 +1,7 @@
 /**
- * What the options mean. What stands in the code and is none is a RangeError, at the first start or never. What a
- * deployment sets and someone can fix is not: an empty name of a directory, or a key of another length, is refused
- * where it is used, and told.
+ * The options of a client. Errors in code throw a RangeError. Errors of a deployment, such as an empty directory name or
+ * a key of the wrong length, do not throw: they are reported when the value is used.
  */
-import type { Agent } from 'node:http';
 import type { Profile } from '@clinical-events/protocol';
 import { type BucketOptions, ContentBucket } from './content/content-bucket.js';
 import { ContentDirectory, type ContentStore } from './content/content-store.js';
@@ -11,60 +9,61 @@ import { type EventSource, MAX_EVENT_BYTES } from './event.js';
 import { unknownName } from './hostile-values.js';
 import type { Listeners } from './listeners.js';
 import type { Sampling } from './sampling.js';
+import type { Route } from './sending/dial.js';
 import type { Durability, SpoolOptions } from './spool/spool.js';
 
 export interface SpoolPlace {
-  /** A directory of the application's own; several processes may share it. Not needed with `memory`. */
+  /** A directory for this application; its processes may share it. Not needed with `memory`. */
   readonly directory?: string | undefined;
-  /** When an event is captured: `fsync` when not given. */
+  /** When an event counts as captured; default `fsync`. */
   readonly durability?: Durability | undefined;
-  /** 32 bytes; given, what lies on the disk is sealed by AES-256-GCM. For anything else but undefined all is refused. */
+  /** 32 bytes: encrypts the events on disk with AES-256-GCM. With an invalid key all events are refused. */
   readonly key?: Uint8Array | undefined;
-  /** What would take the spool beyond so many bytes is refused; 8 GiB. */
+  /** Events that would exceed this size are refused; default 8 GiB. */
   readonly maxBytes?: number | undefined;
 }
 
 export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners {
-  /** Where the collector is: http or https. COLLECTOR_URL in the environment when not given. */
+  /** Address of the collector, http or https; default COLLECTOR_URL from the environment. */
   readonly url?: string | URL | undefined;
   /**
-   * A function is asked before every request, and answers immediately: a key can be exchanged while the application runs.
-   * COLLECTOR_KEY in the environment when not given.
+   * A function is called before every request and must return the key, not a promise, so that the key can be rotated.
+   * Default COLLECTOR_KEY from the environment.
    */
   readonly apiKey?: string | (() => string) | undefined;
-  /** Where events wait until the collector has them. A text is a directory. */
+  /** Where events wait until the collector has stored them. A string is a directory. */
   readonly spool: string | SpoolPlace;
-  /** What events say of where they come from. Host name and process id are filled in. */
+  /** Origin in `system_metadata` of events; host name and process id by default. */
   readonly app?: EventSource | undefined;
-  /** What is asked of an event before it is captured: the profile of the API key. `minimum` when not given. */
+  /** Profile that events are validated against: that of the API key; default `minimum`. */
   readonly validate?: P | undefined;
-  /** Which runs are captured; all when not given. */
+  /** Which runs are captured; default all. */
   readonly sampling?: Sampling | undefined;
-  /** Where the content is kept that events refer to: a directory, a bucket, or a store of one's own. */
+  /** Where content is stored that events refer to: a directory, a bucket, or another store. */
   readonly content?: string | BucketOptions | ContentStore | undefined;
-  /** How many events are sent at a time; 128. */
+  /** Requests at a time; default 128. */
   readonly concurrency?: number | undefined;
-  /**
-   * An event of more bytes is refused to its caller; 64 MiB, which is the most that a collector can be set to take. The
-   * `--max-body-bytes` of the collector is 1 MiB unless its operator has raised it.
-   */
+  /** Larger events are refused; default 64 MiB, the largest `--max-body-bytes` of a collector (whose default is 1 MiB). */
   readonly maxEventBytes?: number | undefined;
-  /** For a proxy, or certificates of one's own. */
-  readonly agent?: Agent | undefined;
-  /** Prints on standard error what is captured, sent and answered: kinds, ids and statuses, no contents. */
+  /** Authorities for this client alone, and a client certificate. */
+  readonly tls?: Route['tls'];
+  /** An HTTP proxy that tunnels by CONNECT, such as `http://user:password@proxy.example.org:3128`. */
+  readonly proxy?: string | URL | undefined;
+  /** Print captures, requests and answers on standard error: kinds, ids and statuses, without contents. */
   readonly debug?: boolean | undefined;
 }
 
 type Options = ClientOptions<Profile>;
 
-/** By a record the compiler sees to it that none is missing. */
+/** Records, so that the compiler checks that no name is missing. */
 const namesOf = (names: Readonly<Record<string, true>>) => Object.keys(names);
 const OPTION_NAMES = namesOf({
   ...{ url: true, apiKey: true, spool: true, app: true, validate: true, sampling: true, content: true },
   ...{
     concurrency: true,
     maxEventBytes: true,
-    agent: true,
+    tls: true,
+    proxy: true,
     debug: true,
     onRefused: true,
     onQuarantine: true,
@@ -86,27 +85,27 @@ const BUCKET_NAMES = namesOf({
 
 /** @throws RangeError */
 export function checkChoices(options: Options): void {
-  if (!isObject(options)) throw new RangeError('createClient needs its options');
+  if (!isObject(options)) throw new RangeError('createClient requires options');
   checkNames(options);
   const { concurrency = 1, maxEventBytes = 1, validate = 'minimum', spool } = options;
   if (typeof spool !== 'string' && !isObject(spool)) {
-    throw new RangeError('spool is a directory, or an object such as { directory }');
+    throw new RangeError('spool must be a directory, or an object such as { directory }');
   }
   const { durability = 'fsync' } = typeof spool === 'string' ? {} : spool;
   if (!(Number.isInteger(concurrency) && concurrency >= 1)) {
-    throw new RangeError('concurrency is a whole number from 1 on');
+    throw new RangeError('concurrency must be an integer of at least 1');
   }
   if (!(Number.isInteger(maxEventBytes) && maxEventBytes >= 1 && maxEventBytes <= MAX_EVENT_BYTES)) {
-    throw new RangeError(`maxEventBytes is a whole number from 1 to ${MAX_EVENT_BYTES}`);
+    throw new RangeError(`maxEventBytes must be an integer from 1 to ${MAX_EVENT_BYTES}`);
   }
-  if (!['minimum', 'full'].includes(validate)) throw new RangeError('validate is minimum or full');
-  // A slip must not weaken what is promised of an event.
+  if (!['minimum', 'full'].includes(validate)) throw new RangeError('validate must be minimum or full');
+  // A typing error must not weaken durability.
   if (!['fsync', 'os', 'memory'].includes(durability)) {
-    throw new RangeError('durability is fsync, os or memory');
+    throw new RangeError('durability must be fsync, os or memory');
   }
 }
 
-/** @throws RangeError for a name that no option has. */
+/** @throws RangeError for an unknown name. */
 function checkNames(options: Options): void {
   const { spool, app, sampling, content } = options;
   const { window, afterModelChange }: Partial<Sampling> = isObject(sampling) ? sampling : {};
@@ -126,7 +125,7 @@ function checkNames(options: Options): void {
   }
 }
 
-/** Where events go, and with which key: what is given, or else what the environment says. */
+/** Address and key from the options, or from the environment. */
 export function destinationOf({ url, apiKey }: Options): Pick<Options, 'url' | 'apiKey'> {
   const { COLLECTOR_URL, COLLECTOR_KEY } = process.env;
   return { url: url ?? COLLECTOR_URL, apiKey: apiKey ?? COLLECTOR_KEY };
@@ -151,7 +150,7 @@ export function contentStore(content: Options['content']): ContentStore | undefi
     if (typeof content.put === 'function') return content;
   }
   throw new RangeError(
-    'content is a directory, a bucket such as { bucket, endpoint, … }, or a store with put',
+    'content must be a directory, a bucket such as { bucket, endpoint, … }, or a store with put',
   );
 }
 

@@ -1,4 +1,4 @@
-/** A run as the application sees it: what happens in it is told here, and every call returns immediately. */
+/** Runs, the interface of the application for capturing events. Every call returns immediately. */
 import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-events/protocol';
 import type { Capture, Captured } from './capture.js';
@@ -7,12 +7,12 @@ import { isJsonObject, jsonForm } from './json-value.js';
 import { unknownName } from './hostile-values.js';
 import type { SampledRun } from './sampling.js';
 
-/** T without the field N, which the client fills in. Unlike Omit it keeps the other names. */
+/** T without the field N, which the client sets. Unlike Omit it preserves the other names. */
 type Without<T, N extends string> = {
   [K in keyof T as string extends K ? K : K extends N ? never : K]: T[K];
 };
 
-/** Content that is stored by itself; the event says `sha256:` and its hash where it would say where it is kept. */
+/** Details with content that is stored separately; the URI in the event is `sha256:` and its hash. */
 export interface WithContent extends EventDetails {
   readonly content: string | Uint8Array;
 }
@@ -32,13 +32,13 @@ interface Starts {
   };
 }
 
-/** What an inference-start says, under everyday names: `model` is the event's `model_instance`, and so on. */
+/** The payload of an inference-start under shorter names, such as `model` for `model_instance`. */
 export type RunStart<P extends Profile = 'minimum'> = Starts[P];
 
 export interface RunDetails extends EventDetails {
-  /** The id of the run, when the application has one already: a UUID. The start's own event_id when not given. */
+  /** Id of the run, a UUID; default the event_id of its start. */
   readonly runId?: string | undefined;
-  /** Stored by itself; `inputs.input_uri` names it. */
+  /** Stored separately; `inputs.input_uri` refers to it. */
   readonly content?: string | Uint8Array | undefined;
 }
 
@@ -47,21 +47,21 @@ type Output<P extends Profile> = EventOf<'human-output', P>['output'];
 type Outcome<P extends Profile> = EventOf<'outcome', P>['outcome'];
 type Feedback<P extends Profile> = EventOf<'user-feedback', P>['feedback'];
 
-/** A run of which nothing is known but its id. Good on any day and in any process. */
+/** A run by its id, usable at any time and in any process. */
 export class RunHandle<P extends Profile = 'minimum'> {
   readonly id: string;
   protected readonly capture: Capture;
 
   /**
-   * @internal Runs are had from a client.
-   * @param id undefined, where the caller's data lacks it, is refused as null is: JSON would leave it out.
+   * @internal See `Client.run`.
+   * @param id undefined becomes null, which is refused; JSON would omit it.
    */
   constructor(capture: Capture, id: unknown) {
     this.capture = capture;
     this.id = (id ?? null) as string;
   }
 
-  /** The model has made something on its way: a tool call, a trace, text that was retrieved. */
+  /** An intermediate result of the model: a tool call, a trace, retrieved text. */
   artifact(artifact: Artifact<P>, details?: EventDetails): Captured;
   artifact(artifact: Without<Artifact<P>, 'artifact_uri'>, details: WithContent): Captured;
   artifact(artifact: object, details: EventDetails | WithContent = {}): Captured {
@@ -70,7 +70,7 @@ export class RunHandle<P extends Profile = 'minimum'> {
     }));
   }
 
-  /** Content has been shown to a person. */
+  /** Content was shown to a person. */
   output(output: Output<P>, details?: EventDetails): Captured;
   output(output: Without<Output<P>, 'output_uri'>, details: WithContent): Captured;
   output(output: object, details: EventDetails | WithContent = {}): Captured {
@@ -79,19 +79,19 @@ export class RunHandle<P extends Profile = 'minimum'> {
     }));
   }
 
-  /** Something has happened, perhaps much later, that bears on the run. Content becomes its `evidence_uri`. */
+  /** A later event that bears on the run. Content becomes its `evidence_uri`. */
   outcome(outcome: Outcome<P>, details: EventDetails | WithContent = {}): Captured {
     return this.capturing('outcome', details, (uri) => ({
       outcome: withUri(outcome, 'evidence_uri', uri),
     }));
   }
 
-  /** A user has said what they think of the run. */
+  /** The opinion of a user on the run. */
   feedback(feedback: Feedback<P>, details: EventDetails = {}): Captured {
     return this.capturing('user-feedback', details, () => ({ feedback }));
   }
 
-  /** For `Run`, which knows more of itself. */
+  /** Overridden by `Run`. */
   protected get known(): { model: ModelInstance; sampled: SampledRun | undefined } {
     const sampled = this.capture.sampler?.runInWindow(this.id);
     return { model: sampled?.model ?? {}, sampled };
@@ -114,23 +114,23 @@ export class RunHandle<P extends Profile = 'minimum'> {
     });
   }
 
-  /** For `Run`, which knows when it began. */
+  /** Overridden by `Run`. */
   protected latencyOf(_kind: EventKind, { latencyMs }: AllDetails): number | undefined {
     return latencyMs;
   }
 }
 
-/** A run that was started here. */
+/** A run that began in this process. */
 export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
-  /** The event that opened the run. */
+  /** Id of the event that started the run. */
   readonly startEventId: string;
-  /** What became of that event. */
+  /** Capture of that event. */
   readonly started: Captured;
   readonly #known: { model: ModelInstance; sampled: SampledRun | undefined };
-  /** Undefined when the application says itself when things happened. */
+  /** Undefined if the application gave a timestamp. */
   readonly #startedAt: number | undefined;
 
-  /** @internal Runs are had from a client. */
+  /** @internal See `Client.startRun`. */
   constructor(capture: Capture, start: RunStart<P>, details: RunDetails, outer?: Run<P>) {
     const startEventId = capture.maker.newId();
     const { said, fault } = readDetails('inference-start', details);
@@ -151,7 +151,7 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
     });
   }
 
-  /** A run within this one: of another model, say, that this one has called. Its parent is this run's start. */
+  /** Begins a nested run, such as that of another model. Its parent is the start of this run. */
   startRun(start: RunStart<P>, details: RunDetails = {}): Run<P> {
     return new Run<P>(this.capture, start, details, this);
   }
@@ -168,7 +168,7 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
 }
 
 interface ReadStart {
-  /** A copy: what sampling is told of the model does not change. */
+  /** A copy for sampling. */
   readonly named: ModelInstance;
   readonly payload: Readonly<Record<string, unknown>>;
   readonly fault: EventInvalid | undefined;
@@ -190,10 +190,8 @@ function readStart(start: unknown): ReadStart {
   }
 }
 
-/*
- * What the caller says, read once: its objects may have getters, which throw, or say something else the next time. No
- * call throws for them: what is wrong is a fault, with which the event is refused.
- */
+/* The caller's objects are read once, because their getters may throw or return different values. An error does not
+   throw: it becomes a fault, with which the event is refused. */
 
 export interface AllDetails extends EventDetails {
   readonly runId?: string | undefined;
@@ -203,7 +201,7 @@ export interface AllDetails extends EventDetails {
 const OF_EVENT = ['parentEventId', 'timestamp', 'latencyMs', 'metadata', 'more'];
 const WITH_CONTENT = [...OF_EVENT, 'content'];
 
-/** What the details of an event may say, by its kind. */
+/** Names of the details by kind. */
 const DETAIL_NAMES: Readonly<Record<EventKind, readonly string[]>> = {
   'inference-start': [...WITH_CONTENT, 'runId'],
   'internal-artifact': WITH_CONTENT,
@@ -212,7 +210,6 @@ const DETAIL_NAMES: Readonly<Record<EventKind, readonly string[]>> = {
   'user-feedback': OF_EVENT,
 };
 
-/** For each event: nothing is made but what is returned. */
 function readDetails(
   kind: EventKind,
   details: unknown,
@@ -225,28 +222,28 @@ function readDetails(
       fault: slip(`the details of ${kind}`, given, DETAIL_NAMES[kind]),
     };
   } catch {
-    return { said: {}, fault: unreadable('what is said beside the event') };
+    return { said: {}, fault: unreadable('the details of the event') };
   }
 }
 
-/** The fault of saying something under a name that no one reads. */
+/** The fault for an unknown name. */
 function slip(what: string, fields: object, known: readonly string[]): EventInvalid | undefined {
   const sentence = unknownName(what, fields, known);
   return sentence === undefined ? undefined : new EventInvalid('unknown_name', sentence);
 }
 
-/** Not with the error that was thrown: it may name values. */
+/** Without the error that was thrown, which may contain values. */
 function unreadable(what: string): EventInvalid {
   return new EventInvalid('not_json', `${what} is not an object that can be read`);
 }
 
-/** @throws TypeError for what has no fields. */
+/** @throws TypeError for a value without fields. */
 function fieldsOf(value: unknown): object {
   if (!isFields(value)) throw new TypeError('not an object');
   return value;
 }
 
-/** With the URI of its content, unless it is nothing that could have one: then it is refused as it is. */
+/** Adds the URI of the content. Invalid values are returned unchanged, and refused later. */
 function withUri(given: unknown, name: string, uri: string | undefined): unknown {
   if (uri === undefined) return given;
   const fields = jsonForm('', given);

@@ -1,7 +1,7 @@
 /**
- * Decides event by event: capture, hold or leave out. A run and the runs nested in it share one decision. Chance
- * decides at the start; a risk, an outcome or feedback may turn it later, and then what is held of the run follows.
- * Outcomes and feedback themselves are always captured: what became of a patient is never left to chance.
+ * Sampling: decides for each event whether to capture, hold or omit it. A run and its nested runs share one decision,
+ * which is random at their start. A risk, an outcome or feedback reverses it later, and then the held events of the run
+ * are captured too. Outcomes and feedback are always captured.
  */
 import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance } from '@clinical-events/protocol';
@@ -9,24 +9,24 @@ import { isDroppedPromise } from './hostile-values.js';
 
 const WINDOW = { runs: 1000, ms: 600_000, bytes: 16 << 20 };
 
-/** What a held event takes beside its bytes, about. */
+/** Approximate memory of a held event beside its bytes. */
 const HELD_OVERHEAD_BYTES = 512;
 
 interface Held {
   readonly event: Pick<JudgedEvent, 'kind' | 'model'>;
   readonly bytes: number;
-  /** Captures it after all. */
+  /** Captures the event. */
   readonly release: () => void;
 }
 
-/** A run with the runs nested in it, as far as sampling is concerned. */
+/** The sampling state of a run and its nested runs. */
 export interface SampledRun {
-  /** The outermost run's first. */
+  /** The outermost run is first. */
   readonly runIds: unknown[];
-  /** Of the outermost run. */
+  /** Model of the outermost run. */
   readonly model: ModelInstance;
   readonly startedAt: number;
-  /** What its starts carry. */
+  /** Added to the starts of its runs. */
   readonly marks: Readonly<Record<string, unknown>>;
   state: 'captured' | 'held' | 'left out';
   risky: boolean;
@@ -34,19 +34,19 @@ export interface SampledRun {
 }
 
 export interface Decision {
-  readonly fate: SampledRun['state'];
-  /** What goes into system_metadata under `sampling`. */
+  readonly decision: SampledRun['state'];
+  /** `sampling` in system_metadata. */
   readonly marks: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** For runs of which nothing is known here, such as those of an earlier process. */
-const ALWAYS: Decision = { fate: 'captured', marks: undefined };
+/** For unknown runs, such as those of an earlier process. */
+const ALWAYS: Decision = { decision: 'captured', marks: undefined };
 
 export interface SamplerParts {
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** From 0 to below 1. */
+  /** Returns a number from 0 to below 1. */
   readonly random?: () => number;
-  /** A clock that is never set, in milliseconds. */
+  /** Monotonic clock in milliseconds. */
   readonly now?: () => number;
 }
 
@@ -56,38 +56,39 @@ export class Sampler {
   readonly #window: typeof WINDOW;
   readonly #parts: Required<SamplerParts>;
   readonly #changes: ModelChanges;
-  /** Runs that a risk, an outcome or feedback may still bring in whole, selected ones among them; oldest first. */
+  /** Runs, oldest first, that a risk, an outcome or feedback can still cause to be captured; also selected ones. */
   readonly #inWindow = new Set<SampledRun>();
   readonly #byRunId = new Map<unknown, SampledRun>();
   #heldBytes = 0;
 
-  /** @throws RangeError for what is no sampling: a rate that is none, a window without a size. */
+  /** @throws RangeError for invalid options. */
   constructor(sampling: Sampling, parts: SamplerParts) {
-    if (!isObject(sampling)) throw new RangeError('sampling is an object, such as { rate: 0.5 }');
+    if (!isObject(sampling)) throw new RangeError('sampling must be an object, such as { rate: 0.5 }');
     const { rate = 1, afterModelChange, window = {}, risk } = sampling;
     for (const [name, part] of Object.entries({ afterModelChange, window })) {
-      if (part !== undefined && !isObject(part)) throw new RangeError(`${name} of sampling is an object`);
+      if (part !== undefined && !isObject(part))
+        throw new RangeError(`${name} of sampling must be an object`);
     }
     for (const share of [rate, afterModelChange?.rate ?? 1]) {
-      if (!isSize(share) || share > 1) throw new RangeError('a rate of sampling is from 0 to 1');
+      if (!isSize(share) || share > 1) throw new RangeError('a rate of sampling must be from 0 to 1');
     }
     if (afterModelChange && !isSize(afterModelChange.ms)) {
-      throw new RangeError('ms of afterModelChange is a number of milliseconds, from 0 on');
+      throw new RangeError('ms of afterModelChange must be at least 0');
     }
-    if (risk !== undefined && typeof risk !== 'function') throw new RangeError('risk is a function');
+    if (risk !== undefined && typeof risk !== 'function') throw new RangeError('risk must be a function');
     this.#sampling = sampling;
     this.#window = { ...WINDOW, ...window };
     if (!Object.values(this.#window).every(isSize)) {
-      throw new RangeError('the sizes of a sampling window are from 0 on');
+      throw new RangeError('the sizes of a sampling window must be at least 0');
     }
     this.#parts = { random: Math.random, now: () => performance.now(), ...parts };
     this.#changes = new ModelChanges(this.#parts.now);
   }
 
-  /** A run begins, perhaps nested in another: then that one's decision is its own. */
+  /** Begins a run. A nested run shares the decision of its outer run. */
   begin(runId: string, model: ModelInstance, outer?: SampledRun): SampledRun {
     const run = outer ?? this.#decide(model);
-    // Without a predicate nothing would ask for what is held but an outcome or feedback, and those mostly come too late.
+    // Without a risk predicate nothing is held: outcomes and feedback usually come after the window.
     if (this.#sampling.risk && !outer) this.#inWindow.add(run);
     if (this.#inWindow.has(run)) {
       run.runIds.push(keyOf(runId));
@@ -96,12 +97,12 @@ export class Sampler {
     return run;
   }
 
-  /** The run with this id, if it is in the window: what is said of it by its id alone belongs to it. */
+  /** The run with this id, if it is in the window, for events that name a run by its id only. */
   runInWindow(runId: string): SampledRun | undefined {
     return this.#byRunId.get(keyOf(runId));
   }
 
-  /** Decides about an event. One that is to be held is then given to `hold`, one that is left out to `leaveOut`. */
+  /** Decides on an event. The caller then passes held events to `hold`, and omitted ones to `leaveOut`. */
   judge(run: SampledRun | undefined, event: JudgedEvent): Decision {
     this.expire();
     if (!run) return ALWAYS;
@@ -109,15 +110,15 @@ export class Sampler {
     const start = kind === 'inference-start' ? run.marks : undefined;
     const turned = !run.risky && this.#isRisky(event);
     if (turned) run.risky = true;
-    if (!turned && kind !== 'outcome' && kind !== 'user-feedback') return { fate: run.state, marks: start };
-    // Marked in a run that chance has selected too, for as long as it would have brought in one that was not: such
-    // runs are captured all, and others in proportion.
+    if (!turned && kind !== 'outcome' && kind !== 'user-feedback')
+      return { decision: run.state, marks: start };
+    // Selected runs are marked too: runs with a trigger are all captured, others in proportion to the rate.
     const marks = this.#inWindow.has(run) ? { ...start, trigger: turned ? 'risk' : kind } : start;
     this.#capture(run);
-    return { fate: 'captured', marks };
+    return { decision: 'captured', marks };
   }
 
-  /** Keeps an event of so many bytes until its run is captured or has to go. */
+  /** Keeps an event until its run is captured or leaves the window. */
   hold(run: SampledRun, { kind, model }: JudgedEvent, bytes: number, release: () => void): void {
     const held = { event: { kind, model }, bytes: bytes + HELD_OVERHEAD_BYTES, release };
     run.held.push(held);
@@ -129,7 +130,7 @@ export class Sampler {
     this.omissions.add(kind, model);
   }
 
-  /** Lets go of the runs that the window has no room for any more, and counts what is left out. */
+  /** Removes runs beyond the window, and counts their omitted events. */
   expire(): void {
     const { runs, ms, bytes } = this.#window;
     const now = this.#parts.now();
@@ -139,7 +140,7 @@ export class Sampler {
     }
   }
 
-  /** Lets go of all runs, and counts what is left out. */
+  /** Removes all runs, and counts their omitted events. */
   end(): void {
     for (const run of this.#inWindow) this.#drop(run);
   }
@@ -163,12 +164,12 @@ export class Sampler {
     try {
       const answer: unknown = this.#sampling.risk?.(event);
       if (!isDroppedPromise(answer)) return Boolean(answer);
-      failure = 'has returned a promise, and has to answer immediately';
+      failure = 'returned a promise; it must return a boolean';
     } catch {
-      // Not the error itself: it may name values of the event.
-      failure = 'has thrown';
+      // Without the error, which may contain values of the event.
+      failure = 'threw an error';
     }
-    this.#parts.onTrouble(`the predicate of risk ${failure}; the run is captured`, undefined);
+    this.#parts.onTrouble(`the risk function ${failure}; the run is captured`, undefined);
     return true;
   }
 
@@ -192,7 +193,7 @@ export class Sampler {
   }
 }
 
-/** Ids compare as UUIDs, whatever their case. What a caller gives in place of one is refused later. */
+/** UUIDs are compared without case. Invalid ids are refused later. */
 function keyOf(runId: unknown): unknown {
   return typeof runId === 'string' ? runId.toLowerCase() : runId;
 }
@@ -205,11 +206,6 @@ function isSize(value: unknown): boolean {
   return typeof value === 'number' && value >= 0;
 }
 
-/*
- * Which runs are captured, when not all are. Whatever is left out is counted, and the counts go to the collector, so
- * that rates can be computed from what is there (docs/reference/sampling.md).
- */
-
 interface Payloads {
   'inference-start': Pick<
     EventOf<'inference-start'>,
@@ -221,40 +217,40 @@ interface Payloads {
   'user-feedback': Pick<EventOf<'user-feedback'>, 'feedback'>;
 }
 
-/** An event as a predicate sees it: before it has been checked. */
+/** An event as passed to the risk function, before validation. */
 export type JudgedEvent = {
   [K in EventKind]: {
     readonly kind: K;
     readonly eventId: string;
     readonly runId: string;
-    /** Of the run that it belongs to. */
+    /** Model of its run. */
     readonly model: ModelInstance;
     readonly payload: Readonly<Payloads[K]>;
   };
 }[EventKind];
 
 export interface Sampling {
-  /** The share of runs that is captured, by chance: from 0 to 1. 1, which is all, when it is not given. */
+  /** Random share of runs to capture, from 0 to 1; default 1. */
   readonly rate?: number;
   /**
-   * Whether this event makes its run one that must be captured. The events before it follow out of the window. Asked
-   * once for each event until it says so; one that throws, or returns a promise, has said so.
+   * Whether this event makes its run risky, so that the run is captured with its earlier events in the window. Called
+   * for each event until it returns true. An exception or a promise counts as true.
    */
   readonly risk?: (event: JudgedEvent) => boolean;
-  /** What is held of runs that chance did not choose: the last 1,000 of them, for 10 minutes, in 16 MiB. */
+  /** Limits of held events of runs that were not selected: default 1,000 runs, 10 minutes, 16 MiB. */
   readonly window?: { readonly runs?: number; readonly ms?: number; readonly bytes?: number };
-  /** For so long after a version of a model was first seen by this process, another share of its runs is captured: all. */
+  /** Another rate, default 1, for this time after the process first sees a version of a model. */
   readonly afterModelChange?: { readonly ms: number; readonly rate?: number };
 }
 
-/** What is told of the runs that were left out, since that was last told. */
+/** Counts of omitted runs and events since the last report (docs/reference/sampling.md). */
 export interface NotCaptured {
-  /** RFC 3339: when that was. */
+  /** Time of the last report, RFC 3339. */
   readonly since: string;
-  /** Runs whose start was left out, and events of them and of others. */
+  /** Runs whose start was omitted. `events` also counts events of other runs. */
   readonly runs: number;
   readonly events: number;
-  /** The same by model; models beyond the first 32 count in the sums only. */
+  /** Counts by model, for the first 32 models. */
   readonly models: readonly {
     readonly model_id?: string;
     readonly model_version?: string;
@@ -262,8 +258,6 @@ export interface NotCaptured {
     readonly events: number;
   }[];
 }
-
-/* Counts what was left out, until it has been told. */
 
 const MOST_MODELS = 32;
 
@@ -273,18 +267,19 @@ interface Count {
   events: number;
 }
 
+/** Counts omitted runs and events until they are reported. */
 class Omissions {
   #since = new Date();
   #runs = 0;
   #events = 0;
   #models = new Map<string, Count>();
 
-  /** Whether there is anything to tell. */
+  /** Whether there are counts to report. */
   get some(): boolean {
     return this.#events > 0;
   }
 
-  /** When it was last told. */
+  /** Time of the last report. */
   get since(): Date {
     return this.#since;
   }
@@ -300,7 +295,7 @@ class Omissions {
     this.#events++;
   }
 
-  /** All that was counted; from now on it counts as told. */
+  /** Returns the counts, and resets them. */
   take(): NotCaptured {
     const models = [...this.#models.values()].map(({ model, runs, events }) => ({ ...model, runs, events }));
     const taken = { since: this.#since.toISOString(), runs: this.#runs, events: this.#events, models };
@@ -311,7 +306,7 @@ class Omissions {
     return taken;
   }
 
-  /** It could not be told after all. */
+  /** Adds counts whose report was not captured. */
   putBack({ since, runs, events, models }: NotCaptured): void {
     this.#since = new Date(since);
     this.#runs += runs;
@@ -334,20 +329,19 @@ class Omissions {
   }
 }
 
-/* When each version of a model was first seen. A version that comes back has not changed again. */
-
 const MOST_VERSIONS = 1000;
 
+/** Remembers when each version of a model was first seen. */
 export class ModelChanges {
   readonly #firstSeen = new Map<string, number>();
   readonly #now: () => number;
 
-  /** @param now a clock that is never set, in milliseconds. */
+  /** @param now monotonic clock in milliseconds. */
   constructor(now: () => number) {
     this.#now = now;
   }
 
-  /** For how many milliseconds this version has been known. */
+  /** Milliseconds since this version was first seen. */
   ageOf({ model_id, model_version }: ModelInstance): number {
     const name = JSON.stringify([nameOf(model_id), nameOf(model_version)]);
     const now = this.#now();
@@ -362,7 +356,7 @@ export class ModelChanges {
   }
 }
 
-/** Anything else may have a toJSON that throws, and makes an event that is refused. */
+/** Other values may have a toJSON that throws; their events are refused later. */
 function nameOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }

@@ -85,7 +85,7 @@ test('[R-855] with the wrong key nothing is written at the last moment either, a
   const spool = { directory: temporaryDirectory(), key: KEY };
   await endingProcess({ how: 'exit', spool });
   const { stderr } = await endingProcess({ how: 'exit', spool: { ...spool, key: '02'.repeat(32) } });
-  expect(stderr).toContain('50 captured events could not be kept at the end of the process');
+  expect(stderr).toContain('50 captured events were lost at the end of the process');
   expect(await left(spool)).toBe(50);
 });
 
@@ -97,7 +97,7 @@ test('[R-864] what waits for a bucket when the process exits is lost, and its nu
   const directory = temporaryDirectory();
   const wish = { how: 'exit', withContent: true, bucket, spool: { directory } };
   const { stderr } = await endingProcess(wish);
-  expect(stderr).toContain('50 captured events could not be kept at the end of the process');
+  expect(stderr).toContain('50 captured events were lost at the end of the process');
   expect(stderr).not.toContain('SECRET');
   const { stdout } = await endingProcess({ ...wish, listens: true });
   expect(stdout).toContain('50 captured events');
@@ -107,6 +107,6 @@ test('[R-864] what waits for a bucket when the process exits is lost, and its nu
 test('[R-852] a spool that is full at the last moment takes no more, and the loss is told', async () => {
   const directory = temporaryDirectory();
   const { stderr } = await endingProcess({ how: 'exit', spool: { directory, maxBytes: 1000 } });
-  expect(stderr).toContain('50 captured events could not be kept at the end of the process');
+  expect(stderr).toContain('50 captured events were lost at the end of the process');
   expect(await left({ directory })).toBe(0);
 });

@@ -3,12 +3,13 @@ import { Capture } from '../src/capture.js';
 import { EventMaker } from '../src/event.js';
 import type { RefusedCapture } from '../src/listeners.js';
 import { Run } from '../src/run.js';
-import { Spool, SpoolFull } from '../src/spool/spool.js';
+import { DiskSpool, openSpool } from '../src/spool/disk-spool.js';
+import { type Spool, SpoolFull } from '../src/spool/spool.js';
 import { fakeCollector } from './running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
 
 test('[R-861] events that share a fate are each told of it, and each is counted', async () => {
-  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  const spool = await openSpool({ directory: undefined, durability: 'memory' });
   let refuse: (error: Error) => void = () => undefined;
   const together = new Promise<'durable'>((_resolve, reject) => (refuse = reject));
   spool.append = () => together;
@@ -53,8 +54,10 @@ test('[R-852] what waits for its content is bounded and counted, and more is ref
 
 test('[R-852] what waits for a spool that does not open is bounded, and close gives it up in time', async () => {
   let open: (spool: Spool) => void = () => undefined;
-  const opening = vi.spyOn(Spool, 'open').mockReturnValue(new Promise((resolve) => (open = resolve)));
-  const { log, refusals } = hurriedClient({ url: AWAY }, { settleMs: 20 });
+  const opening = vi
+    .spyOn(DiskSpool, 'open')
+    .mockReturnValue(new Promise((resolve) => (open = resolve as typeof open)));
+  const { log, refusals } = hurriedClient({ url: AWAY, spool: temporaryDirectory() }, { settleMs: 20 });
   opening.mockRestore();
   const summary = 'x'.repeat(1_000_000);
   const run = log.startRun({});
@@ -68,7 +71,7 @@ test('[R-852] what waits for a spool that does not open is bounded, and close gi
     new Set(['SpoolFull', 'SpoolUnwritable']),
   );
   expect(refusals).toHaveLength(41);
-  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  const spool = await openSpool({ directory: undefined, durability: 'memory' });
   open(spool);
   await log.ready();
   await expect(spool.append('outcome', Buffer.from('{}'))).rejects.toMatchObject({ name: 'SpoolClosed' });

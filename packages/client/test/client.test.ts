@@ -243,7 +243,7 @@ test('[R-861] what nests deeper than a collector takes is refused to its caller,
   for (const levels of [62, 63])
     log.run(log.startRun({ model: MODEL }).id).outcome({ nested: nested(levels) });
   await log.flush();
-  const message = 'nests more than 64 levels deep';
+  const message = 'is nested more than 64 levels deep';
   expect(refusals).toMatchObject([
     {
       error: {
@@ -337,7 +337,7 @@ test('[R-861] a spool that cannot be used is told, and every event is refused to
   const { log, troubles, refusals } = hurriedClient({ url: 'http://127.0.0.1:9', spool: '/dev/null/spool' });
   await expect(log.ready()).rejects.toMatchObject({ name: 'SpoolUnwritable' });
   await expect(log.startRun({}).started).rejects.toMatchObject({ name: 'SpoolUnwritable' });
-  expect(troubles).toEqual(['the spool cannot be used; nothing is captured']);
+  expect(troubles).toEqual(['the spool cannot be used; no events are captured']);
   expect(refusals).toHaveLength(1);
   expect(await log.close()).toEqual({ waiting: 0 });
 });
@@ -355,11 +355,11 @@ test.each([
 test.each([
   ['an empty key', { apiKey: '' }, 'there is no API key'],
   ['no key', { apiKey: undefined as unknown as string }, 'there is no API key'],
-  ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, 'characters that no key has'],
+  ['a key with a line break', { apiKey: 'secret\r\nX-Other: 1' }, 'invalid characters'],
   ['no URL', { url: undefined as unknown as string }, 'no address of a collector'],
   ['an empty URL', { url: '' }, 'no address of a collector'],
-  ['a URL of another scheme', { url: 'ftp://secret' }, 'begins with http'],
-  ['a URL with a password', { url: 'http://user:secret@collector' }, 'and nothing else'],
+  ['a URL of another scheme', { url: 'ftp://secret' }, 'must begin with http'],
+  ['a URL with a password', { url: 'http://user:secret@collector' }, 'origin and a path'],
 ])(
   '[R-861] with %s events wait for a client that can send them, and it is told',
   async (_what, wrong, why) => {

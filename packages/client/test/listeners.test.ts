@@ -21,7 +21,7 @@ test('[R-1403] what no one listens to is told as trouble, the same once a minute
   }
   expect(troubles).toEqual([
     'an event (outcome) was not captured: RangeError',
-    'an event (outcome) was refused: 400 validation_failed. It is kept in quarantine; to see it: ' +
+    'an event (outcome) was refused: 400 validation_failed. It is in quarantine; to list it: ' +
       'npx collector-spool show --events ./spool',
     'trouble',
   ]);

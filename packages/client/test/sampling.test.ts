@@ -135,8 +135,8 @@ function sampled(sampling: Sampling) {
     const eventId = `${kind}-${++count}`;
     const event = { kind, eventId, runId: 'r', model, payload } as JudgedEvent;
     const decision = sampler.judge(run, event);
-    if (decision.fate === 'captured') captured.push(eventId);
-    else if (decision.fate === 'left out') sampler.leaveOut(event);
+    if (decision.decision === 'captured') captured.push(eventId);
+    else if (decision.decision === 'left out') sampler.leaveOut(event);
     else if (run) sampler.hold(run, event, bytes, () => captured.push(eventId));
     return decision;
   };
@@ -148,14 +148,14 @@ test('[R-863] chance decides for a whole run, and for those nested in it', () =>
   world.chance = 0.29;
   const chosen = sampler.begin('a', SAMPLED_MODEL);
   expect(offer(chosen, 'inference-start')).toEqual({
-    fate: 'captured',
+    decision: 'captured',
     marks: { rate: 0.3, selected: true },
   });
   world.chance = 0.3;
   const other = sampler.begin('b', SAMPLED_MODEL);
   expect(sampler.begin('c', SAMPLED_MODEL, chosen)).toBe(chosen);
-  expect(offer(other, 'inference-start').fate).toBe('left out');
-  expect(offer(other, 'human-output').fate).toBe('left out');
+  expect(offer(other, 'inference-start').decision).toBe('left out');
+  expect(offer(other, 'human-output').decision).toBe('left out');
   expect(sampler.omissions.take()).toMatchObject({
     ...{ runs: 1, events: 2 },
     models: [{ model_id: 'm', model_version: '1', runs: 1, events: 2 }],
@@ -168,14 +168,14 @@ test('[R-863] a risk brings the whole run, with what came before it, and says th
     risk: ({ payload }) => 'dose' in payload && payload.dose === 'high',
   });
   const run = sampler.begin('a', SAMPLED_MODEL);
-  expect(offer(run, 'inference-start')).toEqual({ fate: 'held', marks: { rate: 0, selected: false } });
+  expect(offer(run, 'inference-start')).toEqual({ decision: 'held', marks: { rate: 0, selected: false } });
   offer(run, 'internal-artifact');
   expect(captured).toEqual([]);
   expect(offer(run, 'human-output', { dose: 'high' })).toEqual({
-    fate: 'captured',
+    decision: 'captured',
     marks: { trigger: 'risk' },
   });
-  expect(offer(run, 'outcome')).toEqual({ fate: 'captured', marks: undefined });
+  expect(offer(run, 'outcome')).toEqual({ decision: 'captured', marks: undefined });
   expect([...captured].sort()).toEqual([
     ...['human-output-3', 'inference-start-1', 'internal-artifact-2', 'outcome-4'],
   ]);
@@ -190,7 +190,7 @@ test('[R-863] a trigger is marked for as long as it would have brought in a run 
   expect(offer(selected, 'outcome').marks, 'once').toBeUndefined();
   const late = sampler.begin('b', SAMPLED_MODEL);
   world.now = 1000;
-  expect(offer(late, 'user-feedback')).toEqual({ fate: 'captured', marks: undefined });
+  expect(offer(late, 'user-feedback')).toEqual({ decision: 'captured', marks: undefined });
 });
 
 test('[R-863] a predicate that throws has seen a risk, and what it threw goes nowhere', () => {
@@ -200,8 +200,8 @@ test('[R-863] a predicate that throws has seen a risk, and what it threw goes no
       throw new Error('patient 4711');
     },
   });
-  expect(offer(sampler.begin('a', SAMPLED_MODEL), 'inference-start').fate).toBe('captured');
-  expect(troubles).toEqual(['the predicate of risk has thrown; the run is captured']);
+  expect(offer(sampler.begin('a', SAMPLED_MODEL), 'inference-start').decision).toBe('captured');
+  expect(troubles).toEqual(['the risk function threw an error; the run is captured']);
 });
 
 test('[R-863] outcomes and feedback are never left out, and bring a run that is still held', () => {

@@ -58,4 +58,11 @@ export function counted(number: number, thing: string, things = `${thing}s`): st
   return `${number} ${number === 1 ? thing : things}`;
 }
 
+/** Milliseconds since 1970 as RFC 3339 in UTC; null for undefined. */
+export function instant(ms: number): string;
+export function instant(ms: number | undefined): string | null;
+export function instant(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}
+
 export const DAY_MS = 86_400_000;

@@ -1,4 +1,6 @@
-/** Events as AuditEvents, and outcomes as Provenances of theirs, after IHE's Basic Audit Log Patterns where they fit. */
+/**
+ * Events as AuditEvents, after IHE's Basic Audit Log Patterns where they fit, and outcomes as Provenances.
+ */
 import type { EventKind, RecordedEvent } from '@clinical-events/protocol';
 import {
   CODES,
@@ -26,7 +28,7 @@ import {
   wordIn,
 } from './values.js';
 
-/** What a run of a model does itself. Who reports an outcome, or gives feedback, is someone else. */
+/** Kinds of events that a run itself sends. Outcomes and feedback come from others. */
 const MODEL_KINDS: ReadonlySet<EventKind> = new Set(['inference-start', 'internal-artifact', 'human-output']);
 
 export function auditEventOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevices): Part {
@@ -51,7 +53,7 @@ export function auditEventOf(lookup: RecordLookup, event: RecordedEvent, devices
   };
 }
 
-/** Exactly one of them is the requestor: who or what set off the event, if that is known. */
+/** Exactly one agent is the requestor: the one that caused the event, if it is known. */
 function agentsOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevices): Part[] {
   const { record } = lookup;
   const isOfModel = MODEL_KINDS.has(event.kind);
@@ -102,14 +104,14 @@ function entitiesOf(lookup: RecordLookup, event: RecordedEvent): Part[] {
   ];
 }
 
-/** By which action of the log the content was destroyed. */
+/** The action of the log that erased the content. */
 function erasureOf({ action, erased_at }: RecordedEvent): Part[] {
   if (action === undefined) return [];
   const detail = detailOf('erased_at', erased_at);
   return [{ what: { identifier: uuid(action) }, type: CODES.systemObject, lifecycle: CODES.erasure, detail }];
 }
 
-/** What the event itself is about: where its content is kept, and words of the vocabularies. */
+/** The event's own content: its address, and words of the vocabularies. */
 function ownEntities(lookup: RecordLookup, event: RecordedEvent): Part[] {
   const said = lookup.payload(event);
   const { domainResource, report, access, origination } = CODES;
@@ -152,7 +154,7 @@ function content(uri: unknown, role: Coding, lifecycle: Coding, details: readonl
   ];
 }
 
-/** That an outcome was attributed to an inference: by whom, on what evidence, from which event on. */
+/** Attributes an outcome to an inference: its author, its evidence and the event that it refers to. */
 export function outcomeProvenanceOf(lookup: RecordLookup, event: RecordedEvent): Part {
   const outcome = lookup.payload(event);
   const evidence = addressIn(outcome['evidence_uri']);
@@ -179,7 +181,7 @@ export function outcomeProvenanceOf(lookup: RecordLookup, event: RecordedEvent):
   };
 }
 
-/** Resolves within the Bundle where the event is of this record; elsewhere it is an identifier to look for. */
+/** A reference within the Bundle for an event of the record; for any other event an identifier. */
 export function eventReference(lookup: RecordLookup, eventId: string): Part {
   return {
     reference: lookup.event(eventId) && `urn:uuid:${eventId}`,

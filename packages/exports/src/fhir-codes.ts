@@ -1,11 +1,11 @@
 /**
- * The codes and identifier systems in FHIR resources made of records (docs/reference/records.md, "FHIR R4", lists them),
- * and the data types that all these resources have.
+ * Codes, identifier systems and data types of the FHIR resources; docs/reference/records.md, "FHIR R4", lists
+ * them.
  */
 import { createHash } from 'node:crypto';
 import type { EventKind } from '@clinical-events/protocol';
 
-/** Codes of HL7 and DICOM have their words there, and not here once more for each event. */
+/** Codes of HL7 and DICOM have no display: their code systems have it. */
 export interface Coding {
   readonly system: string;
   readonly code: string;
@@ -13,16 +13,15 @@ export interface Coding {
 }
 
 /**
- * The systems that no one else defines. A UUID is a namespace that is registered, is no one's brand and needs no
- * domain that someone has to go on paying for; `urn:` with a word of our own would not be a URN (RFC 8141). Each is
- * fixed forever: changing one breaks every query that was saved.
+ * Our own systems. A UUID needs no domain and no registration, and `urn:` with a word of our own would not be
+ * a URN (RFC 8141). They never change, because saved queries depend on them.
  */
 export const SYSTEMS = {
   /** CodeSystem: the kinds of events. */
   kind: 'urn:uuid:1ebb7aae-e272-497a-b51d-efe919d8d59a',
-  /** CodeSystem: what an entity is to the event where FHIR has no code for it. */
+  /** CodeSystem: roles of an entity for which FHIR has no code. */
   part: 'urn:uuid:9ade8a25-aca0-422c-8a33-e2eb68f421b1',
-  /** CodeSystem: in what capacity a caller acted. */
+  /** CodeSystem: the types of callers. */
   callerType: 'urn:uuid:22674ef5-5f43-4415-9ca3-f544beab2bc9',
   /** Identifiers: model_id. */
   model: 'urn:uuid:cf9a62b9-07fc-408c-937a-3d3550e7ed89',
@@ -32,7 +31,7 @@ export const SYSTEMS = {
   target: 'urn:uuid:1a08aea6-2d51-4aa9-bfbd-d63b6a5f8a7d',
   /** Identifiers: the id of an API key. */
   key: 'urn:uuid:efc7525e-4420-4d7c-85ca-f625a59a2cd9',
-  /** Identifiers: app_name, or hostname where there is none. */
+  /** Identifiers: app_name, or else hostname. */
   source: 'urn:uuid:2e7aaeba-b3c1-4c82-85be-587f9c45a67c',
   /** Identifiers that are URIs. */
   uri: 'urn:ietf:rfc:3986',
@@ -59,7 +58,7 @@ export const CODES = {
   informant: coding(PARTICIPANT, 'informant'),
   verifier: coding(PARTICIPANT, 'verifier'),
   create: coding('http://terminology.hl7.org/CodeSystem/v3-DataOperation', 'CREATE'),
-  /** A label that people are to see. */
+  /** A label for people. */
   asserted: coding(
     'http://terminology.hl7.org/CodeSystem/v3-ObservationValue',
     'AIAST',
@@ -80,7 +79,7 @@ export const CODES = {
   feedback: part('feedback', 'Feedback that was given'),
 } as const;
 
-/** What happened, as AuditEvent.subtype, and AuditEvent.action: execute, create or read. */
+/** AuditEvent.subtype and AuditEvent.action (execute, create, read) of each kind. */
 export const KINDS: Readonly<
   Record<EventKind, { readonly subtype: Coding; readonly action: 'C' | 'E' | 'R' }>
 > = {
@@ -94,7 +93,7 @@ export const KINDS: Readonly<
   'user-feedback': { subtype: coding(SYSTEMS.kind, 'user-feedback', 'Feedback given'), action: 'C' },
 };
 
-/** What a target is in FHIR, by target_type; null for a target that is none. */
+/** The FHIR codes and resource of each target_type. */
 export const TARGETS = {
   patient: { type: CODES.person, role: CODES.patient, resource: 'Patient' },
   document: { type: CODES.systemObject, role: CODES.report, resource: 'DocumentReference' },
@@ -102,7 +101,7 @@ export const TARGETS = {
   none: null,
 } as const;
 
-/** What a caller is in FHIR, by caller_type. An administrator may be a person or a device. */
+/** The FHIR code and resource of each caller_type. An administrator may be a person or a device. */
 export const CALLERS = {
   clinician: { type: CODES.humanUser, resource: 'Practitioner' },
   patient: { type: CODES.humanUser, resource: 'Patient' },
@@ -110,14 +109,17 @@ export const CALLERS = {
   service: { type: CODES.application, resource: 'Device' },
 } as const;
 
-/** Members that are undefined are not written. */
+/** A part of a resource; undefined members are not written. */
 export type Part = Readonly<Record<string, unknown>>;
 
-/** A UUID for what is made of something and has no id of its own: always the same one (RFC 9562, version 8). */
+/**
+ * A UUID for a resource without an id of its own: always the same for the same source (RFC 9562, version 8).
+ */
 export function derivedId(what: string, source: string): string {
   const hex = createHash('sha256').update(`${what} of ${source}`).digest('hex');
   const variant = ((parseInt(hex.charAt(16), 16) & 0x3) | 0x8).toString(16);
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+  const [first, second, third] = [hex.slice(0, 8), hex.slice(8, 12), hex.slice(13, 16)];
+  return `${first}-${second}-8${third}-${variant}${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
 }
 
 /** @returns an identifier. */

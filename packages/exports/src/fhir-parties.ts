@@ -1,37 +1,40 @@
-/** Who and what takes part in an event, as FHIR names it: models, callers, senders, targets. */
+/** The participants of an event in FHIR: models, callers, senders, targets. */
 import type { RecordedEvent } from '@clinical-events/protocol';
 import { CALLERS, CODES, concept, derivedId, type Part, SYSTEMS, TARGETS } from './fhir-codes.js';
 import { CALLER_TYPES, nameIn, type Payload, TARGET_TYPES, wordIn } from './values.js';
 
-/** Where HL7's guide "AI Transparency on FHIR" (hl7.fhir.uv.aitransparency) has its profiles and codes. */
+/**
+ * The base of the profiles and codes of HL7's guide "AI Transparency on FHIR" (hl7.fhir.uv.aitransparency).
+ */
 export const GUIDE = 'http://hl7.org/fhir/uv/aitransparency';
 
-/** Its profiles fix this value exactly, so it has no display. */
+/** The guide's profiles fix this value, without a display. */
 export const ARTIFICIAL_INTELLIGENCE = {
   coding: [{ system: `${GUIDE}/CodeSystem/AIdeviceTypeCS`, code: 'Artificial-Intelligence' }],
 } as const;
 
-/** One version of a model, as something else refers to it. */
+/** What other resources need of a model's Device. */
 export interface ModelDevice {
   readonly reference: string;
   readonly identifier: Part | undefined;
-  /** For a person: id and version. */
+  /** Id and version, for people. */
   readonly name: string;
 }
 
-/** The models of one Bundle, each as one Device: that it is asked for puts it in. */
+/** The Devices of one Bundle: one for each model that a resource refers to. */
 export class ModelDevices {
   readonly #bySent = new Map<Payload, ModelDevice | undefined>();
   readonly #resources = new Map<string, Part>();
 
-  /** The same Device for the same id and version, in all Bundles; undefined for a model that has neither. */
+  /**
+   * @returns the same Device for the same id and version in all Bundles; undefined for a model without both.
+   */
   of(model: Payload | undefined): ModelDevice | undefined {
     if (model === undefined) return undefined;
     if (!this.#bySent.has(model)) this.#bySent.set(model, this.#made(model));
     return this.#bySent.get(model);
   }
 
-  /** Of all that were asked for. */
   resources(): Part[] {
     return [...this.#resources.values()];
   }
@@ -59,7 +62,7 @@ export class ModelDevices {
   }
 }
 
-/** A caller as an agent of an AuditEvent. */
+/** A caller as an agent of an AuditEvent; undefined without an id and a type. */
 export function userOf(user: Payload | null | undefined, organisation: string): Part | undefined {
   const callerType = wordIn(CALLER_TYPES, user?.['caller_type']);
   const who = callerOf(user, organisation);
@@ -71,7 +74,7 @@ export function userOf(user: Payload | null | undefined, organisation: string): 
   };
 }
 
-/** A reference to whom `caller_id` names; undefined where it names no one. */
+/** A reference to the caller; undefined without a `caller_id`. */
 export function callerOf(user: Payload | null | undefined, organisation: string): Part | undefined {
   const value = nameIn(user?.['caller_id']);
   if (value === undefined) return undefined;
@@ -82,7 +85,7 @@ export function callerOf(user: Payload | null | undefined, organisation: string)
   };
 }
 
-/** A reference to what has sent an event. */
+/** A reference to the sender of an event. */
 export function senderOf({ system_metadata, key_id }: RecordedEvent): Part {
   const name = nameIn(system_metadata?.app_name) ?? nameIn(system_metadata?.hostname);
   const identifier =
@@ -90,7 +93,7 @@ export function senderOf({ system_metadata, key_id }: RecordedEvent): Part {
   return { type: 'Device', identifier };
 }
 
-/** As an entity of an AuditEvent; undefined for no target. */
+/** A target as an entity of an AuditEvent; undefined without a target. */
 export function targetOf(target: Payload | null | undefined, organisation: string): TargetPart | undefined {
   const value = nameIn(target?.['target_id']);
   const targetType = wordIn(TARGET_TYPES, target?.['target_type']);

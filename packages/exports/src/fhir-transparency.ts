@@ -1,7 +1,7 @@
 /**
- * What models have made, and who has verified it, by HL7's guide "AI Transparency on FHIR" (hl7.fhir.uv.aitransparency
- * 1.0.0-ballot, and its main branch of August 2026): a DocumentReference with the label AIAST for each artifact and
- * output, an AI Provenance for each call of a model, and one for each verification.
+ * HL7's guide "AI Transparency on FHIR" (hl7.fhir.uv.aitransparency 1.0.0-ballot, and its main branch of
+ * August 2026): a DocumentReference with the label AIAST for each artifact and output, and an AI Provenance
+ * for each call of a model and each verification.
  */
 import type { RecordedEvent, RunCall } from '@clinical-events/protocol';
 import { thumbOf } from '@clinical-events/collector/records/vocabulary';
@@ -10,12 +10,12 @@ import { CODES, concept, derivedId, KINDS, listOrNone, type Part, SYSTEMS, uuid 
 import { ARTIFICIAL_INTELLIGENCE, callerOf, GUIDE, type ModelDevices, targetOf } from './fhir-parties.js';
 import { addressIn, dateTimeOf, type Payload, ratingIn, type RecordLookup } from './values.js';
 
-/** From this rating on, of 5, feedback says that the output was right: as for thumbs. */
+/** From this rating on, of 5, feedback approves of the output, as a thumb up does. */
 const LEAST_APPROVING = 3;
-/** Of a run that calls more models, each Provenance names the first. */
+/** Most models that the Provenance of a run names. */
 const MOST_MODELS = 100;
 
-/** The documents, in canonical order of their events; how they were made; how they were verified. */
+/** The documents in canonical order, then the Provenances of their creation and verification. */
 export function transparencyOf(lookup: RecordLookup, devices: ModelDevices): Part[] {
   const { events } = lookup.record.metadata;
   const products = events.filter((event) => isProduct(lookup, event));
@@ -30,10 +30,10 @@ export function transparencyOf(lookup: RecordLookup, devices: ModelDevices): Par
   ];
 }
 
-/** Of a call; without one, all of the run. */
+/** The outputs of a call; without a call, those of the run. */
 type OutputsOf = (call: RunCall | undefined) => readonly RecordedEvent[];
 
-/** Retrieved text is what a model was given: it is not labelled as made by one. */
+/** Retrieved text is an input of the model, so it is not labelled as made by one. */
 function isProduct(lookup: RecordLookup, event: RecordedEvent): boolean {
   if (event.payload !== undefined) return false;
   if (event.kind === 'human-output') return true;
@@ -44,7 +44,7 @@ function isContext(lookup: RecordLookup, event: RecordedEvent): boolean {
   return lookup.payload(event)['artifact_type'] === 'text_chunk';
 }
 
-/** A reference to the document, and not the content: whoever may read that finds it by its address. */
+/** A reference to the document without its content, which is at its address. */
 function documentOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDevices): Part {
   const { record } = lookup;
   const said = lookup.payload(event);
@@ -64,7 +64,7 @@ function documentOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDe
   };
 }
 
-/** How a call made its documents; without one, how the run did, where any of its calls may have made them. */
+/** The creation of a call's documents; without a call, that of the run's documents, by any of its calls. */
 function creationOf(
   lookup: RecordLookup,
   devices: ModelDevices,
@@ -98,7 +98,7 @@ function creationOf(
   ];
 }
 
-/** That a clinician found right what a model has made, where the event names the clinician. */
+/** The verification of a document, where the event names the clinician who approves. */
 function verificationOf(
   lookup: RecordLookup,
   devices: ModelDevices,
@@ -124,7 +124,7 @@ function verificationOf(
   ];
 }
 
-/** A verifier vouches for what was made (HL7's definition), so whoever contradicts it is none. */
+/** A verifier vouches for a document (HL7's definition), so a contradiction is not a verification. */
 function approves({ kind }: RecordedEvent, said: Payload): boolean {
   if (kind === 'outcome') return said['outcome_type'] === 'validated';
   const { feedback_type, direction, rating_value } = said;
@@ -132,7 +132,7 @@ function approves({ kind }: RecordedEvent, said: Payload): boolean {
   return (ratingIn(rating_value) ?? 0) >= LEAST_APPROVING;
 }
 
-/** The nearest document that the event expands on; without one, the only output of its call, or of the run. */
+/** The nearest document among the event's parents; else the only output of its call or run. */
 function verifiedBy(
   lookup: RecordLookup,
   event: RecordedEvent,
@@ -148,7 +148,7 @@ function verifiedBy(
   return output !== undefined && others.length === 0 && isProduct(lookup, output) ? output : undefined;
 }
 
-/** The model that made it; where it is not known which of several did, what they said went into it. */
+/** The model that made it is its author; where one of several did, they are informants. */
 function agentsOf(lookup: RecordLookup, devices: ModelDevices, product: RecordedEvent): Part[] {
   const model = lookup.modelOf(product);
   const several = lookup.callOf(product) === undefined ? lookup.models.slice(0, MOST_MODELS) : [];

@@ -1,9 +1,7 @@
 /**
- * A record in FHIR R4: a Bundle with an AuditEvent for each event, a Provenance for each outcome, and what models have
- * made by HL7's guide "AI Transparency on FHIR". docs/reference/records.md, "FHIR R4", is the mapping as a table, with
- * its reasons.
- *
- * Nothing that a sender wrote in words is in it: many people read an audit repository (values.ts).
+ * A record in FHIR R4: a Bundle with an AuditEvent for each event, a Provenance for each outcome, and the
+ * resources of HL7's guide "AI Transparency on FHIR". docs/reference/records.md, "FHIR R4", has the mapping.
+ * Texts of senders are left out, because many people read an audit repository (values.ts).
  */
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import type { RecordDocument } from '@clinical-events/collector/records/exports/file-format';
@@ -13,12 +11,12 @@ import { ModelDevices } from './fhir-parties.js';
 import { transparencyOf } from './fhir-transparency.js';
 import { RecordLookup } from './values.js';
 
-/** A collection: what a server should do with the entries, if anything, is for anyone who loads them to say. */
+/** A Bundle without requests. */
 export const fhir: RecordDocument = (record) => JSON.stringify(bundleOf(record, 'collection'));
 
 /**
- * A transaction that puts each resource under its own id: sent again, it stores nothing twice. Ids are unique in an
- * organisation, so a server is for one.
+ * A transaction that puts each resource under its own id, so that sending it again stores nothing twice. Ids
+ * are unique within an organisation, so each organisation needs a server of its own.
  */
 export const fhirTransaction: RecordDocument = (record) => JSON.stringify(bundleOf(record, 'transaction'));
 
@@ -38,7 +36,7 @@ function bundleOf(record: ClinicalRecord, type: 'collection' | 'transaction'): P
   };
 }
 
-/** The AuditEvents with the Provenances of outcomes in canonical order, then models and what they have made. */
+/** AuditEvents and the Provenances of outcomes in canonical order, then models and their documents. */
 function resourcesOf(record: ClinicalRecord): Part[] {
   const lookup = new RecordLookup(record);
   const devices = new ModelDevices();

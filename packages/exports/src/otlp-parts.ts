@@ -1,6 +1,6 @@
 /**
- * The parts of OTLP/JSON: protobuf's JSON mapping, but with ids in hexadecimal and enums as numbers (OTLP 1.x, "JSON");
- * and when an event began and ended.
+ * The parts of OTLP/JSON, which is protobuf's JSON mapping with hexadecimal ids and numeric enums (OTLP 1.x,
+ * "JSON"), and the time of an event.
  */
 import { createHash } from 'node:crypto';
 import type { RecordedEvent } from '@clinical-events/protocol';
@@ -20,7 +20,7 @@ export interface KeyValue {
   readonly value: AnyValue;
 }
 
-/** What may be said; undefined and an empty list say nothing. Whole numbers are bigint, all others doubles. */
+/** Whole numbers are bigint, other numbers double. Undefined and an empty list are left out. */
 export type AttributeValue = string | bigint | number | boolean | readonly string[] | undefined;
 
 export interface Link {
@@ -51,43 +51,43 @@ export interface Span {
 export const SPAN_KIND = { internal: 1, client: 3 } as const;
 export type SpanKind = (typeof SPAN_KIND)[keyof typeof SPAN_KIND];
 
-export function attributes(said: Readonly<Record<string, AttributeValue>>): KeyValue[] {
+export function attributes(values: Readonly<Record<string, AttributeValue>>): KeyValue[] {
   const list: KeyValue[] = [];
-  for (const [key, value] of Object.entries(said)) {
+  for (const [key, value] of Object.entries(values)) {
     const any = anyValue(value);
     if (any !== undefined) list.push({ key, value: any });
   }
   return list;
 }
 
-function anyValue(said: AttributeValue): AnyValue | undefined {
-  switch (typeof said) {
+function anyValue(value: AttributeValue): AnyValue | undefined {
+  switch (typeof value) {
     case 'undefined':
       return undefined;
     case 'string':
-      return { stringValue: said };
+      return { stringValue: value };
     case 'bigint':
-      return { intValue: String(said) };
+      return { intValue: String(value) };
     case 'number':
-      return { doubleValue: said };
+      return { doubleValue: value };
     case 'boolean':
-      return { boolValue: said };
+      return { boolValue: value };
     default:
-      return said.length === 0
+      return value.length === 0
         ? undefined
-        : { arrayValue: { values: said.map((stringValue) => ({ stringValue })) } };
+        : { arrayValue: { values: value.map((stringValue) => ({ stringValue })) } };
   }
 }
 
 const NO_TRACE = '0'.repeat(32);
 
-/** The 16 bytes of a UUID; of its hash for the one of zeros only, which is no trace id. */
+/** The 16 bytes of a UUID; those of its hash for the zero UUID, which is not a valid trace id. */
 export function traceIdOf(uuid: string): string {
   const hex = uuid.replaceAll('-', '');
   return hex === NO_TRACE ? sha256(uuid).slice(0, 32) : hex;
 }
 
-/** Eight bytes of the hash of an event's id: who knows the id of an event knows its span. */
+/** Eight bytes of the hash of the event's id. */
 export function spanIdOf(eventId: string): string {
   return sha256(eventId).slice(0, 16);
 }
@@ -96,8 +96,7 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/* When a span began and ended, in nanoseconds since 1970 UTC by the sender's clock. */
-
+/** In nanoseconds since 1970 UTC, by the sender's clock. */
 export interface SpanTime {
   readonly start: bigint;
   /** Not before the start. */
@@ -105,20 +104,19 @@ export interface SpanTime {
 }
 
 /**
- * An event reports what is over: it ended at the timestamp, and began its own latency before. Only an inference-start
- * reports what begins.
+ * An event ends at its timestamp and begins its latency earlier; an inference-start begins at its timestamp.
  */
 export function timeOf({ kind, timestamp, received_at, system_metadata }: RecordedEvent): SpanTime {
-  // Nanoseconds since 1970 reach to 2554. Outside, and unread, the collector's clock stands in for the sender's.
-  const said = timestamp === null ? undefined : nanosecondsOf(readInstant(timestamp));
-  const at = said ?? nanosecondsOf(instantOf(Date.parse(received_at))) ?? 0n;
+  // The receipt, where the timestamp is missing or outside 1970 to 2554.
+  const sent = timestamp === null ? undefined : nanosecondsOf(readInstant(timestamp));
+  const at = sent ?? nanosecondsOf(instantOf(Date.parse(received_at))) ?? 0n;
   const milliseconds = numberOf(system_metadata?.latency_ms) ?? 0;
   const latency = milliseconds > 0 ? BigInt(Math.round(milliseconds)) * 1_000_000n : 0n;
   if (kind !== 'inference-start') return { start: at < latency ? 0n : at - latency, end: at };
   return { start: at, end: LAST_NANOSECOND - at < latency ? LAST_NANOSECOND : at + latency };
 }
 
-/** From the earliest start to the latest end. */
+/** The time from the earliest start to the latest end. */
 export function spanning(times: readonly SpanTime[]): SpanTime {
   return times.reduce((a, b) => ({
     start: b.start < a.start ? b.start : a.start,

@@ -1,11 +1,9 @@
 /**
- * A record in OTLP/JSON: an ExportTraceServiceRequest with a trace of the run and its calls, and one more for each outcome and
- * each feedback, which may come months later and would make the run a speck in its own trace. Links lead from one to the
- * other, and from a nested run to where it was started. docs/reference/records.md, "OTLP/JSON", is the mapping as a
- * table.
+ * A record in OTLP/JSON: an ExportTraceServiceRequest with a trace of the run and its calls, and a trace for
+ * each outcome and feedback, which may come months later. Links connect them, and a nested run with its
+ * caller. Every event is a span. docs/reference/records.md, "OTLP/JSON", has the mapping.
  *
- * Every event is a span, so that anyone who knows an event's id can name its span. Content and identities of people
- * stay out: the conventions make content opt-in, and a tracing backend is not a place to look after it (values.ts).
+ * Content and identities of people are left out, because a tracing backend does not protect them (values.ts).
  */
 import type { ClinicalRecord, EventKind, RecordedEvent, RunCall } from '@clinical-events/protocol';
 import type { RecordDocument } from '@clinical-events/collector/records/exports/file-format';
@@ -38,23 +36,26 @@ import {
   wordIn,
 } from './values.js';
 
-/** Of the conventions for generative AI, from the manifest of open-telemetry/semantic-conventions-genai, 2026-11-29. */
+/**
+ * The conventions for generative AI: the manifest of open-telemetry/semantic-conventions-genai of 2026-11-29.
+ */
 const SCHEMA_URL = 'https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev';
-/** Of the release of the general conventions that they build on: the names of resources. */
+/** The general conventions that they build on, which name resources. */
 const RESOURCE_SCHEMA_URL = 'https://opentelemetry.io/schemas/1.44.0';
 
 export const otlp: RecordDocument = (record) => JSON.stringify(requestOf(record));
 
-/** What the span of an artifact is called by the conventions; they have no operation for the other types. */
+/** Artifact types for which the conventions have an operation. */
 const ARTIFACT_OPERATIONS: Readonly<Record<string, { readonly operation: string; readonly kind: SpanKind }>> =
   {
     tool_call: { operation: 'execute_tool', kind: SPAN_KIND.internal },
     text_chunk: { operation: 'retrieval', kind: SPAN_KIND.internal },
   };
 
+/** Kinds of events with a trace of their own. */
 const LATER: ReadonlySet<EventKind> = new Set<EventKind>(['outcome', 'user-feedback']);
 
-/** A span, and where it was produced. */
+/** A span with the event that gives its resource. */
 interface Produced {
   readonly span: Span;
   readonly event: RecordedEvent | undefined;
@@ -87,7 +88,7 @@ function resourceOf({ metadata }: ClinicalRecord, event: RecordedEvent | undefin
   const process = nameIn(proc_id);
   const pid = process !== undefined && PROCESS_ID.test(process) ? BigInt(process) : undefined;
   return attributes({
-    // The conventions ask for a service name, and for this one where none is known.
+    // The conventions require a service name, and this one where it is unknown.
     'service.name': nameIn(app_name) ?? 'unknown_service',
     'service.instance.id': pid === undefined ? process : undefined,
     'host.name': nameIn(hostname),
@@ -96,14 +97,14 @@ function resourceOf({ metadata }: ClinicalRecord, event: RecordedEvent | undefin
   });
 }
 
-/** The spans of one record, made of its events. */
+/** The spans of one record. */
 class RunTrace {
   readonly #record: ClinicalRecord;
   readonly #lookup: RecordLookup;
   readonly #traceId: string;
-  /** Of a run of one call, which is the root. */
+  /** The start of a run with one call, which is the root. */
   readonly #start: RecordedEvent | undefined;
-  /** The events of the run's own trace but for the root. */
+  /** The events of the run's own trace, except the root. */
   readonly #within: readonly RecordedEvent[];
   readonly #outputs: ReadonlyMap<RunCall | undefined, readonly RecordedEvent[]>;
   readonly #cyclic: ReadonlySet<string>;
@@ -120,13 +121,13 @@ class RunTrace {
     this.#outputs = Map.groupBy(outputs, (event) => this.#lookup.callOf(event));
     const cycle = conflicts.find(({ kind }) => kind === 'parent_cycle');
     this.#cyclic = new Set(cycle?.event_ids);
-    // A record may have the id of one of its events, which has a span of its own.
+    // Not spanIdOf(record_id): a record may have the id of one of its events.
     this.#rootId = spanIdOf(this.#start?.event_id ?? `run ${record_id}`);
   }
 
   *spans(): Generator<Produced> {
     const { events } = this.#record.metadata;
-    // The run is where its first call is.
+    // The run has the resource of its first call.
     const first = events.find(({ kind }) => kind === 'inference-start');
     if (this.#hasRoot) yield { span: this.#root(), event: first };
     for (const event of events) {
@@ -135,7 +136,7 @@ class RunTrace {
     }
   }
 
-  /** Of a record of nothing but outcomes and feedback, the run's trace has nothing to show. */
+  /** False for a record that has only outcomes and feedback. */
   get #hasRoot(): boolean {
     return this.#start !== undefined || this.#within.length > 0;
   }
@@ -163,7 +164,7 @@ class RunTrace {
     };
   }
 
-  /** What holds all there is: a run of several calls, or one whose start is not known. */
+  /** The root of a run with several calls, or without a known start. */
   #run(): CallSpan {
     const { children, calls } = this.#record.metadata;
     const isWorkflow = calls.length > 1;
@@ -192,19 +193,19 @@ class RunTrace {
     };
   }
 
-  /** Of how the call ended: its tokens of a cache and of reasoning, which are within those of input and output. */
-  #partsOfUsage(call: RunCall | undefined): Said {
+  /** The tokens of cache and reasoning, which are included in those of input and output. */
+  #partsOfUsage(call: RunCall | undefined): Attributes {
     const end = this.#lookup.event(call?.ended?.event_id ?? null);
     const usage = end && this.#lookup.payload(end)['usage'];
-    const said = (typeof usage === 'object' ? usage : null) as Readonly<Record<string, unknown>> | null;
+    const counts = (typeof usage === 'object' ? usage : null) as Readonly<Record<string, unknown>> | null;
     const parts = Object.entries(PARTS_OF_USAGE).map(([name, part]) => [
       `gen_ai.usage.${name}`,
-      tokens(numberOf(said?.[part])),
+      tokens(numberOf(counts?.[part])),
     ]);
-    return Object.fromEntries(parts) as Said;
+    return Object.fromEntries(parts) as Attributes;
   }
 
-  /** A call lasts from its start to its last output; without output, as long as the start says that it took. */
+  /** A call lasts until its last output; without an output, for the latency of its start. */
   #timeOf(event: RecordedEvent): SpanTime {
     if (event.kind !== 'inference-start') return timeOf(event);
     const { start, end } = timeOf(event);
@@ -243,7 +244,7 @@ class RunTrace {
     };
   }
 
-  /** A trace of its own, with a link to what it is about. */
+  /** The span of a trace of its own, with a link to the event or run that it refers to. */
   #later(event: RecordedEvent): Span {
     const said = this.#lookup.payload(event);
     const outcomeType = wordIn(OUTCOME_TYPES, said['outcome_type']);
@@ -290,7 +291,7 @@ class RunTrace {
     ];
   }
 
-  /** Its parent in the same trace, or the root: also where following parents leads back to it. */
+  /** The parent in the same trace, or the root; the root also for an event in a parent cycle. */
   #parentSpanOf(event: RecordedEvent): string {
     const parent = this.#lookup.event(event.parent_event_id);
     if (parent === undefined || LATER.has(parent.kind) || this.#cyclic.has(event.event_id))
@@ -299,22 +300,22 @@ class RunTrace {
   }
 }
 
-/** What a span of a call, or of a run, has of its own. */
+/** What the span of a call or a run has besides its ids. */
 interface CallSpan extends Pick<Span, 'name' | 'kind' | 'startTimeUnixNano' | 'endTimeUnixNano'> {
-  readonly attributes: Said;
+  readonly attributes: Attributes;
 }
 
-type Said = Readonly<Record<string, AttributeValue>>;
+type Attributes = Readonly<Record<string, AttributeValue>>;
 
 function written({ start, end }: SpanTime): Pick<Span, 'startTimeUnixNano' | 'endTimeUnixNano'> {
   return { startTimeUnixNano: String(start), endTimeUnixNano: String(end) };
 }
 
-function operationOf(operation: string): Said {
+function operationOf(operation: string): Attributes {
   return { 'gen_ai.operation.name': operation };
 }
 
-function callAttributes(call: RunCall | undefined): Said {
+function callAttributes(call: RunCall | undefined): Attributes {
   const ended = call?.ended;
   const modelId = nameIn(call?.model?.model_id);
   const version = nameIn(call?.model?.model_version);
@@ -333,19 +334,19 @@ function callAttributes(call: RunCall | undefined): Said {
   };
 }
 
-/** What the conventions call the parts that clients name. */
+/** The conventions' names of the parts of usage, and the clients' names. */
 const PARTS_OF_USAGE = {
   'cache_read.input_tokens': 'cache_read_input_tokens',
   'cache_write.input_tokens': 'cache_creation_input_tokens',
   'reasoning.output_tokens': 'reasoning_output_tokens',
 };
 
-/** The conventions have whole numbers of 64 bits. */
+/** The conventions have 64-bit integers. */
 function tokens(count: number | null | undefined): bigint | undefined {
   return typeof count === 'number' && Number.isSafeInteger(count) ? BigInt(count) : undefined;
 }
 
-function eventAttributes(event: RecordedEvent): Said {
+function eventAttributes(event: RecordedEvent): Attributes {
   return {
     'clinical_events.event.id': event.event_id,
     'clinical_events.event.kind': event.kind,

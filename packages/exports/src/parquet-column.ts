@@ -1,8 +1,10 @@
 /**
- * A column chunk of Parquet in the making. Values go straight into the bytes of a page, for which hyparquet-writer
- * wants arrays of values, of levels and of encoded texts first; page headers and the coding of levels are its own.
+ * Writes column chunks of Parquet. Values go directly into the bytes of a page; hyparquet-writer would need
+ * arrays of values, levels and encoded texts first. Page headers and the encoding of levels are the
+ * library's.
  *
- * Pages are of version 1, which every reader knows, and each begins with a row. All is used again for the next row group.
+ * Pages have version 1, which every reader knows, and begin with a row. Buffers are used again for the next
+ * row group.
  */
 import { zstdCompressSync, constants } from 'node:zlib';
 import { ByteWriter, type ParquetWriter } from 'hyparquet-writer';
@@ -16,7 +18,6 @@ const LENGTH_BYTES = 4;
 const ZSTD_PARAMS = { [constants.ZSTD_c_compressionLevel]: 1 };
 const NOTHING = new Uint8Array(0);
 
-/** The library's own. */
 export type RowGroup = ParquetWriter['row_groups'][number];
 type ColumnMetaData = NonNullable<RowGroup['columns'][number]['meta_data']>;
 type PageHeader = Parameters<typeof writePageHeader>[1];
@@ -24,7 +25,7 @@ type Statistics = NonNullable<ColumnMetaData['statistics']>;
 type EncodingStats = NonNullable<ColumnMetaData['encoding_stats']>;
 export type Bounds = Pick<Statistics, 'min_value' | 'max_value'>;
 
-/** The slots of a column, one a value, null or empty list: the same for all members of one list. */
+/** The slots of a column, one for each value, null or empty list. All members of a list share them. */
 export class Slots {
   /** Whether a row begins with the newest slot. */
   begins = true;
@@ -35,7 +36,7 @@ export class Slots {
     this.#repetitions = repeated ? new GrowingBytes() : undefined;
   }
 
-  /** Comes before what the columns are given for the slot. */
+  /** To be called before the columns get the values of the slot. */
   next(begins: boolean): void {
     this.begins = begins;
     this.#repetitions?.byte(begins ? 0 : 1);
@@ -46,7 +47,7 @@ export class Slots {
     this.#encoded = undefined;
   }
 
-  /** The repetition levels of some slots, as they stand in a page. */
+  /** The repetition levels of some slots, encoded for a page. */
   encoded(from: number, to: number): Uint8Array {
     if (this.#repetitions === undefined) return NOTHING;
     if (this.#encoded?.from !== from || this.#encoded.to !== to) {
@@ -57,21 +58,21 @@ export class Slots {
 }
 
 export interface ColumnPlace {
-  /** Its name behind those of the groups that it is in. */
+  /** The names of its groups, then its own. */
   readonly path: readonly string[];
   readonly type: ValueType;
   readonly slots: Slots;
-  /** The definition level of a value. That of a null is one lower, and that of an empty list 0. */
+  /** The definition level of a value. A null has one less, an empty list 0. */
   readonly defined: number;
 }
 
-/** A finished chunk; its offsets are from where its bytes begin. */
+/** A finished chunk; its offsets are relative to its bytes. */
 export interface Chunk {
   readonly bytes: Uint8Array;
   readonly metadata: ColumnMetaData;
 }
 
-/** What a page has besides its levels. */
+/** The values of a page. */
 export interface PageValues {
   readonly encoding: ColumnMetaData['encodings'][number];
   readonly bytes: Uint8Array;
@@ -85,7 +86,7 @@ export abstract class Column {
   #encodingStats: EncodingStats = [];
   #nulls = 0;
   #uncompressed = 0;
-  /** Where the page in the making begins. */
+  /** The first slot of the unfinished page. */
   #fromSlot = 0;
 
   constructor(place: ColumnPlace) {
@@ -103,7 +104,7 @@ export abstract class Column {
     this.#definitions.byte(0);
   }
 
-  /** @returns what was put since the last time, and begins again. */
+  /** @returns everything that was put since the last call. */
   take(): Chunk {
     this.endPage();
     const dictionary = this.dictionary();
@@ -129,24 +130,24 @@ export abstract class Column {
     return { bytes, metadata };
   }
 
-  /** Comes before a value. */
+  /** To be called before a value is put. */
   protected define(): void {
     this.#definitions.byte(this.#place.defined);
   }
 
-  /** Whether a page should end, by its bytes of values, before the newest slot. */
+  /** Whether a page with these bytes of values ends before the newest slot. */
   protected isFull(bytes: number): boolean {
     return bytes >= PAGE_BYTES && this.slots.begins;
   }
 
-  /** What was put since the last page. */
+  /** The values since the last page. */
   protected abstract values(): PageValues;
   protected abstract clearPage(): void;
   protected abstract clearChunk(): void;
   protected abstract dictionary(): { readonly texts: number; readonly bytes: Uint8Array } | undefined;
   protected abstract bounds(): Bounds;
 
-  /** Ends the page before the newest slot, which begins a row and has not been put. */
+  /** Ends the page before the newest slot, which begins a row and is not put yet. */
   protected endPage(): void {
     const slots = this.#definitions.length;
     if (slots === this.#fromSlot) return;
@@ -210,14 +211,14 @@ export abstract class Column {
   }
 }
 
-/** Small whole numbers in the coding of levels and of places in a dictionary (Encodings.md, RLE). */
+/** Small whole numbers in the encoding of levels and dictionary indices (Encodings.md, RLE). */
 export function hybrid(values: ArrayLike<number>, bitWidth: number): Uint8Array {
   const writer = new ByteWriter();
   writeRleBitPackedHybrid(writer, values as number[], bitWidth);
   return writer.getBytes();
 }
 
-/** Levels as they stand in a page: behind their length in four bytes. */
+/** Levels encoded for a page: their length in four bytes, then the levels. */
 function levels(values: Uint8Array, bitWidth: number): Uint8Array {
   const encoded = hybrid(values, bitWidth);
   const bytes = Buffer.allocUnsafe(LENGTH_BYTES + encoded.length);
@@ -227,6 +228,6 @@ function levels(values: Uint8Array, bitWidth: number): Uint8Array {
 }
 
 function zstd(bytes: Uint8Array): Uint8Array {
-  // Room for all in one: a chunk of its own for every 16 KiB costs a fifth of the time.
+  // One chunk for all: chunks of 16 KiB cost a fifth of the time.
   return zstdCompressSync(bytes, { params: ZSTD_PARAMS, chunkSize: Math.max(1024, bytes.length >> 1) });
 }

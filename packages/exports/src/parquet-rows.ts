@@ -1,6 +1,6 @@
 /**
- * Rows as a Parquet file: a piece is a row group, which a thread can make for itself. hyparquet-writer makes of the row
- * groups a file: its schema, its index and its frame.
+ * Rows as a Parquet file. Each piece is a row group, which any thread can make; hyparquet-writer joins them
+ * into a file with schema and footer.
  */
 import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
 import { type Chunk, type Column, type ColumnPlace, type RowGroup, Slots } from './parquet-column.js';
@@ -17,7 +17,7 @@ interface Filler<Row> {
   add(row: Row): void;
 }
 
-/** The library's own, but for `put`, which has its bytes. Offsets are from where the bytes of the piece begin. */
+/** Makes row groups; their offsets are relative to the bytes of the piece. */
 export class RowGroupBuilder<Row> {
   readonly #fillers: readonly Filler<Row>[];
   #rows = 0;
@@ -76,19 +76,19 @@ export class RowGroupJoiner<Row> implements PieceJoiner {
     const group = index as RowGroup;
     const begin = BigInt(file.writer.offset);
     const columns = group.columns.map(({ meta_data }) => {
-      if (meta_data === undefined) throw new TypeError('a piece that is no row group');
+      if (meta_data === undefined) throw new TypeError('the piece is not a row group');
       return chunkAt(meta_data, begin);
     });
     file.row_groups.push({ ...group, columns });
     file.num_rows += group.num_rows;
-    // Only counted: the bytes need not go through the writer, which would copy them twice.
+    // The writer only counts the bytes: it would copy them twice.
     const before = this.#taken();
     file.writer.offset += bytes.length;
     return before.length === 0 ? bytes : Buffer.concat([before, bytes]);
   }
 
   finish(): Uint8Array {
-    // It answers with a promise where its writer has to wait; a ByteWriter does not.
+    // `finish` returns a promise only for a writer that waits; a ByteWriter does not.
     if (this.#file.finish() !== undefined) throw new Error('hyparquet-writer did not write in one go');
     const end = this.#taken();
     return this.#file.row_groups.length > 0 ? end : withTypedList(end);
@@ -97,17 +97,20 @@ export class RowGroupJoiner<Row> implements PieceJoiner {
   #taken(): Uint8Array {
     const writer = this.#bytes;
     const bytes = writer.getBytes().slice();
-    // What was taken need not stay in memory; the writer counts its bytes on (ByteWriter, `index`).
+    // Frees the memory of these bytes; the writer's offset is not changed (ByteWriter, `index`).
     writer.index = 0;
     return bytes;
   }
 }
 
-/** In the footer: `num_rows` is 0, and `row_groups` a list of nothing, whose type hyparquet-writer gives as 0. */
+/**
+ * In the footer: `num_rows` 0, then an empty list of `row_groups`, to which hyparquet-writer gives the type
+ * 0.
+ */
 const UNTYPED_LIST = Buffer.from([0x16, 0x00, 0x19, 0x00]);
 const LIST_OF_STRUCTS = 0x0c;
 
-/** The Compact Protocol of Thrift has no type 0, and the readers in Rust refuse it. */
+/** Thrift's Compact Protocol has no type 0, and readers in Rust refuse it. */
 function withTypedList(footer: Uint8Array): Uint8Array {
   const at = Buffer.from(footer.buffer, footer.byteOffset, footer.length).lastIndexOf(UNTYPED_LIST);
   if (at < 0) throw new Error('the footer of hyparquet-writer is not as expected');
@@ -115,7 +118,7 @@ function withTypedList(footer: Uint8Array): Uint8Array {
   return footer;
 }
 
-/** A chunk so much further behind. */
+/** A chunk whose offsets are moved by `begin`. */
 function chunkAt(metadata: Chunk['metadata'], begin: bigint): RowGroup['columns'][number] {
   const { data_page_offset, dictionary_page_offset } = metadata;
   const moved = { ...metadata, data_page_offset: data_page_offset + begin };

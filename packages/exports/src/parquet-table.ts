@@ -1,12 +1,14 @@
-/** What the rows of a Parquet file are made of: values, lists of texts, and lists of structs of values. */
+/**
+ * The table of a Parquet file (values, lists of texts, lists of structs), its schema, and buffers for its
+ * columns.
+ */
 import { randomBytes } from 'node:crypto';
 import type { SchemaElement } from 'hyparquet-writer';
 import type { Text } from '@clinical-events/collector/records/run-event';
 
-/* Bytes that are appended to, in one buffer that grows and is used again. */
-
 const FIRST_BYTES = 1 << 10;
 
+/** An append-only buffer that grows and is used again. */
 export class GrowingBytes {
   #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
   #view = viewOf(this.#bytes);
@@ -16,12 +18,12 @@ export class GrowingBytes {
     return this.#length;
   }
 
-  /** A view of what was appended since the last {@link clear}, valid until more is. */
+  /** A view of the bytes since the last {@link clear}, valid until the next append. */
   bytes(): Buffer {
     return this.#bytes.subarray(0, this.#length);
   }
 
-  /** Holds what was appended, and more behind it; another once it has grown. */
+  /** The underlying buffer, which is larger and is replaced when it grows. */
   get buffer(): Buffer {
     return this.#bytes;
   }
@@ -53,16 +55,16 @@ export class GrowingBytes {
     this.#view.setFloat64(at, value, true);
   }
 
-  /** In UTF-8, its length in four bytes before it. What is no Unicode (a lone surrogate) becomes U+FFFD. */
+  /** The length in four bytes, then UTF-8. A lone surrogate becomes U+FFFD. */
   text(value: string): void {
-    // No more than three bytes to a unit of UTF-16.
+    // A UTF-16 unit has at most three bytes in UTF-8.
     const at = this.#grown(4 + 3 * value.length);
     const written = this.#bytes.write(value, at + 4, 'utf8');
     this.#view.setUint32(at, written, true);
     this.#length = at + 4 + written;
   }
 
-  /** As {@link text}, what stands in other bytes. */
+  /** As {@link text}, for UTF-8 in other bytes. */
   slice(bytes: Buffer, from: number, to: number): void {
     const length = to - from;
     const at = this.#grown(4 + length);
@@ -76,7 +78,7 @@ export class GrowingBytes {
     this.#length = at + this.#bytes.write(value, at, 'utf8');
   }
 
-  /** Makes room. @returns where it is. */
+  /** Makes room. @returns its position. */
   #grown(by: number): number {
     const at = this.#length;
     this.#length += by;
@@ -94,24 +96,23 @@ function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
   return new DataView(buffer, byteOffset, byteLength);
 }
 
-/* Texts by their bytes, each with the place at which it came in: the dictionary of a column chunk. */
-
 const FIRST_SLOTS = 1 << 10;
 /**
- * So many places are looked at for a text. What is made to collide could else cost a search of all: it comes in once
- * more each time, which the format does not mind.
+ * Most slots that a search tries. Texts made to collide would otherwise cost a search of all; beyond the
+ * limit a text is added again, which the format allows.
  */
 const MOST_PROBES = 64;
 const LENGTH_BYTES = 4;
 const SEED = randomBytes(4).readInt32LE();
 
+/** The dictionary of a column chunk: texts by their bytes, in the order in which they were added. */
 export class TextDictionary {
-  /** The texts in the order of their places, each behind its length in four bytes: as a page has them. */
+  /** The texts as a page has them: each with its length in four bytes. */
   readonly #texts = new GrowingBytes();
-  /** Where each begins there, and its hash. */
+  /** The position and the hash of each text. */
   readonly #starts: number[] = [];
   readonly #hashes: number[] = [];
-  /** Places plus one. */
+  /** Indices plus one; 0 is a free slot. */
   #slots = new Int32Array(FIRST_SLOTS);
   #crowded = false;
 
@@ -119,12 +120,12 @@ export class TextDictionary {
     return this.#starts.length;
   }
 
-  /** Whether a text has come in that may be there already. */
+  /** Whether a text may have been added twice. */
   get isCrowded(): boolean {
     return this.#crowded;
   }
 
-  /** A view, valid until another text comes in. */
+  /** A view, valid until the next text is added. */
   bytes(): Buffer {
     return this.#texts.bytes();
   }
@@ -137,7 +138,7 @@ export class TextDictionary {
     this.#crowded = false;
   }
 
-  /** @returns the place of a text, which it may get by this. */
+  /** @returns the index of a text, which is added if it is new. */
   placeOf(bytes: Buffer, from: number, to: number): number {
     const hash = hashOf(bytes, from, to);
     const mask = this.#slots.length - 1;
@@ -157,13 +158,13 @@ export class TextDictionary {
     return this.size - 1;
   }
 
-  /** Appends the text at a place, behind its length in four bytes. */
+  /** Appends the text at an index with its length in four bytes. */
   copy(place: number, to: GrowingBytes): void {
     const start = (this.#starts[place] ?? 0) + LENGTH_BYTES;
     to.slice(this.#texts.buffer, start, this.#starts[place + 1] ?? this.#texts.length);
   }
 
-  /** Whether it is the text at that place. */
+  /** Whether it is the text at that index. */
   is(place: number, bytes: Buffer, from: number, to: number): boolean {
     const texts = this.#texts.buffer;
     const start = (this.#starts[place] ?? 0) + LENGTH_BYTES;
@@ -186,7 +187,7 @@ export class TextDictionary {
   }
 }
 
-/** FNV-1a of four bytes at a time, begun with a number of the process. */
+/** FNV-1a of four bytes at a time, with a random seed for each process. */
 function hashOf(bytes: Buffer, from: number, to: number): number {
   let hash = SEED;
   let at = from;
@@ -207,13 +208,13 @@ function mixed(hash: number): number {
   return product ^ (product >>> 15);
 }
 
-/** `time` is a text's milliseconds since 1970 UTC; `count` a whole number below 2^31; `flag` true or false. */
+/** `time` is in milliseconds since 1970 UTC, `count` a whole number below 2^31, `flag` a boolean. */
 export type ValueType = 'text' | 'number' | 'count' | 'time' | 'flag';
 
 export interface Value<Source> {
   readonly name: string;
   readonly type: ValueType;
-  /** A text for `text`, a boolean for `flag`, else a number. Undefined where there is none. */
+  /** A text for `text`, a boolean for `flag`, else a number; undefined for null. */
   readonly of: (source: Source) => Text | number | boolean | undefined;
 }
 
@@ -223,7 +224,6 @@ export interface Texts<Row> {
   readonly of: (row: Row) => readonly string[] | undefined;
 }
 
-/** Made by {@link structs}. */
 export interface Structs<Row, Entry = never> {
   readonly name: string;
   readonly type: 'structs';
@@ -231,13 +231,13 @@ export interface Structs<Row, Entry = never> {
   readonly members: readonly Value<Entry>[];
 }
 
-/** A list of structs: each field of them by its name, made of an entry. */
+/** A field that is a list of structs. */
 export function structs<Row, Entry>(
   name: string,
   of: (row: Row) => readonly Entry[],
   members: readonly Value<Entry>[],
 ): Structs<Row> {
-  // What its entries are is left to them.
+  // `of` and `members` agree on the type of the entries.
   return { name, type: 'structs', of, members } as unknown as Structs<Row>;
 }
 
@@ -248,7 +248,7 @@ export interface Table<Row> {
   readonly fields: readonly Field<Row>[];
 }
 
-/** The schema as the format wants it: depth first, each group with the number of its children. */
+/** The schema in depth-first order, each group with the number of its children. */
 export function schemaOf<Row>({ name, fields }: Table<Row>): SchemaElement[] {
   return [{ name, num_children: fields.length }, ...fields.flatMap((field) => elementsOf(field))];
 }
@@ -268,7 +268,7 @@ function elementsOf<Row>(field: Field<Row>): SchemaElement[] {
   }
 }
 
-/** A list in the three levels that the format asks for (LogicalTypes.md, "Lists"). */
+/** A list has three levels (LogicalTypes.md, "Lists"). */
 function listHead(name: string): SchemaElement[] {
   return [
     { name, repetition_type: 'REQUIRED', converted_type: 'LIST', num_children: 1 },

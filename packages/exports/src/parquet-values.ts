@@ -3,13 +3,13 @@ import type { Text } from '@clinical-events/collector/records/run-event';
 import { type Bounds, Column, type ColumnPlace, hybrid, type PageValues } from './parquet-column.js';
 import { GrowingBytes, TextDictionary } from './parquet-table.js';
 
-/** Texts that are put before it is asked whether a dictionary pays, and the most that are in one. */
+/** Texts before the dictionary's use is judged, and the most texts in a dictionary. */
 const TRIED_TEXTS = 256;
 const MOST_TEXTS = 1 << 14;
 
 /**
- * Texts. They are in a dictionary as long as most of them have been there before; from where they have not, the whole
- * chunk is plain. Encodings.md lets a chunk have both, and fastparquet reads nulls in the place of the plain ones.
+ * Texts, in a dictionary while most of them repeat; otherwise the whole chunk is plain. Encodings.md allows
+ * both in one chunk, but fastparquet then reads the plain ones as nulls.
  */
 export class TextColumn extends Column {
   readonly #dictionary = new TextDictionary();
@@ -18,7 +18,7 @@ export class TextColumn extends Column {
   #places: number[] = [];
   #put = 0;
   #lastPlace = 0;
-  /** Whether the page in the making has places in the dictionary, and whether another text may come into it. */
+  /** Whether the unfinished page has dictionary indices, and whether the dictionary may grow. */
   #byPlace = true;
   #open = true;
 
@@ -62,13 +62,13 @@ export class TextColumn extends Column {
     return {};
   }
 
-  /** Between two rows a page may end. */
+  /** To be called between two rows, where a page may end. */
   #between(): void {
     if (this.#byPlace && !this.#open) this.#leaveDictionary();
     if (!this.#byPlace && this.isFull(this.#plain.length)) this.endPage();
   }
 
-  /** What was put by its place is plain in the same page: there is one page until then. */
+  /** Writes the texts of the unfinished page as plain; there is no earlier page. */
   #leaveDictionary(): void {
     for (const place of this.#places) this.#dictionary.copy(place, this.#plain);
     this.#places = [];
@@ -88,7 +88,7 @@ export class TextColumn extends Column {
     const dictionary = this.#dictionary;
     const known = dictionary.size;
     this.#put++;
-    // To see that it is the one before takes half of the time that looking it up does.
+    // Comparing with the text before takes half the time of a search.
     let place = this.#lastPlace;
     if (known === 0 || !dictionary.is(place, bytes, from, to)) place = dictionary.placeOf(bytes, from, to);
     if (
@@ -143,7 +143,7 @@ export class NumberColumn extends Column {
     const [least, most] = [this.#least, this.#most];
     if (least > most) return {};
     if (this.#type === 'time') return { min_value: BigInt(least), max_value: BigInt(most) };
-    // Of a zero it is not known which of both it is (parquet.thrift, ColumnOrder).
+    // A zero may be +0 or -0 (parquet.thrift, ColumnOrder).
     return { min_value: least === 0 ? -0 : least, max_value: most === 0 ? 0 : most };
   }
 }
@@ -151,7 +151,7 @@ export class NumberColumn extends Column {
 const BITS = 8;
 
 export class FlagColumn extends Column {
-  /** A byte each. */
+  /** A byte for each flag. */
   readonly #flags = new GrowingBytes();
 
   put(value: boolean): void {
@@ -160,7 +160,7 @@ export class FlagColumn extends Column {
     this.#flags.byte(value ? 1 : 0);
   }
 
-  /** A bit each, from the lowest on (Encodings.md, "Plain"). */
+  /** A bit for each flag, from the lowest (Encodings.md, "Plain"). */
   protected values(): PageValues {
     const bytes = new Uint8Array(Math.ceil(this.#flags.length / BITS));
     for (const [i, flag] of this.#flags.bytes().entries()) {
@@ -175,7 +175,7 @@ export class FlagColumn extends Column {
   }
 
   protected clearChunk(): void {
-    // Nothing is kept but the page.
+    // A chunk has no state besides its page.
   }
 
   protected dictionary(): undefined {

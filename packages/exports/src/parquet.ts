@@ -1,6 +1,6 @@
 /**
- * Records as Parquet, typed: a row a record, its lists as lists of structs. Each entry of a list has besides its typed
- * columns the object as it was sent, as JSON text, whose numbers have every digit (docs/reference/records.md has the table).
+ * Records as Parquet: a row for each record, with lists of structs. Each struct also has the object as sent,
+ * as JSON text whose numbers have every digit. docs/reference/records.md has the table.
  */
 import type { EventKind } from '@clinical-events/protocol';
 import { type AssembledRun, extraOf } from '@clinical-events/collector/records/assemble';
@@ -35,7 +35,7 @@ import {
 } from '@clinical-events/collector/records/exports/call-columns';
 import type { FileFormat } from '@clinical-events/collector/records/exports/file-format';
 
-/** What is typed of the objects of a list. */
+/** A typed column of the objects of a list. */
 interface Member {
   readonly name: string;
   readonly type: Value<never>['type'];
@@ -47,17 +47,16 @@ function text(name: string, field = name): Member {
   return { name, type: 'text', of: (sent) => textOf(sent, member) };
 }
 
-/* Events of a list, each with the call that it is of. */
-
+/** An event of a list. */
 interface Entry {
   readonly timed: TimedEvent;
-  /** The event_id of the call's start. */
+  /** The event_id of the start of its call. */
   readonly callId: string | undefined;
 }
 
 let lastCalls: { readonly run: AssembledRun; readonly ids: ReadonlyMap<TimedEvent, string> } | undefined;
 
-/** Found once for the lists of a run. */
+/** Cached for the lists of one run. */
 function callIdsOf(run: AssembledRun): ReadonlyMap<TimedEvent, string> {
   if (lastCalls?.run !== run) {
     const pairs = run.metadata.calls.flatMap(({ start, events }) =>
@@ -73,7 +72,7 @@ function entriesOf(run: AssembledRun, name: ListName): Entry[] {
   return run[name].map((timed) => ({ timed, callId: ids.get(timed) }));
 }
 
-/** What every struct begins with. */
+/** The first columns of every struct. */
 function eventColumns<Of>(timedOf: (of: Of) => TimedEvent): Value<Of>[] {
   return [
     { name: 'event_id', type: 'text', of: (each) => timedOf(each).event.eventId },
@@ -107,8 +106,6 @@ function list(name: ListName, object: PayloadName, members: readonly Member[]): 
   ]);
 }
 
-/* The calls of a run. */
-
 function startJson(name: string, object: StartObject): Value<CallOf> {
   const of = (call: CallOf) => {
     const sent = startObject(call, object);
@@ -128,7 +125,7 @@ const CALLS = structs('calls', (run: AssembledRun) => run.metadata.calls, [
   countOf('output_count', 'human-output'),
   countOf('outcome_count', 'outcome'),
   countOf('feedback_count', 'user-feedback'),
-  // A prompt is long, and stands in `inputs`.
+  // `inputs` has the prompt.
   startJson('model', 'model_instance'),
   startJson('user', 'user_identity'),
   startJson('target', 'target_identity'),
@@ -165,7 +162,7 @@ const LISTS: readonly Field<AssembledRun>[] = [
   ]),
 ];
 
-/** The four objects of the start, as sent. */
+/** The four objects of the inference-start, as sent. */
 const OBJECTS = (['model', 'user', 'target', 'inputs'] as const).map((name): Field<AssembledRun> => ({
   name,
   type: 'text',

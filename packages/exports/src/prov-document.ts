@@ -1,6 +1,6 @@
-/** A PROV-JSON document under construction: declarations by id, and relations by blank ids, in a fixed order. */
+/** Builds a PROV-JSON document: declarations by id, and relations by blank ids, in a fixed order. */
 
-/** A value with a type, in PROV-JSON's way: {"$": lexical form, "type": datatype}. */
+/** A typed value in PROV-JSON: {"$": lexical form, "type": datatype}. */
 interface Typed {
   readonly $: string;
   readonly type: string;
@@ -8,7 +8,7 @@ interface Typed {
 
 type Value = string | number | Typed;
 
-/** Undefined and an empty list say nothing. */
+/** Undefined and an empty list are left out. */
 export type Attributes = Readonly<Record<string, Value | readonly Value[] | undefined>>;
 
 type Declaration = 'entity' | 'activity' | 'agent';
@@ -45,27 +45,27 @@ export class ProvDocument {
   readonly #declared = new Map<Declaration, Map<string, object>>();
   readonly #related = new Map<Relation, object[]>();
 
-  /** @param prefixes beside `prov` and `xsd`, which every document has. */
+  /** @param prefixes in addition to `prov` and `xsd`. */
   constructor(prefixes: Readonly<Record<string, string>>) {
     this.#prefixes = prefixes;
   }
 
-  /** Declared twice, the first declaration stands. @returns the id. */
+  /** Keeps the first declaration of an id. @returns the id. */
   declare(what: Declaration, id: string, attributes: Attributes): string {
     const declared = this.#declared.get(what) ?? new Map<string, object>();
     this.#declared.set(what, declared);
-    if (!declared.has(id)) declared.set(id, said(attributes));
+    if (!declared.has(id)) declared.set(id, present(attributes));
     return id;
   }
 
   relate(relation: Relation, members: Attributes): void {
     const related = this.#related.get(relation);
-    if (related === undefined) this.#related.set(relation, [said(members)]);
-    else related.push(said(members));
+    if (related === undefined) this.#related.set(relation, [present(members)]);
+    else related.push(present(members));
   }
 
   toObject(): object {
-    // The submission takes `prov` and `xsd` for granted; it is for readers that do not.
+    // The submission predefines `prov` and `xsd`; some readers do not.
     const prefix = {
       prov: 'http://www.w3.org/ns/prov#',
       xsd: 'http://www.w3.org/2001/XMLSchema#',
@@ -80,7 +80,7 @@ export class ProvDocument {
   }
 }
 
-function said(attributes: Attributes): object {
+function present(attributes: Attributes): object {
   return Object.fromEntries(
     Object.entries(attributes).filter(
       ([, value]) => value !== undefined && !(Array.isArray(value) && value.length === 0),

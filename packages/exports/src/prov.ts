@@ -1,10 +1,7 @@
 /**
- * A record in PROV-JSON (W3C member submission, 2013): the record and everything that events tell of are entities, the
- * run is an activity, the model and the user are agents. docs/reference/records.md, "PROV-JSON", is the mapping as a
- * table.
- *
- * An entity stands for what an event reports, and its content for a place where it is kept: words that a sender wrote
- * are not in it (values.ts). Every id that a relation uses is declared in the same document.
+ * A record in PROV-JSON (W3C member submission, 2013): the record and its events are entities, the run is an
+ * activity, the model and the user are agents. docs/reference/records.md, "PROV-JSON", has the mapping. Texts
+ * of senders are left out (values.ts). Every id that a relation uses is declared in the same document.
  */
 import { createHash } from 'node:crypto';
 import type { ClinicalRecord, EventKind, RecordedEvent, RunCall } from '@clinical-events/protocol';
@@ -28,7 +25,7 @@ import {
   wordIn,
 } from './values.js';
 
-/** Whatever has no URI of its own; a UUID, because it is no one's brand and needs no domain. Fixed forever. */
+/** The namespace of our own names: a UUID, which needs no domain. It never changes. */
 const NAMESPACE = 'urn:uuid:1eb246a6-45fc-4297-82bb-9e8a02fe0386#';
 
 export const prov: RecordDocument = (record) => JSON.stringify(documentOf(record));
@@ -85,7 +82,7 @@ function relateErasure(document: ProvDocument, { event_id, erased_at }: Recorded
   });
 }
 
-/** The invocation, and who took part in it. */
+/** The activity of the run. */
 function runOf(document: ProvDocument, record: ClinicalRecord): string {
   const { metadata } = record;
   const run = `ce:run-${metadata.record_id}`;
@@ -103,7 +100,7 @@ function runOf(document: ProvDocument, record: ClinicalRecord): string {
   return run;
 }
 
-/** Of each of several calls an activity of its own, which the run started; a single call is the run itself. */
+/** An activity for each of several calls, started by the run; a single call is the run itself. */
 function activitiesOf(
   document: ProvDocument,
   lookup: RecordLookup,
@@ -206,7 +203,7 @@ function relateEvent(
         'prov:activity': activity,
         'prov:time': time,
       });
-      // What was derived came later, so nothing is derived from itself by however many steps (PROV-CONSTRAINTS, 5.2).
+      // An entity must not be derived from itself, directly or indirectly (PROV-CONSTRAINTS, 5.2).
       if (parent !== undefined && isProduct(parent) && !cyclic.has(event.event_id)) {
         document.relate('wasDerivedFrom', {
           'prov:generatedEntity': id,
@@ -216,7 +213,7 @@ function relateEvent(
       return;
     case 'outcome':
     case 'user-feedback': {
-      // What happened was not made by the run: it is attributed to it, and PROV's weakest relation says no more.
+      // An outcome is not made by the run, only attributed to it: this is PROV's weakest relation.
       const influencer = parent === undefined || parent === event ? run : `event:${parent.event_id}`;
       document.relate('wasInfluencedBy', { 'prov:influencee': id, 'prov:influencer': influencer });
       const evidence = addressIn(lookup.payload(event)['evidence_uri']);
@@ -235,7 +232,7 @@ function isProduct({ kind }: RecordedEvent): boolean {
   return kind === 'internal-artifact' || kind === 'human-output';
 }
 
-/** What a start names: the model, the caller, the target, the inputs. */
+/** The model, the caller, the target and the inputs of an inference-start. */
 function relateStart(
   document: ProvDocument,
   lookup: RecordLookup,
@@ -329,10 +326,7 @@ function targetOf(
   });
 }
 
-/**
- * A name for an agent or a target that is the same in every document, whatever characters its id has. It hides
- * nothing.
- */
+/** A name for an agent or a target that is the same in every document. It is not a pseudonym. */
 function digest(...names: readonly (string | undefined)[]): string {
   return createHash('sha256').update(JSON.stringify(names)).digest('hex').slice(0, 32);
 }

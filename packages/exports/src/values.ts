@@ -1,10 +1,8 @@
 /**
- * What the exports for audit repositories, tracing backends and provenance stores take from a payload: identifiers,
- * addresses and words of the protocol's vocabularies, and nothing else. Prompts, summaries, comments, descriptions and
- * fields that no one named are read by more people there than the log is by, so they do not leave it this way.
- *
- * The profile `minimum` lets a sender write anything where `full` has a vocabulary, prose included: a word that is not
- * of the vocabulary is no word here. In the same way an address has to be one.
+ * The values that FHIR, OTLP and PROV take from a payload: identifiers, addresses and words of the protocol's
+ * vocabularies. Prompts, summaries, comments, descriptions and unknown fields are left out, because more
+ * people read audit repositories, tracing backends and provenance stores than the log. The profile `minimum`
+ * allows any text in the place of a word or an address, so both are checked here.
  */
 import type {
   Artifact,
@@ -44,17 +42,17 @@ export const ARTIFACT_TYPES = [
 ] as const satisfies Words<Artifact['artifact_type']>;
 export const OUTPUT_TYPES = ['text', 'image', 'video', 'audio', 'other'] as const;
 
-/** Neither JSON nor FHIR, XML or protobuf readers agree on these; a lone surrogate is not even Unicode. */
-// eslint-disable-next-line no-control-regex -- they are what is looked for
+/** Readers of JSON, FHIR, XML and protobuf disagree on these characters. */
+// eslint-disable-next-line no-control-regex -- it looks for control characters
 const UNWRITABLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufffe\uffff]/g;
 
-/** The pattern of a string in FHIR R4, as JavaScript reads it, takes no other white space than this: U+00A0 is none. */
+/** White space that the pattern of a string in FHIR R4 does not match, such as U+00A0. */
 const ODD_SPACE = /[^\S \r\n\t]/g;
 
 /**
- * An identifier or a name as it can be written everywhere: what no format can hold is U+FFFD, and white space that FHIR does
- * not have is a blank.
- * @returns undefined for what is no string, or has nothing to be seen in it.
+ * An identifier or a name that every format can hold: other characters become U+FFFD, other white space a
+ * blank.
+ * @returns undefined for a value that is not a string, or has no visible character.
  */
 export function nameIn(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;
@@ -62,44 +60,44 @@ export function nameIn(value: unknown): string | undefined {
   return name === '' ? undefined : name;
 }
 
-/** RFC 3986: a scheme, and then only characters that a URI has. */
+/** RFC 3986: a scheme, then characters of a URI. */
 const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[A-Za-z0-9._~:/?#[\]@!$&'()*+,;=%-]+$/;
 
 /**
- * Where content is kept, as an absolute URI.
- * @returns undefined for anything else, and for a `data:` URI: that is the content itself.
+ * The address of content, as an absolute URI.
+ * @returns undefined for any other value, and for a `data:` URI, which is the content itself.
  */
 export function addressIn(value: unknown): string | undefined {
   if (typeof value !== 'string' || !URI.test(value)) return undefined;
   return /^data:/i.test(value) ? undefined : value;
 }
 
-/** @returns undefined for what is not of the vocabulary. */
+/** @returns undefined for a value outside the vocabulary. */
 export function wordIn<T extends string>(vocabulary: readonly T[], value: unknown): T | undefined {
   return vocabulary.find((word) => word === value);
 }
 
-/** @returns undefined for what is no rating from 0 to 5. */
+/** @returns undefined for a value that is not a rating from 0 to 5. */
 export function ratingIn(value: unknown): number | undefined {
   const rating = numberOf(value);
   return rating !== undefined && rating >= 0 && rating <= 5 ? rating : undefined;
 }
 
-/*
- * A sender's timestamp in the date-times of other formats. RFC 3339 allows what they do not: lower case, an offset of
- * more than 14 hours, the year 0, a leap second. They get no finer than a nanosecond; the records themselves do.
+/**
+ * Date-times that XML Schema and FHIR both accept: FHIR's pattern with the nine digits of R5, without a leap
+ * second. RFC 3339 also allows lower case, offsets of more than 14 hours, the year 0 and more digits.
  */
-
-/** What XML Schema and FHIR both take: FHIR's own pattern, with the nine digits of R5, and without the leap second. */
-const COMMON =
-  /^(?!0000)\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?(Z|[+-](0\d|1[0-3]):[0-5]\d|[+-]14:00)$/;
+const COMMON = new RegExp(
+  String.raw`^(?!0000)\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,9})?` +
+    String.raw`(Z|[+-](0\d|1[0-3]):[0-5]\d|[+-]14:00)$`,
+);
 const FIRST_SECOND = Date.parse('0001-01-01T00:00:00Z');
 const LAST_SECOND = Date.parse('9999-12-31T23:59:59Z');
 
 /**
- * @param timestamp as the protocol's schemas have accepted it, or null.
- * @returns the same instant: as sent where that is possible, else in UTC. A leap second is the last moment before it.
- *   Undefined where there is no timestamp, or its instant is not in the years 1 to 9999.
+ * @param timestamp valid by the protocol's schemas, or null.
+ * @returns the same instant, as sent if possible, else in UTC; a leap second becomes the last nanosecond
+ * before it. Undefined for null and for an instant outside the years 1 to 9999.
  */
 export function dateTimeOf(timestamp: string | null): string | undefined {
   if (timestamp === null) return undefined;
@@ -113,8 +111,8 @@ export function dateTimeOf(timestamp: string | null): string | undefined {
 }
 
 /**
- * @param value what may be a date-time, from a field that the protocol does not check.
- * @returns undefined when it is none.
+ * @param value of a field that the protocol does not check.
+ * @returns undefined for a value that is not a date-time.
  */
 export function dateTimeIn(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;
@@ -125,33 +123,32 @@ export function dateTimeIn(value: unknown): string | undefined {
 const NANOS_PER_SECOND = 1_000_000_000n;
 export const LAST_NANOSECOND = 2n ** 64n - 1n;
 
-/** @returns nanoseconds since 1970 UTC; undefined before that, and after 2554, when 64 bits are full. */
+/** @returns nanoseconds since 1970 UTC; undefined before 1970 and after 2554, the range of 64 bits. */
 export function nanosecondsOf(instant: Instant): bigint | undefined {
   const { seconds, fraction } = withoutLeap(instant);
   const nanos = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.slice(0, 9).padEnd(9, '0'));
   return nanos >= 0n && nanos <= LAST_NANOSECOND ? nanos : undefined;
 }
 
-/** None of these formats has a leap second. */
+/** These formats have no leap seconds. */
 function withoutLeap(instant: Instant): Instant {
   return /^\d*$/.test(instant.fraction) ? instant : { seconds: instant.seconds, fraction: '999999999' };
 }
 
-/* Finds things in a record by event id, in the same time however many events it has. */
-
-/** An object as it was sent; any member may be missing, or be something else than the protocol's profile `full` says. */
+/** An object as sent: any member may be missing, or be of another type than in profile `full`. */
 export type Payload = Readonly<Record<string, unknown>>;
 
 const NOTHING: Payload = {};
 
+/** Finds parts of a record by event id in constant time. */
 export class RecordLookup {
   readonly record: ClinicalRecord;
   readonly #events: ReadonlyMap<string, RecordedEvent>;
   readonly #payloads = new Map<string, Payload>();
-  /** What outcomes and feedback have besides. */
+  /** Unnamed fields of outcomes and feedback. */
   readonly #extras = new Map<string, Payload>();
   readonly #calls = new Map<string, RunCall>();
-  /** Those of the calls, each version once. */
+  /** The models of the calls, each version once. */
   readonly models: readonly ModelInstance[];
 
   constructor(record: ClinicalRecord) {
@@ -176,30 +173,34 @@ export class RecordLookup {
     }
   }
 
-  /** @returns undefined when the event is not of this record. */
+  /** @returns undefined for an event of another record. */
   event(eventId: string | null): RecordedEvent | undefined {
     return eventId === null ? undefined : this.#events.get(eventId);
   }
 
-  /** The artifact, output, outcome or feedback of the event; without members when it has none, or cannot be read. */
+  /**
+   * The artifact, output, outcome or feedback of the event; without members if it has none or is unreadable.
+   */
   payload({ event_id }: RecordedEvent): Payload {
     return this.#payloads.get(event_id) ?? NOTHING;
   }
 
-  /** The call that the event is of, its own for a start; undefined where it is of none, unless there is one only. */
+  /** The call of the event, or the only call of the run; undefined if neither is known. */
   callOf({ event_id }: RecordedEvent): RunCall | undefined {
     const { calls } = this.record.metadata;
     return this.#calls.get(event_id) ?? (calls.length === 1 ? calls[0] : undefined);
   }
 
-  /** The model of the event's call, or of all calls; undefined where it is not known, or may be one of several. */
+  /** The model of the event's call, or that of all calls; undefined if it is unknown or one of several. */
   modelOf(event: RecordedEvent): ModelInstance | undefined {
     const call = this.callOf(event);
     if (call !== undefined) return call.model ?? undefined;
     return this.models.length === 1 ? this.models[0] : undefined;
   }
 
-  /** Who gave an outcome or feedback: `user_identity` of the event or of its object, where the protocol names none. */
+  /**
+   * The author of an outcome or feedback: the unnamed field `user_identity` of the event or of its object.
+   */
   giverOf(event: RecordedEvent): Payload | undefined {
     const said = [this.#extras.get(event.event_id), this.payload(event)];
     return said.map((each) => each?.['user_identity']).find(isPayload);

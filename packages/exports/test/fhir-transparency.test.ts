@@ -8,7 +8,7 @@ import { runs } from '../../../test/property-runs.js';
 import { fhir, fhirTransaction } from '../src/fhir.js';
 import { fhirFaults } from './fhir-validator.js';
 
-/** The codes and profiles as the guide's source has them (HL7/aitransparency-ig, input/fsh, August 2026). */
+/** The codes and profiles of the guide's source (HL7/aitransparency-ig, input/fsh, August 2026). */
 const GUIDE = 'http://hl7.org/fhir/uv/aitransparency';
 const AI = { coding: [{ system: `${GUIDE}/CodeSystem/AIdeviceTypeCS`, code: 'Artificial-Intelligence' }] };
 const AIAST = { system: 'http://terminology.hl7.org/CodeSystem/v3-ObservationValue', code: 'AIAST' };
@@ -64,7 +64,7 @@ const documents = (record: ClinicalRecord) =>
 const agents = ({ agent = [] }: Resource) =>
   agent.map(({ type, who }) => [type?.coding[0]?.code, who?.identifier?.value ?? who?.type]);
 
-/** What the profiles AI-Device and AI-Provenance ask for beyond R4. */
+/** What the profiles AI-Device and AI-Provenance require beyond R4. */
 function guideFaults({ entry }: Bundle): string[] {
   const byUrl = new Map(entry.map(({ fullUrl, resource }) => [fullUrl, resource]));
   return entry.flatMap(({ resource }) => {
@@ -99,7 +99,7 @@ const output = (n: number, parent = id(1)) => event({ kind: 'human-output', n, p
 const CLINICIAN = { caller_id: 'clinician-12', caller_type: 'clinician' };
 
 describe('AI Transparency on FHIR', () => {
-  test('labels what a model made, and names the model in a Device of its version [R-1870]', () => {
+  test('labels the documents of a model, and has a Device for its version [R-1870]', () => {
     const record = assembleRecord([
       start({
         target_identity: { target_id: 'patient-30977', target_type: 'patient' },
@@ -152,14 +152,14 @@ describe('AI Transparency on FHIR', () => {
     ]);
   });
 
-  test('labels an output whose model no event names, and names none [R-1870]', () => {
+  test('labels an output of an unknown model, without a Device [R-1870]', () => {
     const record = assembleRecord([output(3)]);
     expect(documents(record)).toMatchObject([{ meta: { security: [AIAST] } }]);
     expect(documents(record)[0]?.author).toBeUndefined();
     expect(provenances(record)).toEqual([]);
   });
 
-  test('is what its profiles ask for whatever the record, with each Device once [R-1870]', () => {
+  test('is valid by its profiles for any record, with each Device once [R-1870]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const bundle = bundleOf(record);
@@ -215,7 +215,7 @@ describe('a run of several calls in FHIR', () => {
     expect(audit?.agent?.map(({ who }) => who?.identifier?.value)).toContain('writer');
   });
 
-  test('names all models for what is of no call, none of them as its author [R-1873]', () => {
+  test('names all models for a document of no call, without an author [R-1873]', () => {
     const last = event({ kind: 'human-output', n: 4 });
     const approval = event({
       kind: 'user-feedback',
@@ -272,7 +272,7 @@ describe('a verifier', () => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([[['verifier', 'clinician-12'], 1]]);
   });
 
-  test('is named in the event or in its object [R-1871]', () => {
+  test('is named by the event or by its object [R-1871]', () => {
     const within = { feedback_type: 'thumbs', direction: 'up', user_identity: CLINICIAN };
     for (const other of [undefined, 'clinician-12', null, [CLINICIAN]])
       expect(verified('user-feedback', within, other as object)).toEqual([[['verifier', 'clinician-12'], 1]]);
@@ -302,7 +302,7 @@ describe('a verifier', () => {
     expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
   });
 
-  test('has verified the only output of a run where the event hangs on none, and nothing of several [R-1871]', () => {
+  test('verifies the only output of a run for an event without a parent [R-1871]', () => {
     const outcome = (more: object) =>
       event({ kind: 'outcome', n: 9, more: { outcome: { outcome_type: 'validated' }, ...more } });
     const of = (...outputs: readonly number[]) =>
@@ -314,7 +314,7 @@ describe('a verifier', () => {
     expect(of()).toEqual([]);
   });
 
-  test('and whoever else gives an outcome is in its AuditEvent and in its Provenance [R-1871]', () => {
+  test('any other author of an outcome is in its AuditEvent and its Provenance [R-1871]', () => {
     const given = { outcome: { outcome_type: 'contradicted' }, user_identity: CLINICIAN };
     const bundle = bundleOf(assembleRecord([start(), event({ kind: 'outcome', n: 2, more: given })]));
     const [, audit, provenance] = bundle.entry.map(({ resource }) => resource);
@@ -332,7 +332,7 @@ describe('a verifier', () => {
 describe('a transaction', () => {
   const transactionOf = (record: ClinicalRecord) => JSON.parse(fhirTransaction(record)) as Bundle;
 
-  test('puts each resource under its own id, and is else the same Bundle [R-1872]', () => {
+  test('puts each resource under its own id, and is otherwise the same Bundle [R-1872]', () => {
     const record = assembleRecord(fullRun());
     const transaction = transactionOf(record);
     expect(transaction.type).toBe('transaction');
@@ -340,7 +340,7 @@ describe('a transaction', () => {
     expect({ ...transaction, type: 'collection', entry: withoutRequests }).toEqual(bundleOf(record));
   });
 
-  test('is valid whatever the record, with ids that FHIR allows, each once [R-1872]', () => {
+  test('is valid for any record, with ids that FHIR allows, each once [R-1872]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const transaction = transactionOf(record);

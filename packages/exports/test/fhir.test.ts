@@ -90,7 +90,7 @@ describe('a record in FHIR R4', () => {
     ]);
   });
 
-  test('says who did what to whom, when by either clock, and where it was reported from [R-712]', () => {
+  test('has actor, action, target, both times and sender of an event [R-712]', () => {
     const [audit] = audits(
       bundleOf(
         assembleRecord([
@@ -122,7 +122,7 @@ describe('a record in FHIR R4', () => {
     );
   });
 
-  test("does not name the first start's model and caller for a second start that cannot be read [R-712]", () => {
+  test('names no model and caller for a second start that is unreadable [R-712]', () => {
     const record = assembleRecord([
       start({}),
       event({ kind: 'inference-start', n: 2, payloadState: 'erased' }),
@@ -130,7 +130,7 @@ describe('a record in FHIR R4', () => {
     expect(audits(bundleOf(record)).map(({ agent }) => agent.length)).toEqual([3, 1]);
   });
 
-  test('names the action that has destroyed the content of an event [R-1352]', () => {
+  test('names the action that erased the content of an event [R-1352]', () => {
     const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'erased' }));
     const [, audit] = audits(bundleOf(assembleRecord([start({}), gone])));
     expect(audit?.entity?.at(-1)).toMatchObject({
@@ -140,7 +140,7 @@ describe('a record in FHIR R4', () => {
     });
   });
 
-  test('gives an outcome a Provenance that points at its AuditEvent, and at the evidence [R-712]', () => {
+  test('has a Provenance for an outcome, with its AuditEvent and its evidence [R-712]', () => {
     const record = assembleRecord([
       event({ kind: 'human-output', n: 3 }),
       event({
@@ -164,7 +164,7 @@ describe('a record in FHIR R4', () => {
     );
   });
 
-  test("says an outcome's word only where it is one of the vocabulary [R-712]", () => {
+  test("has an outcome's word only if it is in the vocabulary [R-712]", () => {
     const detailsOf = (outcome: object) =>
       audits(
         bundleOf(assembleRecord([event({ kind: 'outcome', n: 4, more: { outcome } })])),
@@ -175,7 +175,7 @@ describe('a record in FHIR R4', () => {
     expect(detailsOf({ outcome_type: PROSE })).toEqual([]);
   });
 
-  test('is valid R4 whatever the record, with one requestor for each event and every reference resolved [R-712]', () => {
+  test('is valid R4 for any record, with one requestor per event and resolved references [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const bundle = bundleOf(record);
@@ -196,7 +196,7 @@ describe('a record in FHIR R4', () => {
     );
   });
 
-  test('has nothing of what anybody wrote in words [R-712]', () => {
+  test('has no text of a sender [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         expect(says(fhir(record), PROSE)).toBe(false);

@@ -1,6 +1,6 @@
 /**
- * Reads OTLP/JSON by the official protobuf definitions, as OpenTelemetry's own code generated from them does. What it
- * does not know it leaves out, so what comes back has to be what was sent.
+ * Reads OTLP/JSON by the official protobuf definitions, with the code that OpenTelemetry generates from them.
+ * It leaves out unknown members, so a request that comes back unchanged has none.
  */
 import generated from 'opentelemetry-definitions/build/src/generated/root.js';
 
@@ -23,7 +23,7 @@ interface Protocol {
 const { ExportTraceServiceRequest } = (generated as unknown as Protocol).opentelemetry.proto.collector.trace
   .v1;
 
-/** In OTLP/JSON ids are hexadecimal; in the JSON of protobuf, which the reader reads, bytes are base64. */
+/** OTLP/JSON has hexadecimal ids; protobuf's JSON, which the reader expects, has base64. */
 const IDS: ReadonlySet<string> = new Set(['traceId', 'spanId', 'parentSpanId']);
 export const recoded = (value: unknown, from: BufferEncoding, to: BufferEncoding): unknown => {
   if (Array.isArray(value)) return value.map((item) => recoded(item, from, to));
@@ -38,13 +38,13 @@ export const recoded = (value: unknown, from: BufferEncoding, to: BufferEncoding
   );
 };
 
-/** A request of OTLP/JSON in protobuf. */
+/** Converts a request from OTLP/JSON to protobuf. */
 export function protobufOf(request: unknown): Uint8Array {
   const message = ExportTraceServiceRequest.fromObject(recoded(request, 'hex', 'base64') as object);
   return ExportTraceServiceRequest.encode(message).finish();
 }
 
-/** What a request in protobuf says, in OTLP/JSON. */
+/** Converts a request from protobuf to OTLP/JSON. */
 export function jsonOf(request: Uint8Array): unknown {
   const read = ExportTraceServiceRequest.toObject(ExportTraceServiceRequest.decode(request), {
     longs: String,
@@ -54,7 +54,7 @@ export function jsonOf(request: Uint8Array): unknown {
   return recoded(read, 'base64', 'hex');
 }
 
-/** @returns the request as it is after it has been through protobuf's bytes. */
+/** @returns the request after a conversion to protobuf and back. */
 export function throughProtobuf(request: unknown): unknown {
   return jsonOf(protobufOf(request));
 }

@@ -41,14 +41,14 @@ const hex = (uuid: string) => uuid.replaceAll('-', '');
 const start = (more: Readonly<Record<string, unknown>>, parent: string | null = null) =>
   event({ kind: 'inference-start', n: 1, parent, more });
 
-/** The package has the names of 1.41; one was changed in the repository of the conventions for generative AI (#440). */
+/** The package has the names of 1.41; the repository of the conventions has since changed one (#440). */
 const KNOWN: ReadonlySet<unknown> = new Set([
   ...Object.values(conventions).filter((name) => name !== 'gen_ai.usage.cache_creation.input_tokens'),
   'gen_ai.usage.cache_write.input_tokens',
 ]);
 
 describe('a record in OTLP/JSON', () => {
-  test('says of an event that was erased by which action, and when [R-1352]', () => {
+  test('names the action and the time of an erased event [R-1352]', () => {
     const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'erased' }));
     const [, span] = spansOf(assembleRecord([start({}), gone]));
     expect(named(span?.attributes)).toMatchObject({
@@ -58,7 +58,7 @@ describe('a record in OTLP/JSON', () => {
     });
   });
 
-  test('is a trace of the run, from its start to its last output, and a trace for each that came later [R-712]', () => {
+  test('is a trace of the run up to its last output, and a trace for each later event [R-712]', () => {
     const [root, artifact, output, outcome, feedback] = spansOf(assembleRecord(fullRun()));
     expect(root).toMatchObject({
       traceId: hex(RUN),
@@ -81,7 +81,7 @@ describe('a record in OTLP/JSON', () => {
     }
   });
 
-  test('names things as the conventions for generative AI do [R-712]', () => {
+  test('uses the names of the conventions for generative AI [R-712]', () => {
     const [root, artifact, , , feedback] = spansOf(assembleRecord(fullRun()));
     expect(named(root?.attributes)).toMatchObject({
       'gen_ai.operation.name': 'generate_content',
@@ -105,7 +105,7 @@ describe('a record in OTLP/JSON', () => {
     expect(spansOf(record)[0]?.links).toEqual([{ traceId: hex(id(200)), spanId: spansOf(outer)[1]?.spanId }]);
   });
 
-  test('takes what an activity took for the time before its end, and for the time after its start [R-712]', () => {
+  test('the latency of an activity ends at its timestamp, that of a start begins there [R-712]', () => {
     const system_metadata = { latency_ms: 250 };
     const [root, artifact] = spansOf(
       assembleRecord([
@@ -188,7 +188,7 @@ describe('a record in OTLP/JSON', () => {
     expect(last?.parentSpanId).toBe(second?.spanId);
   });
 
-  test('has the tokens of a single call also where the answer names no parent [R-1874]', () => {
+  test('has the tokens of a single call even if the answer names no parent [R-1874]', () => {
     const [root] = spansOf(
       assembleRecord([
         start({}),
@@ -205,7 +205,7 @@ describe('a record in OTLP/JSON', () => {
     expect(named(root?.attributes)).toMatchObject({ 'gen_ai.usage.input_tokens': '5' });
   });
 
-  test('names the conventions that each name is from [R-1940]', () => {
+  test('has the schema URLs of the conventions [R-1940]', () => {
     const artifact = { artifact_type: 'text_chunk' };
     const { resourceSpans } = requestOf(
       assembleRecord([start({}), event({ kind: 'internal-artifact', n: 2, more: { artifact } })]),
@@ -220,7 +220,7 @@ describe('a record in OTLP/JSON', () => {
     }
   });
 
-  test('tells events apart by where they were produced, and has a process id only where it is a number [R-712]', () => {
+  test('groups events by their resource, with a process id only if it is a number [R-712]', () => {
     const resources = (proc_id: string) =>
       requestOf(
         assembleRecord([
@@ -238,13 +238,13 @@ describe('a record in OTLP/JSON', () => {
     expect(named(resources('1')[1])).toMatchObject({ 'service.name': 'unknown_service' });
   });
 
-  test('has no trace of the run where there is nothing but an outcome [R-712]', () => {
+  test('has no trace of a run with only an outcome [R-712]', () => {
     const spans = spansOf(assembleRecord([event({ kind: 'outcome', n: 4 })]));
     expect(spans.map(({ traceId }) => traceId)).toEqual([hex(id(4))]);
     expect(spans[0]).not.toHaveProperty('links');
   });
 
-  test('comes back from protobuf as it was, whatever the record [R-712]', () => {
+  test('comes back from protobuf unchanged for any record [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const request = requestOf(record);
@@ -254,7 +254,7 @@ describe('a record in OTLP/JSON', () => {
     );
   });
 
-  test('is trees of spans, one for each event, whatever the record [R-712]', () => {
+  test('is trees of spans, one for each event, for any record [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const spans = spansOf(record);
@@ -280,7 +280,7 @@ describe('a record in OTLP/JSON', () => {
     );
   });
 
-  test('has nothing of what anybody wrote in words, and no identity of a person [R-712]', () => {
+  test('has no text of a sender and no identity of a person [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         expect(says(otlp(record), PROSE)).toBe(false);

@@ -1,4 +1,4 @@
-/** Columns of any values, read back by two readers: DuckDB, and the one that goes with hyparquet-writer. */
+/** Columns of any values, read by two readers: DuckDB and hyparquet. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
@@ -61,7 +61,7 @@ afterAll(() => {
   fs.rmSync(directory, { recursive: true, force: true });
 });
 
-/** The file of these row groups, made one after the other by the same builder. */
+/** A file of these row groups, made by one builder. */
 function fileOf(groups: readonly (readonly Row[])[]): Buffer {
   const builder = new RowGroupBuilder(TABLE);
   const joiner = new RowGroupJoiner(TABLE);
@@ -75,7 +75,7 @@ function fileOf(groups: readonly (readonly Row[])[]): Buffer {
 const instant = (milliseconds: number | null) => (milliseconds === null ? null : BigInt(milliseconds));
 const wellFormed = (text: string | null) => text?.toWellFormed() ?? null;
 
-/** What a reader should say, times as whole milliseconds. */
+/** The expected rows, with times in whole milliseconds. */
 function expected(rows: readonly Row[]): unknown[] {
   return rows.map(({ text, number, count, time, flag, texts, entries }) => ({
     text: wellFormed(text),
@@ -131,7 +131,7 @@ const nothing: Row = {
   ...{ texts: [], entries: [] },
 };
 
-/** Some of them often, so that a dictionary has something to do; with lone surrogates. */
+/** Some texts are frequent, so that a dictionary pays; some have lone surrogates. */
 const anyText = fc.oneof(
   fc.constantFrom('', 'ward', '护理 🩺', 'é', '\ud800', 'a\u0000b'),
   fc.string({ unit: 'binary', maxLength: 40 }),
@@ -140,7 +140,7 @@ const nullable = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
 const anyNumber = fc
   .double({ noNaN: true, noDefaultInfinity: true })
   .map((number) => (number === 0 ? 0 : number));
-// What both a Date and a TIMESTAMP of DuckDB can hold.
+// The range of both Date and DuckDB's TIMESTAMP.
 const anyTime = fc.integer({ min: -8.64e15 / 2, max: 8.64e15 / 2 });
 const anyEntry = fc.record({
   said: nullable(anyText),
@@ -158,18 +158,18 @@ const anyRow: fc.Arbitrary<Row> = fc.record({
   entries: fc.array(anyEntry, { maxLength: 4 }),
 });
 
-test('any rows are read back as they were, by two readers [R-712]', async () => {
+test('two readers read any rows unchanged [R-712]', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.array(anyRow, { maxLength: 30 }), { maxLength: 3 }), expectReadBack),
     { numRuns: 60 },
   );
 });
 
-test('rows that have nothing at all are read back [R-712]', async () => {
+test('rows without any value are read back [R-712]', async () => {
   await expectReadBack([[nothing, nothing], [nothing]]);
 });
 
-test('a chunk of several pages is read back, and a row does not begin in one and end in the next [R-712]', async () => {
+test('a chunk of several pages is read back, and no row spans two pages [R-712]', async () => {
   const long = 'x'.repeat(1500);
   const rows = Array.from({ length: 1200 }, (_, i): Row => ({
     ...nothing,
@@ -194,7 +194,7 @@ test('a chunk of several pages is read back, and a row does not begin in one and
   await expectReadBack([rows]);
 });
 
-test('a chunk whose dictionary no longer pays is plain from its beginning, and the next may have one [R-1867]', async () => {
+test('a chunk whose dictionary does not pay is plain, and the next may have one [R-1867]', async () => {
   const group = Array.from({ length: 3000 }, (_, i): Row => ({
     ...nothing,
     text: i < 1000 ? `ward ${i % 7}` : `bed ${i}`,
@@ -217,7 +217,7 @@ test('a chunk whose dictionary no longer pays is plain from its beginning, and t
   await expectReadBack([group, group]);
 });
 
-test('the index has the least and the most of numbers and times, and how many are null [R-712]', () => {
+test('the footer has minimum, maximum and null count of numbers and times [R-712]', () => {
   const rows = [3, -2, null, 7].map((n): Row => ({ ...nothing, number: n, time: n, text: 'a' }));
   const file = fileOf([rows]);
   const { row_groups } = parquetMetadata(

@@ -1,4 +1,4 @@
-/** Parquet files are read by DuckDB, which has nothing in common with what wrote them. */
+/** Parquet files are read by DuckDB, which shares no code with the writer. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { zstdDecompressSync } from 'node:zlib';
@@ -36,12 +36,12 @@ afterAll(() => {
   fs.rmSync(directory, { recursive: true, force: true });
 });
 
-/** The other reader brings none for Zstandard. */
+/** hyparquet has no decompressor for Zstandard. */
 const compressors = { ZSTD: (bytes: Uint8Array) => zstdDecompressSync(bytes) };
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** What DuckDB reads of the records of these runs. */
+/** The rows that DuckDB reads from the records of these runs. */
 async function read(runs: readonly AssembledRun[], select = '*'): Promise<Row[]> {
   fs.writeFileSync(file, fileOf(parquet, runs));
   const result = await duckdb.runAndReadAll(`SELECT ${select} FROM '${file}'`);
@@ -64,14 +64,14 @@ test('every column has its type, and lists are lists [R-712]', async () => {
   );
 });
 
-test('an empty list of row groups has a type of the Thrift Compact Protocol [R-1867]', () => {
+test('an empty list of row groups has a valid Thrift type [R-1867]', () => {
   const bytes = fileOf(parquet, []);
   // num_rows: 0 (i64), then a list of 0 structs.
   expect(bytes.includes(Buffer.from([0x16, 0x00, 0x19, 0x0c]))).toBe(true);
   expect(bytes.includes(Buffer.from([0x16, 0x00, 0x19, 0x00]))).toBe(false);
 });
 
-test('a file without records has the columns and types of one with records, for two readers [R-1867]', async () => {
+test('a file without records has the same columns and types, for two readers [R-1867]', async () => {
   const one = [plainRun()];
   const many = [awkwardRun(), ...Array.from({ length: 3 }, () => plainRun())];
   const seen = [];
@@ -91,7 +91,7 @@ test('a file without records has the columns and types of one with records, for 
   expect(seen[0]).toEqual(seen[2]);
 });
 
-test('a record is read as it was written [R-712]', async () => {
+test('a record is read back unchanged [R-712]', async () => {
   const run = plainRun();
   const record = recordOf(run);
   const [row] = await read([run]);
@@ -111,14 +111,14 @@ test('a record is read as it was written [R-712]', async () => {
   ]);
 });
 
-test('a value of another type than its column is in the JSON alone [R-712]', async () => {
+test('a value of another type than its column is only in the JSON [R-712]', async () => {
   const [row] = await read([awkwardRun()]);
   expect(row).toMatchObject({ model_id: '=cmd|"/c calc"!A1', model_version: '1,2\r\n3' });
   expect(row?.['outcomes']).toMatchObject([{ type: null, json: '{"outcome_type":{"code":7},"dose":12}' }]);
   expect(row?.['feedback']).toMatchObject([{ type: 'rating', rating: 4.5, comment: '-1+1, 护理 🩺' }]);
 });
 
-test('numbers that were sent as texts, and what was told of a call, stand in their columns [R-208] [R-209]', async () => {
+test('numbers sent as texts, and the ending of a call, have columns [R-208] [R-209]', async () => {
   const said = { ending: 'failed', status: 500, error_name: 'Error', usage: { input_tokens: '11' } };
   const artifact = { artifact_type: 'other', artifact_uri: 'urn:x:1', ...said };
   const system_metadata = { instrumentation: { by: 'openai' } };
@@ -134,7 +134,7 @@ test('numbers that were sent as texts, and what was told of a call, stand in the
   });
 });
 
-test('where a run was made and how it was sampled stand in typed columns [R-1868]', async () => {
+test('environment and sampling of a run have typed columns [R-1868]', async () => {
   const sampling = { rate: 0.5, selected: true };
   const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
   const marked = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
@@ -152,7 +152,7 @@ test('where a run was made and how it was sampled stand in typed columns [R-1868
   ]);
 });
 
-/** Two calls of different models, the second without an ending of its own; an outcome is of the run alone. */
+/** Two calls of different models, the second without an ending; an outcome belongs to the run only. */
 function twoCalls() {
   const ended = {
     ...{ ending: 'failed', status: 429, error_name: 'RateLimit', response_model: 'a-2026' },
@@ -175,7 +175,7 @@ function twoCalls() {
   ]);
 }
 
-test('the calls of a run are a list, and each event says of which it is [R-1869]', async () => {
+test('the calls of a run are a list, and each event names its call [R-1869]', async () => {
   const [row] = await read([twoCalls()]);
   expect(row).toMatchObject({
     ...{ model_id: 'a', call_count: 2, failed_calls: 1, models: ['a@a', 'b@2'] },
@@ -208,7 +208,7 @@ test('the calls of a run are a list, and each event says of which it is [R-1869]
   ]);
 });
 
-test('of any records the calls are those of the record, by any order of their events [R-1869]', async () => {
+test('the calls are those of the record for any order of the events [R-1869]', async () => {
   const runsOf = fc.array(
     anyRun.map((sent) => assembleRun(sent.map(({ event: each }) => each))),
     {
@@ -290,7 +290,7 @@ test('several row groups are one table [R-712]', async () => {
   expect(row).toEqual({ n: 20_000, total: (19_999 * 20_000) / 2, said: 20_000 });
 });
 
-/** Events as they are read from the log. */
+/** Events as read from the log. */
 function readOf(sent: readonly Sent[]): ReadEvents {
   const bodies = sent.map(({ text }) => Buffer.from(text));
   const ends = bodies.map((_, i) => bodies.slice(0, i + 1).reduce((sum, { length }) => sum + length, 0));
@@ -307,7 +307,7 @@ function raise(index: number): never {
   throw new RangeError(`there is no event ${index}`);
 }
 
-test('events that are not parsed make the same file as those that are [R-712]', () => {
+test('scanned and parsed events make the same file [R-712]', () => {
   let plain = 0;
   fc.assert(
     fc.property(fc.array(anyRun, { maxLength: 4 }), (runs) => {

@@ -1,6 +1,6 @@
 /**
- * What PROV-JSON has against a document: a schema after the member submission of 2013, and the constraints of PROV that
- * concern ids, types, starts and derivations (PROV-CONSTRAINTS, 5 and 6).
+ * The faults of a PROV-JSON document: by a schema after the member submission of 2013, and by PROV's
+ * constraints on ids, types, starts and derivations (PROV-CONSTRAINTS, 5 and 6).
  */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 
@@ -103,7 +103,7 @@ const validate = new Ajv2020({ allErrors: true, allowUnionTypes: true }).compile
 type Members = Readonly<Record<string, unknown>>;
 export type ProvJson = Readonly<Record<string, Readonly<Record<string, Members>> | undefined>>;
 
-/** What each member of a relation has to be; undefined where it may be any of them. */
+/** The required type of each member of a relation; undefined for any type. */
 const SORTS: Readonly<Record<string, string | undefined>> = {
   'prov:entity': 'entity',
   'prov:activity': 'activity',
@@ -163,7 +163,7 @@ function startFaults(document: ProvJson): string[] {
     .map(() => 'an activity starts at two times');
 }
 
-/** What was derived is later than what it was derived from. */
+/** A derived entity is later than its source. */
 function derivationFaults(document: ProvJson): string[] {
   const sources = new Map<unknown, unknown[]>();
   for (const members of Object.values(document['wasDerivedFrom'] ?? {})) {
@@ -181,7 +181,7 @@ function derivationFaults(document: ProvJson): string[] {
     .map((id) => `${String(id)} from itself`);
 }
 
-/** Every qualified name: of members, of declared ids, and of values that say that they are one. */
+/** Every qualified name: of members, declared ids and typed values. */
 function* namesIn(value: unknown, top = true): Generator<string> {
   if (Array.isArray(value)) for (const item of value) yield* namesIn(item, false);
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return;

@@ -15,7 +15,7 @@ const RUN_ID = `ce:run-${RUN}`;
 describe('a record in PROV-JSON', () => {
   const full = documentOf(assembleRecord(fullRun()));
 
-  test('has the record as an entity, the run as an activity, the model and the caller as agents [R-712]', () => {
+  test('has the record as entity, the run as activity, model and caller as agents [R-712]', () => {
     expect(provFaults(full)).toEqual([]);
     expect(full['entity']?.[`ce:record-${RUN}`]).toMatchObject({ 'ce:completeness': 'full' });
     expect(full['activity']?.[RUN_ID]).toMatchObject({
@@ -36,7 +36,7 @@ describe('a record in PROV-JSON', () => {
     ]);
   });
 
-  test('derives what the run made from what it made before, and has outcome and feedback influenced by it [R-712]', () => {
+  test('derives products from their parents; outcome and feedback are influenced by them [R-712]', () => {
     expect(relations(full, 'wasGeneratedBy').map((members) => members['prov:entity'])).toEqual([
       `event:${id(2)}`,
       `event:${id(3)}`,
@@ -50,12 +50,12 @@ describe('a record in PROV-JSON', () => {
     });
   });
 
-  test('gives the same model and the same caller the same id in every document [R-712]', () => {
+  test('has the same id for a model or a caller in every document [R-712]', () => {
     const other = documentOf(assembleRecord([event({ kind: 'inference-start', n: 9, run: id(9) })]));
     expect(Object.keys(other['agent'] ?? {})).toEqual(Object.keys(full['agent'] ?? {}));
   });
 
-  test('invalidates what was erased by the action that erased it [R-1352]', () => {
+  test('invalidates an erased event by its action [R-1352]', () => {
     const [started, ...others] = fullRun();
     const gone = erased(event({ kind: 'human-output', n: 30, payloadState: 'erased' }));
     if (started === undefined) throw new Error('a run has a start');
@@ -70,7 +70,7 @@ describe('a record in PROV-JSON', () => {
     expect(document['activity']?.[`ce:action-${id(900)}`]).toBeDefined();
   });
 
-  test('informs a nested run by the run that it was started from [R-712]', () => {
+  test('informs a nested run by its caller [R-712]', () => {
     const record = assembleRecord([event({ kind: 'inference-start', n: 1, parent: id(300) })], {
       ...UNLINKED,
       parentRunOf: () => id(200),
@@ -143,7 +143,7 @@ describe('a record in PROV-JSON', () => {
     expect(provFaults({ ...full, agent, ...change })).not.toEqual([]);
   });
 
-  test('is PROV-JSON whatever the record, declares every id that it uses, and derives nothing from itself [R-712]', () => {
+  test('is valid for any record, declares every id, and derives nothing from itself [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const document = documentOf(record);
@@ -155,7 +155,7 @@ describe('a record in PROV-JSON', () => {
     );
   });
 
-  test('has nothing of what anybody wrote in words [R-712]', () => {
+  test('has no text of a sender [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         expect(says(prov(record), PROSE)).toBe(false);

@@ -1,4 +1,4 @@
-/** Captures the calls of the AI SDK: a middleware around a language model. */
+/** Captures the calls of the AI SDK by a middleware around a language model. */
 import { performance } from 'node:perf_hooks';
 import { fields, GrowingAnswer, TIMED_OUT } from '@clinical-events/protocol/spans';
 import { isTimeOut, namesOf } from './errors.js';
@@ -16,8 +16,7 @@ import { watchedStream } from './streams.js';
 export type { Answer, ToolCall, Usage } from '@clinical-events/protocol/spans';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
-/* What the versions of the AI SDK have in common. Its own types differ by version, and are not imported. */
-
+/** What all versions of the AI SDK have. Its own types differ by version and are not imported. */
 interface Wrapped {
   readonly model: { readonly provider: string; readonly modelId: string };
   readonly params: {
@@ -32,7 +31,7 @@ interface Streamed<Part> {
 }
 
 export interface CaptureMiddleware {
-  /** Each version declares a literal of its own and reads none: this type is assignable to every one. */
+  /** Each version declares its own literal and does not read it: `never` is assignable to all. */
   readonly specificationVersion: never;
   wrapGenerate<Result extends object>(
     wrapped: Wrapped & { readonly doGenerate: () => PromiseLike<Result> },
@@ -43,13 +42,14 @@ export interface CaptureMiddleware {
 }
 
 /**
- * For `wrapLanguageModel({ model, middleware })`. Each call of the model, so each step of an agent, becomes a run; the
- * application sees what it would see without it. Does not throw. Put it last among several, nearest to the model.
- * @param runs the client, a run that the calls belong to, or a function that gives one of them.
+ * For `wrapLanguageModel({ model, middleware })`. Each call of the model, and so each step of an agent,
+ * becomes a run. Answers and errors reach the application unchanged. Throws nothing of its own. It must be
+ * the last middleware, nearest to the model.
+ * @param runs the client, the run that the calls belong to, or a function that returns one of them.
  */
 export function captureMiddleware(runs: RunsIn, options: InstrumentationOptions = {}): CaptureMiddleware {
   checkOptions(options);
-  // A retry has the very prompt of the call that failed, where the library does not convert it again (streamText does).
+  // A retry has the same prompt object as the failed call, except with streamText, which converts it again.
   const made = new WeakMap<object, ModelCall>();
   const begin = ({ model, params }: Wrapped, startedAt: number, streamed: boolean) => {
     const begun = {
@@ -97,7 +97,7 @@ export function captureMiddleware(runs: RunsIn, options: InstrumentationOptions 
   };
 }
 
-/** At once; what it throws, it rejects with. */
+/** Calls `act` synchronously; an exception becomes a rejection. */
 async function called<Result>(act: () => PromiseLike<Result>): Promise<Result> {
   return await act();
 }
@@ -105,13 +105,13 @@ async function called<Result>(act: () => PromiseLike<Result>): Promise<Result> {
 function passedOn<Part, Result extends Streamed<Part>>(result: Result, wrapped: Wrapped, call: ModelCall) {
   const answer = new GrowingAnswer();
   const reader = new ModelAnswer(answer);
-  let told: unknown;
+  let reported: unknown;
   const stream = watchedStream(result.stream, {
     seen(part) {
-      if (fields(part)['type'] === 'error') told = fields(part)['error'];
+      if (fields(part)['type'] === 'error') reported = fields(part)['error'];
       reader.part(fields(part));
     },
-    over(how, error = told) {
+    over(how, error = reported) {
       quietly(() => {
         reader.end();
       });
@@ -119,7 +119,7 @@ function passedOn<Part, Result extends Streamed<Part>>(result: Result, wrapped: 
     },
   });
   const endedBy = (how: 'read' | 'failed' | 'cancelled', error: unknown) => {
-    if (answer.ending === 'failed') return { ...brokenBy(wrapped, told, 'stream'), error: told };
+    if (answer.ending === 'failed') return { ...brokenBy(wrapped, reported, 'stream'), error: reported };
     if (answer.ending) return { ending: answer.ending };
     if (how === 'failed') return { ...brokenBy(wrapped, error, 'stream'), error };
     if (how === 'read') return { ending: 'cut off' as const };
@@ -128,18 +128,17 @@ function passedOn<Part, Result extends Streamed<Part>>(result: Result, wrapped: 
   return { ...result, stream };
 }
 
-/* How a call can come to nothing. */
-
+/** How a call failed. */
 type Broken = Pick<Ended, 'ending' | 'errorName'>;
 
-/** A time that was up has failed; an abort is the application's. */
+/** A time-out is a failure; an abort is the application's. */
 function endedBySignal({ params }: Wrapped): Broken | undefined {
   const signal = params.abortSignal;
   if (signal?.aborted !== true) return undefined;
   return isTimeOut(signal.reason) ? TIMED_OUT : { ending: 'aborted' };
 }
 
-/** A connection that breaks is `cut off` once the answer has begun: when its status, or a part of it, was there. */
+/** A broken connection is `cut off` if the answer had begun: its status, or a part of it, had arrived. */
 function brokenBy(wrapped: Wrapped, error: unknown, begun?: 'stream'): Broken {
   return quietly(() => lookedAt(wrapped, error, begun)) ?? { ending: 'failed' };
 }
@@ -155,6 +154,6 @@ function lookedAt(wrapped: Wrapped, error: unknown, begun: 'stream' | undefined)
   return isBegun && code !== undefined ? { ending: 'cut off', errorName: code } : { ending: 'failed' };
 }
 
-/** Of Node.js and undici: the other side has closed it, or it broke on the way. */
+/** Codes of Node.js and undici for a closed or broken connection. */
 const CONNECTION =
   /^(UND_ERR_SOCKET|ECONNRESET|EPIPE|ECONNABORTED|ERR_STREAM_PREMATURE_CLOSE|ERR_HTTP2_\w+)$/;

@@ -1,4 +1,4 @@
-/** Captures the calls of the Anthropic SDK: messages, in one piece and in streams. */
+/** Captures the calls of the Anthropic SDK: messages, whole and streamed. */
 import { type CapturedFetch, capturedFetch, counts, type FetchOptions } from './captured-fetch.js';
 import type { RunsIn } from './model-call.js';
 import { MESSAGES } from './readers/messages.js';
@@ -8,9 +8,9 @@ export type { CapturedFetch, FetchOptions } from './captured-fetch.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 /**
- * For the option `fetch` of `new Anthropic(…)`. Each request to a model becomes a run; the application sees what it
- * would see without it. Does not throw.
- * @param runs the client, a run that the calls belong to, or a function that gives one of them.
+ * For the option `fetch` of `new Anthropic(…)`. Each request to a model becomes a run. Answers and errors
+ * reach the application unchanged. Throws nothing of its own.
+ * @param runs the client, the run that the calls belong to, or a function that returns one of them.
  */
 export function anthropicFetch(runs: RunsIn, options: FetchOptions = {}): CapturedFetch {
   return capturedFetch(runs, options, {

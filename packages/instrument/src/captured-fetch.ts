@@ -1,4 +1,4 @@
-/** The fetch of a library, with the calls of models that go through it captured. */
+/** A fetch for SDKs that captures the calls of models. */
 import { performance } from 'node:perf_hooks';
 import { fields, type Fields, GrowingAnswer, list, text, word } from '@clinical-events/protocol/spans';
 import {
@@ -16,34 +16,34 @@ import { SentRequest } from './sent-request.js';
 import { EventStream, watchedStream, type Watcher } from './streams.js';
 
 export interface FetchOptions extends InstrumentationOptions {
-  /** What makes the requests; the global `fetch` when it is not given. */
+  /** Makes the requests; the global `fetch` by default. */
   readonly fetch?: typeof fetch | undefined;
 }
 
 /**
- * For calls it is the global fetch. The second signature is for SDKs whose option wants the fetch of node-fetch (OpenAI
- * 4, Anthropic 0.39): they make nothing of their own of what it takes and gives.
+ * The type of the global fetch. The second signature is for SDKs whose option has the type of node-fetch
+ * (OpenAI 4, Anthropic 0.39).
  */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- Types of node-fetch, which is not a dependency.
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- types of node-fetch
 export type CapturedFetch = typeof fetch & ((input: any, init?: any) => Promise<any>);
 
 export interface Dialect {
   readonly provider: string;
-  /** Undefined when no model answers on this path. */
+  /** @returns undefined for a path without a model. */
   readerFor(path: string): AnswerReader | undefined;
-  /** The path of the earlier answer that a request asks for; answers have the path of their call, and their id. */
+  /** The path of the earlier answer that a request fetches: the path of its call, and the answer's id. */
   earlierAnswer?(method: string, path: string): string | undefined;
-  /** What the request is made of, without words. */
+  /** Facts about the request, without its words. */
   inputs(request: Fields): Begun['inputs'];
 }
 
-/** More characters than an answer has; beyond them it is passed on and not looked at any more. */
+/** A longer answer is passed on without being read further. */
 const MOST_CHARACTERS = 16 << 20;
 
 /**
- * A fetch that captures what goes to and comes from a model, and leaves all else alone. A retry is of the run of the
- * attempt before, and so is an answer that is fetched later. The request is under way before anything is captured,
- * and a stream is passed on as it comes.
+ * A fetch that captures calls of a model and passes on all other requests. A retry, and an answer that is
+ * fetched later, belong to the run of the first attempt. The request is sent before anything is captured, and
+ * a stream is passed on as it arrives.
  */
 export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): CapturedFetch {
   checkOptions(options, 'fetch');
@@ -92,8 +92,6 @@ export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dial
   };
 }
 
-/* Answers that are fetched later. */
-
 function addressOf({ url }: SentRequest, path: string): string {
   return url.origin + decodeURIComponent(path);
 }
@@ -102,7 +100,7 @@ function mayBeFetchedLater({ answer }: Ended, { request }: SentRequest): boolean
   return answer.ending === 'unfinished' || (answer.ending === undefined && request['background'] === true);
 }
 
-/** Ends the call whose answer this request asks for, once the provider says that it has ended. */
+/** Ends the call whose answer this request fetches, if the provider has finished it. */
 function endOfEarlier(runs: RunsIn, dialect: Dialect, sent: SentRequest) {
   const path = dialect.earlierAnswer?.(sent.method, sent.url.pathname);
   const address = path === undefined ? undefined : addressOf(sent, path);
@@ -115,8 +113,6 @@ function endOfEarlier(runs: RunsIn, dialect: Dialect, sent: SentRequest) {
   };
   return Object.assign(end, { reader: later.reader });
 }
-
-/* What comes back. */
 
 function watchedResponse(
   response: Response,
@@ -131,11 +127,11 @@ function watchedResponse(
     return response;
   }
   const type = (headers.get('content-type') ?? '').toLowerCase();
-  // SDKs that have asked for a stream take the answer for one, whatever it says to be.
+  // SDKs read the answer as a stream if they asked for one, whatever its content type.
   const isStream = type.startsWith('text/event-stream') || sent.request['stream'] === true;
   const isReadable =
     /^text\/event-stream|[/+]json\b/.test(type) || (isStream && /^$|^text\/plain/.test(type));
-  // A fetch of the application's own may give bodies of another make.
+  // The application's own fetch may return other kinds of bodies.
   if (!(body instanceof ReadableStream) || !isReadable || response.bodyUsed) {
     end({ ending: 'not read', answer });
     return response;
@@ -196,7 +192,7 @@ class BodyWatcher implements Watcher<Uint8Array> {
 
   #ended(how: 'read' | 'failed' | 'cancelled', error: unknown): Pick<Ended, 'ending' | 'errorName'> {
     const { ending } = this.#answer;
-    // Anyone who stops reading after the last word has read it all.
+    // A reader that stops after the last word has read everything.
     if (ending) return { ending };
     if (how === 'cancelled') return { ending: 'aborted' };
     if (how === 'failed') {
@@ -215,12 +211,12 @@ class BodyWatcher implements Watcher<Uint8Array> {
     try {
       this.#reader.piece(this.#answer, fields(JSON.parse(data)));
     } catch {
-      // What cannot be read here is passed on all the same.
+      // An event that cannot be read is still passed on.
     }
   }
 }
 
-/** What both dialects have in common of a request. */
+/** Counts of a request, the same for both dialects. */
 export function counts(request: Fields, messages: unknown): Begun['inputs'] {
   const number = Array.isArray(messages) ? messages.length : 1;
   return {

@@ -1,9 +1,9 @@
-/** What errors are called, whoever has made them. */
+/** Names of errors of any library. */
 import { fields, text } from '@clinical-events/protocol/spans';
 
 const DEEPEST = 5;
 
-/** What it and its causes are called, by themselves, by their class and by their code. */
+/** The names, classes and codes of an error and its causes. */
 export function namesOf(error: unknown): string[] {
   const names: unknown[] = [];
   for (let [each, depth] = [error, 0]; typeof each === 'object' && depth < DEEPEST; depth++) {
@@ -14,7 +14,7 @@ export function namesOf(error: unknown): string[] {
   return names.flatMap((name) => text(name) ?? []);
 }
 
-/** Whether a time was up, by the name of the error or of one of its causes. */
+/** Whether the name of the error or of a cause says time-out. */
 export function isTimeOut(error: unknown): boolean {
   return namesOf(error).some((name) => /timed?_?out/i.test(name));
 }

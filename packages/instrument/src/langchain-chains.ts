@@ -1,15 +1,15 @@
-/** What of LangChain's chains is worth a run of its own: most are wrappers that call one model. */
+/** Which chains of LangChain become runs: most are wrappers of one model and do not. */
 import { fields, type Fields, list, text } from '@clinical-events/protocol/spans';
 import { quietly } from './model-call.js';
 
 const DEEPEST = 32;
-/** The name that `withStructuredOutput` gives to what it makes of a model, functions among it. */
+/** The name that `withStructuredOutput` gives to its chain of one model and functions. */
 const OF_ONE = /StructuredOutput/;
 
-/** At most, as far as it can be seen. Infinity where anything may be in it: a function, a graph, a retriever. */
+/** @returns the most models that a chain calls; Infinity with a function, a graph or a retriever. */
 export function modelsIn(chain: unknown, name: unknown): number {
   if (OF_ONE.test(text(name) ?? '')) return 1;
-  // What LangChain gives is the chain as it would be saved: its class, and what it was made of.
+  // LangChain passes the chain in serialised form: its class and its arguments.
   const { kwargs } = fields(chain);
   return quietly(() => (kwargs === undefined ? Infinity : modelsOf(fields(kwargs), DEEPEST))) ?? Infinity;
 }
@@ -31,16 +31,20 @@ function modelsOf(step: Fields, depth: number): number {
   return typeof (step['formatPromptValue'] ?? step['parseResult']) === 'function' ? 0 : Infinity;
 }
 
-/** RunnableEach has nothing beside what it calls for each of its inputs. */
+/** False for RunnableEach, which calls its only member for each input. */
 function isOnce(step: Fields): boolean {
   return step['config'] !== undefined || step['kwargs'] !== undefined;
 }
 
-/** Names that LangChain itself gives: none of them says which model or agent it is. */
-const OF_LANGCHAIN =
-  /^(Runnable|ChannelWrite|ChannelRead|LangGraph$|CompiledGraph$|CompiledStateGraph$|StateGraph$|Pregel|RemoteGraph$|__\w+__$|RouterRunnable$|DynamicRunnable$|\w*StructuredOutput\w*$|AgentExecutor$|\w+Chain$|retrieval_chain$|retrieve_documents$|stuff_documents_chain$|history_aware_retriever$|format_\w+$)/;
+/** Names that LangChain itself gives, which name no model or agent. */
+const OF_LANGCHAIN = new RegExp(
+  String.raw`^(Runnable|ChannelWrite|ChannelRead|LangGraph$|CompiledGraph$|CompiledStateGraph$|StateGraph$|` +
+    String.raw`Pregel|RemoteGraph$|__\w+__$|RouterRunnable$|DynamicRunnable$|\w*StructuredOutput\w*$|` +
+    String.raw`AgentExecutor$|\w+Chain$|retrieval_chain$|retrieve_documents$|stuff_documents_chain$|` +
+    String.raw`history_aware_retriever$|format_\w+$)`,
+);
 
-/** Whether the application has given this name to a chain. A class has one of its own, and takes that of what it wraps. */
+/** Whether the application named the chain, rather than its class or the class that it wraps. */
 export function isGiven(name: unknown, chain: unknown): boolean {
   const { id, kwargs } = fields(chain);
   const { bound } = fields(kwargs);

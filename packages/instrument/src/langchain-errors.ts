@@ -1,4 +1,4 @@
-/** What an error says of the call that it ended, as LangChain.js and the packages of its providers throw it. */
+/** How a call ended, by the error that LangChain.js or a provider's package threw. */
 import {
   fields,
   GrowingAnswer,
@@ -11,19 +11,19 @@ import { isTimeOut, namesOf } from './errors.js';
 import type { Ended } from './model-call.js';
 
 const PAUSES = /^(GraphInterrupt|NodeInterrupt|GraphDrained)$/;
-/** `AbortError` of the web, `ModelAbortError` of LangChain, and what the SDKs of providers have for it. */
+/** `AbortError` of the web, `ModelAbortError` of LangChain, and the names in SDKs of providers. */
 const ABORT = /^(Abort|ModelAbort|APIUserAbort|RequestAborted|Cancell?ed)(Error)?$/;
 const BROKEN = /^(ECONN\w+|EPIPE|UND_ERR_\w+|ERR_STREAM_\w+|APIConnectionError|ConnectionError|SocketError)$/;
 const BROKEN_IN_WORDS = /terminated|premature close|socket hang up|network|connection|other side closed/i;
 
-/** LangGraph stops by an error of its own what a person has to go on with. */
+/** LangGraph throws an error to wait for a person. */
 export function isPause(error: unknown): boolean {
   return PAUSES.test(text(fields(error)['name']) ?? '');
 }
 
 /**
- * @param signal what the application may stop the call by, where it is known.
- * @param hasBegun a part of the answer has come.
+ * @param signal the application's abort signal, if it is known.
+ * @param hasBegun whether a part of the answer has arrived.
  */
 export function endingOf(
   error: unknown,
@@ -31,7 +31,7 @@ export function endingOf(
   hasBegun: boolean,
 ): Pick<Ended, 'ending' | 'error' | 'errorName' | 'status'> {
   if (isPause(error)) return { ending: 'unfinished' };
-  // Another graph takes over.
+  // Another graph continues.
   if (fields(error)['is_bubble_up'] === true || fields(error)['name'] === 'ParentCommand')
     return { ending: 'complete' };
   const { status, statusCode, message } = fields(error);
@@ -39,7 +39,7 @@ export function endingOf(
   const { aborted, reason } = fields(signal);
   const names = namesOf(error);
   if (isTimeOut(error) || (aborted === true && isTimeOut(reason))) return { ...TIMED_OUT, error };
-  // The words of LangChain for a signal whose reason is no error.
+  // LangChain's message for a signal whose reason is not an error.
   if (aborted === true || message === 'Aborted' || names.some((name) => ABORT.test(name)))
     return { ending: 'aborted', error };
   const { error: body, code, cause } = fields(error);
@@ -49,7 +49,7 @@ export function endingOf(
   return { ending: 'cut off', error, errorName: word(fields(cause)['code']) ?? word(code) };
 }
 
-/** The SDKs of OpenAI and Anthropic have in their error what the server has sent in the midst of an answer. */
+/** Errors of the OpenAI and Anthropic SDKs contain the error that a server sends within an answer. */
 function inBody(body: unknown): Pick<Ended, 'errorName' | 'status'> {
   const said = new GrowingAnswer();
   said.fail(fields(body)['error'] ?? body);

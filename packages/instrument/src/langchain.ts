@@ -1,4 +1,4 @@
-/** Captures what LangChain.js and LangGraph.js run: a callback handler. */
+/** Captures runs of LangChain.js and LangGraph.js by a callback handler. */
 import { fields, type Fields, GrowingAnswer, list, modelName, text } from '@clinical-events/protocol/spans';
 import { endingOf, isPause } from './langchain-errors.js';
 import { isGiven, modelsIn } from './langchain-chains.js';
@@ -23,19 +23,18 @@ interface AskedModel extends Fields {
   readonly model: unknown;
 }
 
-/** What LangChain tells of a beginning beside what begins. */
 type CallDetails = [tags?: string[], metadata?: Record<string, unknown>, runName?: string];
 
-/** What has come of an answer that may break off, and the signal that the application may stop it by. */
+/** The part of an answer that has arrived, and the application's abort signal. */
 interface UnderWay {
   readonly answer: GrowingAnswer;
   readonly signal?: unknown;
   hasBegun?: boolean;
 }
 
-/** A chain is open too when it is no run: what `withRetry` repeats is found by it. */
+/** A chain that is not a run is kept too, to recognise what `withRetry` repeats. */
 interface OpenChain extends Open {
-  /** The chain that may repeat this one as a whole: one that calls no more than a model. */
+  /** The chain that may repeat this one as a whole: it calls at most one model. */
   readonly repeatedBy?: OpenChain | undefined;
   readonly isRetry?: boolean;
 }
@@ -43,18 +42,18 @@ interface OpenChain extends Open {
 const GRAPH_HANDLER: unique symbol = Symbol.for('langgraph.graph_callback_handler');
 
 /**
- * For the `callbacks` of a call, so that all within it inherits them. A call of a model becomes a run; so does the
- * outermost chain or agent, and one that a tool runs, unless all that it does is to call one model; what runs within is
- * nested in it. What a retriever has found becomes an artifact. The application sees what it would see without it. Does
- * not throw.
+ * For the `callbacks` of a call, which everything within it inherits. A call of a model becomes a run. So
+ * does the outermost chain or agent, or one that a tool runs, unless it only calls one model; runs within it
+ * are nested. The documents of a retriever become an artifact. Answers and errors reach the application
+ * unchanged. Throws nothing of its own.
  *
- * A plain object of callbacks: LangChain copies its own properties, so each callback is one, and takes what has a `name`
- * for a handler of its own make.
+ * Callbacks are own properties, because LangChain copies those; a property `name` would make it LangChain's
+ * own handler.
  */
 export class RunCallbackHandler {
-  /** Or else a process that ends after its answer could end before the answer is captured. */
+  /** Otherwise a process may exit before its last answer is captured. */
   readonly awaitHandlers = true;
-  /** By it LangGraph knows whom to tell of interrupts. */
+  /** LangGraph reports interrupts to handlers with this member. */
   readonly [GRAPH_HANDLER] = true;
   readonly #runs: RunsIn;
   readonly #options: InstrumentationOptions;
@@ -63,7 +62,7 @@ export class RunCallbackHandler {
   /** Agents that wait for a person. */
   readonly #paused = new WeakSet<ModelCall>();
 
-  /** @param runs the client, a run that the calls belong to, or a function that gives one of them. */
+  /** @param runs the client, the run that the calls belong to, or a function that returns one of them. */
   constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
     this.#runs = runs;
     checkOptions(options);
@@ -76,10 +75,10 @@ export class RunCallbackHandler {
     id: string,
     parent?: string,
     extra?: Record<string, unknown>,
-    ...told: CallDetails
+    ...details: CallDetails
   ): void => {
     quietly(() => {
-      this.#beginModel({ model, messages, extra, count: list(messages[0]).length }, id, parent, told);
+      this.#beginModel({ model, messages, extra, count: list(messages[0]).length }, id, parent, details);
     });
   };
 
@@ -89,14 +88,14 @@ export class RunCallbackHandler {
     id: string,
     parent?: string,
     extra?: Record<string, unknown>,
-    ...told: CallDetails
+    ...details: CallDetails
   ): void => {
     quietly(() => {
-      this.#beginModel({ model, prompts, extra, count: prompts.length }, id, parent, told);
+      this.#beginModel({ model, prompts, extra, count: prompts.length }, id, parent, details);
     });
   };
 
-  /** For a call that breaks off: how far it came. */
+  /** Keeps the part of an answer that arrives, in case the call fails. */
   readonly handleLLMNewToken = (
     token: unknown,
     indices: unknown,
@@ -120,7 +119,7 @@ export class RunCallbackHandler {
     const { answer: grown, hasBegun = false } = this.#underWay.get(call) ?? {};
     let answer = new GrowingAnswer();
     const ending = quietly(() => takeResult(answer, fields(result), hasBegun)) ?? answer.ending ?? 'not read';
-    // LangChain puts the chunks of all choices together into one.
+    // LangChain merges the chunks of all choices into one.
     const { id: responseId, model, usage } = answer;
     if (grown && grown.choices.length > answer.choices.length)
       answer = Object.assign(grown, { id: responseId, model, usage });
@@ -131,7 +130,7 @@ export class RunCallbackHandler {
     this.#fail(id, error);
   };
 
-  /** The order of what LangChain gives, which is not the one that its types declare. */
+  /** The order of arguments is LangChain's at run time, which differs from its types. */
   readonly handleChainStart = (
     chain: unknown,
     inputs: unknown,
@@ -166,7 +165,7 @@ export class RunCallbackHandler {
       takeOutputs(answer, outputs);
     });
     const isPaused = this.#paused.has(call) || quietly(() => fields(outputs)['__interrupt__']) !== undefined;
-    // The answer of the model within is the output already.
+    // The answer of the nested model is the output.
     call.end({ ending: isPaused ? 'unfinished' : 'complete', answer, worded: false });
   };
 
@@ -191,7 +190,7 @@ export class RunCallbackHandler {
     quietly(() => within?.artifact('text_chunk', { documents: list(documents).length }));
   };
 
-  /** Before the end of the chain. */
+  /** Called before the end of the chain. */
   readonly handleInterrupt = (event: unknown): void => {
     const call = quietly(() => this.#open.get(text(fields(event)['runId']))?.own);
     if (call) this.#paused.add(call);
@@ -210,13 +209,13 @@ export class RunCallbackHandler {
     const given = [metadata?.['ls_model_name'], ...names.map((name) => asked[name] ?? fields(kwargs)[name])];
     const begun = {
       provider: text(metadata?.['ls_provider']) ?? 'langchain',
-      // A class of the application's own has no other name.
+      // A class of the application has no other name.
       model: [...given, list(kind).at(-1)].map(modelName).find((name) => name !== undefined),
       request,
       inputs: { message_count: count, tool_count: list(asked['tools'] ?? asked['functions']).length },
     };
     const outer: OpenChain | undefined = this.#open.get(parent);
-    // withRetry marks what it calls again, and calls it as a child of the same run of its own.
+    // withRetry tags a repeated call, which is a child of the same chain.
     const before = isRetry(tags)
       ? outer?.lastModel
       : outer?.isRetry
@@ -245,7 +244,7 @@ export class RunCallbackHandler {
 
   #fail(id: string, error: unknown): void {
     const open = this.#open.end(id);
-    // A graph whose node has paused ends as one that is complete.
+    // A graph with a paused node ends as if it were complete.
     if (open?.within && quietly(() => isPause(error))) this.#paused.add(open.within);
     const underWay = open?.own && this.#underWay.get(open.own);
     const { answer, signal, hasBegun = false } = underWay ?? { answer: new GrowingAnswer() };

@@ -1,8 +1,8 @@
 /**
- * A call of a model that a library makes, turned into a run: start, what the model made on its way, and one event that
- * ends it. Nothing here throws, waits, or changes an object that the application holds. By itself it records no word
- * of what was asked or answered, for those are patient data: the application chooses by `describe` what goes into
- * events (docs/reference/instrumentation.md).
+ * A call of a model as a run: a start, intermediate products, and one event that ends it. Nothing here
+ * throws, waits, or changes an object of the application. By default no word of the request or the answer is
+ * recorded, because these are patient data; `describe` chooses the content of events
+ * (docs/reference/instrumentation.md).
  */
 import { performance } from 'node:perf_hooks';
 import type { Run, RunDetails, RunStart } from '@clinical-events/client';
@@ -17,41 +17,43 @@ import {
   word,
 } from '@clinical-events/protocol/spans';
 
-/** A client, or a run: then each call becomes a run nested in it. */
+/** A client, or a run in which each call becomes a nested run. */
 export interface StartsRuns {
   startRun(start: RunStart, details?: RunDetails): Run;
 }
 
-/** A function is asked at each call. It is the place for an AsyncLocalStorage that knows the run of the moment. */
+/** A function is called for each call, for example to read the current run from an AsyncLocalStorage. */
 export type RunsIn = StartsRuns | (() => StartsRuns);
 
 export interface DescribedCall {
-  /** Whose library it is that made the call: `openai`, say. */
+  /** The provider of the model, such as `openai`. */
   readonly provider: string;
   readonly model: string | undefined;
-  /** What the model was asked, as the library says it. Not to be changed. */
+  /** The request in the library's form. It must not be changed. */
   readonly request: unknown;
-  /** Once the call has ended: the run, by whose id outcomes and feedback can be told later. */
+  /** After the call has ended: the id of the run, for later outcomes and feedback. */
   readonly runId?: string;
-  /** Once the call has ended: what the model has answered, as far as it came. */
+  /** After the call has ended: the answer, or the part that arrived. */
   readonly answer?: Answer;
 }
 
-/** What is stored by itself; the event says `sha256:` and its hash. */
+/** Content that is stored separately; the event has `sha256:` and its hash. */
 type Content = string | Uint8Array;
 
 export interface Description extends Pick<RunStart, 'model' | 'user' | 'target' | 'inputs'> {
-  /** The id of the run, when the application has one already: a UUID. */
+  /** A UUID for the run, if the application has one already. */
   readonly runId?: string | undefined;
   readonly inputContent?: Content | undefined;
-  /** Fields of the output. Null when the answer is not shown to a person: then the run ends with an artifact. */
+  /**
+   * Fields of the output; null if the answer is not shown to a person: the run then ends with an artifact.
+   */
   readonly output?: Parameters<Run['output']>[0] | null | undefined;
-  /** The answer, also one that broke off. */
+  /** The answer, also an incomplete one. */
   readonly outputContent?: Content | undefined;
   readonly reasoningContent?: Content | undefined;
-  /** For each of the answer's `toolCalls`, in their order: what the tool was asked, and more fields of the artifact. */
+  /** For each of the answer's `toolCalls`: the content and more fields of the artifact. */
   readonly toolCalls?: DescribedTools;
-  /** For each further choice of the answer, in their order. */
+  /** For each further choice of the answer. */
   readonly choices?: readonly DescribedChoice[] | undefined;
 }
 
@@ -65,54 +67,54 @@ interface DescribedChoice {
 
 export interface InstrumentationOptions {
   /**
-   * Chooses what goes into events. Asked twice: when the call begins, for `model`, `user`, `target`, `inputs` and
-   * `runId`; when it has ended, for the rest. Without it, and when it throws or returns a promise, no word of the call is recorded.
+   * Chooses the content of events. Called when the call begins, for `model`, `user`, `target`, `inputs` and
+   * `runId`, and when it has ended, for the rest. If it is missing, throws or returns a promise, no word of
+   * the call is recorded.
    */
   readonly describe?: ((call: DescribedCall) => Description | undefined) | undefined;
   /**
-   * Whether a person is shown the answer. Applies to an answer that is complete and has words; a function is asked with
-   * that answer. By default an answer that asks for no tool is shown. Also by default when the function throws or
-   * returns no boolean.
+   * Whether a person is shown the answer. Applies to complete answers with words; a function gets the answer.
+   * By default, and if the function throws or returns no boolean, an answer that asks for no tool is shown.
    */
   readonly shown?: boolean | ((call: DescribedCall) => boolean) | undefined;
 }
 
 /**
- * On return the options are those of an instrumentation.
- * @param more names that this one has besides.
- * @throws RangeError for a name that none has, and a value that an option cannot have.
+ * @param more names of further options.
+ * @throws RangeError for an unknown name or a wrong value.
  */
 export function checkOptions(options: InstrumentationOptions, ...more: readonly string[]): void {
   const sentence = unknownName('the options of the instrumentation', options, ['describe', 'shown', ...more]);
   if (sentence !== undefined) throw new RangeError(sentence);
   const { describe, shown } = options;
   if (!['undefined', 'boolean', 'function'].includes(typeof shown))
-    throw new RangeError('shown is true, false or a function');
-  if (!['undefined', 'function'].includes(typeof describe)) throw new RangeError('describe is a function');
+    throw new RangeError('shown must be true, false or a function');
+  if (!['undefined', 'function'].includes(typeof describe))
+    throw new RangeError('describe must be a function');
 }
 
 /**
- * How a call ended. `cut off`: the stream was over before the answer was. `not read`: it was not in a form that can be
- * read here, or larger than 16 Mi characters. `unfinished`: the provider says that it is queued, in progress, paused, or
- * waits for an approval.
+ * How a call ended. `cut off`: the stream ended before the answer. `not read`: the answer is in an unknown
+ * form, or longer than 16 Mi characters. `unfinished`: the provider reports it as queued, in progress, paused
+ * or waiting for approval.
  */
 type Ending = 'complete' | 'failed' | 'aborted' | 'cut off' | 'not read' | 'unfinished';
 
 export interface Begun {
-  /** Which instrumentation has seen it. */
+  /** The instrumentation that captured it. */
   readonly by: string;
   readonly provider: string;
   readonly model: string | undefined;
   readonly request: unknown;
-  /** Counts and the like, without words. */
+  /** Facts such as counts, without words. */
   readonly inputs: Readonly<Record<string, unknown>>;
-  /** performance.now() when the call began; now when it is not given. */
+  /** The beginning by performance.now(); now by default. */
   readonly startedAt?: number | undefined;
-  /** The number of this attempt, from 1 on; 1 when it is not given. */
+  /** The number of this attempt, from 1; 1 by default. */
   readonly attempt?: number | undefined;
-  /** When it began, for a call that is reported later. */
+  /** The beginning of a call that is reported later. */
   readonly timestamp?: Date | undefined;
-  /** What system_metadata says beside who captured it. */
+  /** Further members of system_metadata. */
   readonly marks?: Readonly<Record<string, unknown>> | undefined;
 }
 
@@ -120,28 +122,28 @@ export interface Ended {
   readonly ending: Ending;
   readonly answer: GrowingAnswer;
   readonly error?: unknown;
-  /** What the failure is called, where there is no error to ask. */
+  /** The name of the failure, where there is no error. */
   readonly errorName?: string | undefined;
-  /** The status of HTTP, of a call that failed by it; asked of the error when it is not given. */
+  /** The HTTP status of a failure; by default that of the error. */
   readonly status?: number | undefined;
-  /** Whether the answer has words, where that is known without the text. */
+  /** Whether the answer has words, if that is known without its text. */
   readonly worded?: boolean | undefined;
-  /** What the application has said of this answer, in place of the option. */
+  /** The application's `shown` for this answer, instead of the option. */
   readonly shown?: boolean | undefined;
-  /** More that the event says. */
+  /** Further fields of the event. */
   readonly also?: Readonly<Record<string, unknown>> | undefined;
   readonly timestamp?: Date | undefined;
   readonly latencyMs?: number | undefined;
-  /** Whether the answer may be fetched later: then this attempt ends once more. */
+  /** Whether the answer may be fetched later, so that this attempt ends again. */
   readonly mayEndAgain?: boolean | undefined;
 }
 
 let warned = false;
 
 export class ModelCall {
-  /** Undefined when not even the run could be started. */
+  /** Undefined if the run could not be started. */
   readonly run: Run | undefined;
-  /** What it was started in. */
+  /** The client or run in which it was started. */
   readonly within: StartsRuns | undefined;
   #begun: Begun;
   readonly #startedAt: number;
@@ -149,10 +151,9 @@ export class ModelCall {
   #ending: Ending | undefined;
   #describeFailed = false;
   #artifacts = 0;
-  /** Tool calls of an end that was not the last: they are not told again. */
-  #told: ReadonlySet<string | undefined> = new Set();
+  /** Tool calls of an earlier end, which are not reported again. */
+  #reported: ReadonlySet<string | undefined> = new Set();
 
-  /** The model is called. */
   constructor(runs: RunsIn, options: InstrumentationOptions, begun: Begun) {
     this.#begun = begun;
     this.#startedAt = begun.startedAt ?? performance.now();
@@ -173,7 +174,7 @@ export class ModelCall {
     );
   }
 
-  /** How the last attempt ended; undefined while it is under way. */
+  /** How the last attempt ended; undefined while it runs. */
   get ending(): Ending | undefined {
     return this.#ending;
   }
@@ -182,14 +183,15 @@ export class ModelCall {
     return this.#begun.attempt ?? 1;
   }
 
-  /** Whether the last attempt has ended so that libraries make another. */
+  /** Whether libraries make another attempt after such an ending. */
   get mayBeRetried(): boolean {
     return this.#ending !== undefined && this.#ending !== 'complete' && this.#ending !== 'unfinished';
   }
 
   /**
-   * The same request is made once more: what follows is of this run, if the attempt before has failed.
-   * @returns false, and changes nothing, when it is under way or complete, or was a call of another model.
+   * Begins another attempt of the same request within this run.
+   * @returns false, without a change, if the last attempt runs or is complete, or was a call of another
+   * model.
    */
   beginAgain(begun: Begun): boolean {
     const { provider, model } = this.#begun;
@@ -200,16 +202,16 @@ export class ModelCall {
     return true;
   }
 
-  /** The answer is there, or will not come. To be called once an attempt, and again for what is fetched later. */
+  /** Ends an attempt. To be called once for each attempt, and again for an answer that is fetched later. */
   end(ended: Ended): void {
     quietly(() => this.#end(ended));
     this.#ending = ended.ending;
-    this.#told = new Set(ended.mayEndAgain ? ended.answer.toolCalls.map(({ id }) => id) : []);
-    // A call that may be repeated is kept for a while; what was asked need not be.
+    this.#reported = new Set(ended.mayEndAgain ? ended.answer.toolCalls.map(({ id }) => id) : []);
+    // A call that may be repeated is kept for a while, without its request.
     if (!ended.mayEndAgain) this.#begun = { ...this.#begun, request: undefined };
   }
 
-  /** A product of the run, under a name that only this run has. */
+  /** Records an artifact with a unique address. */
   artifact(
     type: Parameters<Run['artifact']>[0]['artifact_type'],
     fields: Readonly<Record<string, unknown>>,
@@ -235,11 +237,11 @@ export class ModelCall {
     this.#steps(answer, said, when);
     for (const [at, choice] of answer.choices.slice(1).entries()) {
       const number = { choice: at + 1 };
-      const told = said.choices?.[at] ?? {};
-      this.#steps(choice, told, when, number);
+      const described = said.choices?.[at] ?? {};
+      this.#steps(choice, described, when, number);
       const description = 'Another choice of the answer.';
       const about = { description, ...number, ...choice.facts };
-      this.artifact('other', about, { ...when, content: told.outputContent });
+      this.artifact('other', about, { ...when, content: described.outputContent });
     }
     const facts = {
       ending,
@@ -261,7 +263,7 @@ export class ModelCall {
     else run.output({ output_uri: `urn:uuid:${run.id}?=output=1`, ...output }, details);
   }
 
-  /** What the model made on its way to a choice. */
+  /** Records the reasoning and the tool calls of a choice. */
   #steps(
     choice: Choice,
     said: DescribedChoice,
@@ -273,7 +275,7 @@ export class ModelCall {
       this.artifact('reasoning_trace', about, { ...when, content: said.reasoningContent });
     }
     for (const [at, { id, name, input, invalid }] of choice.toolCalls.entries()) {
-      if (id !== undefined && this.#told.has(id)) continue;
+      if (id !== undefined && this.#reported.has(id)) continue;
       const { content, ...fields } = said.toolCalls?.[at] ?? {};
       const named = { tool_name: word(name), call_id: word(id), input_characters: input.length };
       const about = { ...number, ...named, ...(invalid && { invalid }), ...fields };
@@ -288,7 +290,7 @@ export class ModelCall {
     return { instrumentation: { by, ...attempt, ...marks, ...failed } };
   }
 
-  /** Whether a person is shown the answer, and whether the application has said so. */
+  /** Whether a person is shown the answer, and who decided it. */
   #isShown(
     runId: string,
     answer: Answer,
@@ -309,7 +311,7 @@ export class ModelCall {
       const said = this.#options.describe?.({ provider, model, request, ...more }) ?? {};
       if (!isDroppedPromise(said)) return said;
     } catch {
-      // Not the error itself: it may name values of the call.
+      // The error is not reported: it may contain values of the call.
     }
     this.#describeFailed = true;
     if (!warned) quietly(warn);
@@ -318,14 +320,14 @@ export class ModelCall {
   }
 }
 
-/** @throws TypeError for a promise, which starts no runs. */
+/** @throws TypeError for a promise. */
 export function startsRuns(runs: RunsIn): StartsRuns {
   const given = typeof runs === 'function' ? runs() : runs;
   isDroppedPromise(given);
   return given;
 }
 
-/** For all that runs within a call of the application's: what goes wrong here is none of its business. */
+/** For code within a call of the application: our failures must not reach it. */
 export function quietly<T>(act: () => T): T | undefined {
   try {
     return act();
@@ -335,29 +337,24 @@ export function quietly<T>(act: () => T): T | undefined {
 }
 
 function warn(): void {
-  process.emitWarning(
-    'describe has thrown or returned a promise; no words are recorded',
-    'ClinicalEventsWarning',
-  );
+  process.emitWarning('describe threw or returned a promise; no words are recorded', 'ClinicalEventsWarning');
 }
 
-/** The status of HTTP that errors of the libraries have under one of two names. */
+/** Libraries have the HTTP status of an error under one of two names. */
 function statusOf(error: unknown): number | undefined {
   const { status, statusCode } = fields(error);
   return [status, statusCode].find(isFailureStatus);
 }
 
-/** The name alone: messages of libraries repeat what was asked. */
+/** Only the name: messages of libraries repeat the request. */
 function nameOf(error: unknown): string {
   return (error instanceof Error && word(error.name)) || 'unknown';
 }
 
-/* What is under way, by the ids that a tracer gives to it, so that what begins within finds the run that it is in. */
-
-/** Beyond this number the oldest are forgotten: a library that never ends what it began must not fill the memory. */
+/** Beyond this number the oldest are forgotten, because a library may never end some calls. */
 const MOST_OPEN = 10_000;
 
-/** On return the map has as many entries at most: the oldest are gone. */
+/** Removes the oldest entries beyond `most`. */
 export function forgetOldest(map: Map<string, unknown>, most: number): void {
   for (const oldest of map.keys()) {
     if (map.size <= most) break;
@@ -366,15 +363,16 @@ export function forgetOldest(map: Map<string, unknown>, most: number): void {
 }
 
 export interface Open {
-  /** The innermost run that this is in, or is. */
+  /** The innermost run, which may be its own. */
   readonly within: ModelCall | undefined;
-  /** When it becomes a run itself. */
+  /** Its own run, if it is one. */
   readonly own?: ModelCall | undefined;
   readonly isTool?: boolean;
-  /** The model that was called last directly in it. */
+  /** The last call of a model directly in it. */
   lastModel?: ModelCall;
 }
 
+/** Unfinished calls and chains by a tracer's ids, so that nested ones find their run. */
 export class OpenCalls<Kept = Open> {
   readonly #open = new Map<string, Kept>();
 

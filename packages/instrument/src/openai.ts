@@ -1,4 +1,4 @@
-/** Captures the calls of the OpenAI SDK: chat completions and responses, in one piece and in streams. */
+/** Captures the calls of the OpenAI SDK: chat completions and responses, whole and streamed. */
 import {
   type CapturedFetch,
   capturedFetch,
@@ -15,9 +15,9 @@ export type { CapturedFetch, FetchOptions } from './captured-fetch.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 /**
- * For the option `fetch` of `new OpenAI(…)`. Each request to a model becomes a run; the application sees what it
- * would see without it. Does not throw.
- * @param runs the client, a run that the calls belong to, or a function that gives one of them.
+ * For the option `fetch` of `new OpenAI(…)`. Each request to a model becomes a run. Answers and errors reach
+ * the application unchanged. Throws nothing of its own.
+ * @param runs the client, the run that the calls belong to, or a function that returns one of them.
  */
 export function openaiFetch(runs: RunsIn, options: FetchOptions = {}): CapturedFetch {
   return capturedFetch(runs, options, DIALECT);
@@ -26,7 +26,7 @@ export function openaiFetch(runs: RunsIn, options: FetchOptions = {}): CapturedF
 const DIALECT: Dialect = {
   provider: 'openai',
   readerFor: (path) => {
-    // Also completions without chat.
+    // Chat completions and the older completions.
     if (path.endsWith('/completions')) return CHAT;
     return path.endsWith('/responses') ? RESPONSES : undefined;
   },

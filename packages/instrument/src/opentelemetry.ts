@@ -1,6 +1,6 @@
 /**
- * Captures spans of generative AI: a span processor. What a span says is read by `@clinical-events/protocol/spans`,
- * for every emitter that is known there; here the spans of one process become runs, each in that of the nearest span around it.
+ * Captures spans of generative AI by a span processor. `@clinical-events/protocol/spans` reads the attributes
+ * of all known emitters; here the spans of one process become nested runs.
  */
 import {
   checkOptions,
@@ -29,14 +29,14 @@ interface SpanId {
 
 type Time = readonly [seconds: number, nanoseconds: number];
 
-/** What spans of every version of the SDK have; its own types differ by version, and are not imported. */
+/** What spans of all versions of the SDK have. Its own types differ by version and are not imported. */
 interface ReadableSpan extends Omit<SpanData, 'scope'> {
   readonly startTime: Time;
   readonly endTime: Time;
   readonly duration: Time;
   readonly status: { readonly code: number };
   readonly parentSpanContext?: SpanId | undefined;
-  /** In version 1, in place of the context. */
+  /** In version 1, instead of the context. */
   readonly parentSpanId?: string | undefined;
   readonly instrumentationScope?: { readonly name: string } | undefined;
   /** In version 1. */
@@ -53,13 +53,13 @@ interface Node {
   call?: ModelCall;
 }
 
-/** Spans within more others than this are nested in none. */
+/** A deeper span is not nested. */
 const DEEPEST = 256;
 
 /**
- * Give it to the tracer provider beside other processors. A span of a model or an agent becomes a run, nested in that
- * of the nearest span around it that is one; a span of a tool becomes an artifact of the run that it is in. It sees the
- * spans that are sampled for tracing, and no others. Changes no span, does not throw.
+ * A processor for the tracer provider. A span of a model or an agent becomes a run, nested in that of the
+ * nearest enclosing span; a span of a tool becomes an artifact of its run. It sees only sampled spans.
+ * Changes no span, does not throw.
  */
 export class RunSpanProcessor {
   readonly #runs: RunsIn;
@@ -67,7 +67,7 @@ export class RunSpanProcessor {
   readonly #open = new OpenCalls<Node>();
   readonly #warned = new Set<string>();
 
-  /** @param runs the client, a run that the calls belong to, or a function that gives one of them. */
+  /** @param runs the client, the run that the calls belong to, or a function that returns one of them. */
   constructor(runs: RunsIn, options: InstrumentationOptions = {}) {
     this.#runs = runs;
     checkOptions(options);
@@ -95,11 +95,11 @@ export class RunSpanProcessor {
       const found = findingsOf(dataOf(span), known.kind);
       const within = node.call ?? this.#around(node);
       if (!within) this.#passOver('outside of any run');
-      else this.#tell(span, known, found, within, node.call !== undefined);
+      else this.#record(span, known, found, within, node.call !== undefined);
     });
   }
 
-  /** What was captured is the client's to send: flush or close that. */
+  /** Does nothing: the client sends the events, and is to be flushed or closed. */
   async forceFlush(): Promise<void> {
     await Promise.resolve();
   }
@@ -109,8 +109,8 @@ export class RunSpanProcessor {
   }
 
   /**
-   * Begins the run of a span that is a call, as soon as its attributes say so.
-   * @returns why the span is nothing.
+   * Begins the run of a span that is a call, as soon as its attributes show it.
+   * @returns why the span is passed over.
    */
   #identify(node: Node, isWhole: boolean, within: ModelCall | undefined): string | undefined {
     if (node.known) return undefined;
@@ -134,7 +134,7 @@ export class RunSpanProcessor {
     return undefined;
   }
 
-  /** The innermost run around it. Some SDKs name a span only after it has begun: those are asked once more. */
+  /** The innermost enclosing run. Spans that some SDKs name after their beginning are identified again. */
   #around(node: Node): ModelCall | undefined {
     const unknown: Node[] = [];
     let { around } = node;
@@ -147,7 +147,7 @@ export class RunSpanProcessor {
     return call;
   }
 
-  #tell(span: ReadableSpan, { kind }: Known, found: Findings, call: ModelCall, isOwn: boolean): void {
+  #record(span: ReadableSpan, { kind }: Known, found: Findings, call: ModelCall, isOwn: boolean): void {
     const { answer, tool, errorName } = found;
     const timestamp = new Date(milliseconds(span.endTime));
     const when = { latencyMs: Math.round(milliseconds(span.duration)), timestamp };
@@ -172,14 +172,14 @@ export class RunSpanProcessor {
     const shown = typeof said === 'boolean' ? said : undefined;
     const isLost = !found.answered && (span.droppedAttributesCount ?? 0) > 0;
     const ending = found.ending ?? (found.failed ? 'failed' : isLost ? 'not read' : 'complete');
-    // An agent's span without words says nothing.
+    // An agent's span without words is not an output.
     const worded = answer.hasContent || shown === true || (kind === 'model' && found.isUnseen);
     const also = found.usageOfAll && { usage_of_all: found.usageOfAll };
     const name = found.failed ? (errorName ?? 'unknown') : undefined;
     call.end({ ...{ ending, answer, worded, shown, also }, errorName: name, ...when });
   }
 
-  /** One warning a reason, without words. */
+  /** Warns once for each reason, without words of the span. */
   #passOver(reason: string): void {
     if (this.#warned.has(reason)) return;
     this.#warned.add(reason);

@@ -1,13 +1,13 @@
-/** Calls that may go on: by a retry, or by an answer that is fetched later. */
+/** Calls that may continue: by a retry, or by an answer that is fetched later. */
 import { performance } from 'node:perf_hooks';
 import { forgetOldest, type ModelCall, quietly, type RunsIn, startsRuns } from './model-call.js';
 import type { AnswerReader } from './readers/reader.js';
 
-/** SDKs wait for a minute at most before they try again. */
+/** SDKs wait at most a minute before a retry. */
 const RETRIED_WITHIN_MS = 120_000;
 const MOST_RECENT = 1000;
 
-/** The calls of which a request that says to be a retry may be the next attempt. */
+/** Finds the call of which a request is the next attempt. */
 export class RecentCalls {
   #calls: { readonly key: string; readonly call: ModelCall; readonly at: number }[] = [];
 
@@ -20,8 +20,8 @@ export class RecentCalls {
   }
 
   /**
-   * Equal requests at the same time cannot be told apart by what is sent, and taking one for the other could tell of
-   * the wrong patient. So there is an answer only if one call alone can be meant.
+   * Equal requests at the same time cannot be distinguished, and a mistake could name the wrong patient. So
+   * there is a result only if exactly one call matches.
    */
   retried(key: string | undefined, attempt: number, runs: RunsIn): ModelCall | undefined {
     const within = quietly(() => startsRuns(runs));
@@ -49,14 +49,14 @@ interface LaterCall {
   readonly reader: AnswerReader;
 }
 
-/** Calls whose answers were unfinished, by their addresses; beyond `MOST_RECENT` the oldest are forgotten. */
+/** Calls with unfinished answers by their addresses; beyond `MOST_RECENT` the oldest are forgotten. */
 class LaterCalls {
   readonly #calls = new Map<string, LaterCall | undefined>();
 
   add(address: string, later: LaterCall): void {
     const isTaken = this.#calls.has(address) && this.#calls.get(address)?.call !== later.call;
     this.#calls.delete(address);
-    // Two answers under one id, perhaps of two patients: it names neither.
+    // Two answers with one id may be of two patients, so neither is found.
     this.#calls.set(address, isTaken ? undefined : later);
     forgetOldest(this.#calls, MOST_RECENT);
   }
@@ -65,13 +65,13 @@ class LaterCalls {
     return this.#calls.get(address);
   }
 
-  /** @returns false when it was ended before. */
+  /** @returns false if the call was removed before. */
   remove(address: string, later: LaterCall): boolean {
     return this.get(address) === later && this.#calls.delete(address);
   }
 }
 
-/** Of the client, run or function that was given: several instances of an SDK may share it. */
+/** By the client, run or function, which several instances of an SDK may share. */
 const laterCalls = new WeakMap<RunsIn, LaterCalls>();
 
 export function laterCallsOf(runs: RunsIn): LaterCalls {

@@ -1,4 +1,4 @@
-/** A request as the application has handed it over to fetch, and how it can come to nothing. */
+/** A request of an SDK, and how it ended if it failed. */
 import { hash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { fields, type Fields, text, TIMED_OUT } from '@clinical-events/protocol/spans';
@@ -6,16 +6,15 @@ import { isTimeOut } from './errors.js';
 import { type Ended, quietly } from './model-call.js';
 
 /**
- * Of the SDKs of OpenAI and Anthropic: that it is one, how many attempts came before, and after how many seconds it
- * gives up, which OpenAI's says only of a limit that was given for this call.
+ * Headers of the OpenAI and Anthropic SDKs: the language, the number of earlier attempts, and the time-out in
+ * seconds, which OpenAI's sends only if it was set for the call.
  */
 const LANGUAGE = 'x-stainless-lang';
 const RETRIES = 'x-stainless-retry-count';
 const TIMEOUT = 'x-stainless-timeout';
-/** The SDKs that do not send it give up after ten minutes, unless they are told otherwise. */
+/** The default time-out of SDKs that do not send it. */
 const DEFAULT_TIMEOUT_S = 600;
 
-/** What the application has handed over. */
 export class SentRequest {
   readonly url: URL;
   readonly method: string;
@@ -39,7 +38,7 @@ export class SentRequest {
     this.#signal?.addEventListener('abort', aborted, { once: true });
   }
 
-  /** Its body; empty when that is no JSON. */
+  /** The body; empty if it is not JSON. */
   get request(): Fields {
     return (this.#request ??= quietly(() => fields(JSON.parse(this.#body ?? '{}'))) ?? {});
   }
@@ -49,15 +48,15 @@ export class SentRequest {
     return Number.isInteger(retries) && retries > 0 && retries < 1000 ? retries + 1 : 1;
   }
 
-  /** The same for requests that ask for the same; undefined for a body that is no text. */
+  /** Equal for equal requests; undefined for a body that is not a text. */
   get key(): string | undefined {
     if (this.#body === undefined) return undefined;
     return hash('sha256', `${this.url.href}\0${this.#body}`, 'base64');
   }
 
   /**
-   * By whom an error comes: a time that was up has failed, an abort is the application's.
-   * @returns undefined for what breaks by itself.
+   * @returns the ending for a time-out, which is a failure, or an abort, which is the application's;
+   * undefined for any other error.
    */
   brokenBy(error: unknown, isStream = false): Pick<Ended, 'ending' | 'errorName'> | undefined {
     const isAborted = this.#signal?.aborted === true;
@@ -67,12 +66,12 @@ export class SentRequest {
     return isTimeUp ? TIMED_OUT : { ending: 'aborted' };
   }
 
-  /** As far as the SDK has said its limit. It is none of a stream that has begun. */
+  /** Whether the SDK's time-out is over, if it is known. It does not apply to a stream that has begun. */
   get #isTimeUp(): boolean {
     const seconds = Number(
       this.#header(TIMEOUT) ?? (this.#header(LANGUAGE) === null ? 0 : DEFAULT_TIMEOUT_S),
     );
-    // Of less than a second it says 0. Timers fire a little early, and theirs has begun before this clock.
+    // 0 is less than a second. Timers may fire early, and the SDK's began before this clock.
     return seconds > 0 && performance.now() - this.#startedAt >= seconds * 1000 - 20;
   }
 
@@ -83,8 +82,8 @@ export class SentRequest {
 }
 
 /**
- * For a listener of an SDK's signal, whose reason tells nothing: whether a timer of a library or of
- * AbortSignal.timeout has aborted it. What the application does in a timer of its own is no time-out.
+ * For a listener of an SDK's signal, whose reason has no information: whether a timer of a library or
+ * AbortSignal.timeout aborted it. An abort in a timer of the application is not a time-out.
  */
 function isInTimer(): boolean {
   const { stackTraceLimit } = Error;

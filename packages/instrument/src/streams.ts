@@ -1,19 +1,19 @@
-/** A stream seen while it passes: chunk by chunk as it comes, none early, none late, and none read for its own sake. */
+/** Watches a stream while the application reads it, without reading ahead or delaying it. */
 import { quietly } from './model-call.js';
 
 export interface Watcher<T> {
-  /** Before the chunk is passed on, and only to look at it. */
+  /** Called before the chunk is passed on. It must not change the chunk. */
   seen(chunk: T): void;
-  /** It was read to its end; it failed; or its reader wanted no more. Called once. */
+  /** Called once: the stream was read to its end, failed, or was cancelled by its reader. */
   over(how: 'read' | 'failed' | 'cancelled', error?: unknown): void;
 }
 
 /**
- * Gives what the stream gives, and asks it only when it is asked itself: a tee would read ahead of a slow reader, and
- * would not pass a cancellation on. What a watcher throws goes nowhere.
+ * @returns a stream of the same chunks, which reads only when it is read: a tee would read ahead of a slow
+ * reader and not pass on a cancellation. Exceptions of the watcher are ignored.
  */
 export function watchedStream<T>(stream: ReadableStream<T>, watcher: Watcher<T>): ReadableStream<T> {
-  // Not locked before someone reads: until then the stream can still be given to the application as it is.
+  // Locked only at the first read: until then the application can still get the stream itself.
   let locked: ReadableStreamDefaultReader<T> | undefined;
   const reader = () => (locked ??= stream.getReader());
   let cancelled = false;
@@ -48,8 +48,7 @@ export function watchedStream<T>(stream: ReadableStream<T>, watcher: Watcher<T>)
   );
 }
 
-/* Server-sent events (HTML Living Standard, section 9.2.6), as far as their data goes. */
-
+/** Reads the data of server-sent events (HTML Living Standard, section 9.2.6). */
 export class EventStream {
   readonly #onData: (data: string) => void;
   #line = '';
@@ -60,14 +59,14 @@ export class EventStream {
     this.#onData = onData;
   }
 
-  /** Takes text as it comes, cut anywhere. An event is passed on once its empty line is there. */
+  /** @param text the next piece, cut anywhere. An event ends with an empty line. */
   push(text: string): void {
     if (text === '') return;
     if (!this.#afterReturn && !text.includes('\r')) {
       this.#lines(text.split('\n'));
       return;
     }
-    // A line end of two characters may be cut in two.
+    // A line end of two characters may be split.
     const rest = this.#afterReturn && text.startsWith('\n') ? text.slice(1) : text;
     this.#afterReturn = text.endsWith('\r');
     this.#lines(rest.split(/\r\n|\r|\n/));
@@ -81,7 +80,7 @@ export class EventStream {
     }
   }
 
-  /** The text is over: servers leave out the last empty line. */
+  /** Ends the last event: servers may leave out its empty line. */
   end(): void {
     this.#take(this.#line);
     this.#take('');

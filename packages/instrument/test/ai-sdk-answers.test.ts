@@ -1,4 +1,4 @@
-/** Every recorded answer, through the middleware alone and through each AI SDK that has such answers. */
+/** Every recorded answer, through the middleware and through each AI SDK that supports it. */
 import * as ai from 'ai';
 import * as ai5 from 'ai-5';
 import * as ai6 from 'ai-6';
@@ -8,7 +8,7 @@ import { captureMiddleware } from '../src/ai-sdk.js';
 import type { InstrumentationOptions } from '../src/model-call.js';
 import { captured, type Vector, vectorsOf } from './vectors.js';
 
-/** What the libraries have in common; their types differ by version. */
+/** What the versions have in common; their types differ. */
 interface Library {
   wrapLanguageModel(wrapped: { model: unknown; middleware: unknown }): unknown;
   generateText(asked: object): Promise<unknown>;
@@ -49,7 +49,7 @@ function streamOf(parts: Vector['stream'] = []): ReadableStream<object | string>
   );
 }
 
-/** As the AI SDK calls it. */
+/** Calls the middleware as the AI SDK does. */
 function alone(vector: Vector, form: 'whole' | 'stream'): Play {
   return async (log, options) => {
     const { doGenerate, doStream, ...model } = modelOf(vector, 'v4');

@@ -1,4 +1,4 @@
-/** How a call of the AI SDK can come to nothing. */
+/** Failed calls of the AI SDK. */
 import { APICallError, generateText, simulateReadableStream, streamText, wrapLanguageModel } from 'ai';
 import { MockLanguageModelV4 } from 'ai/test';
 import { expect, test } from 'vitest';
@@ -14,7 +14,7 @@ function wrapped(runs: RunsIn, model: ConstructorParameters<typeof MockLanguageM
   return wrapLanguageModel({ model: new MockLanguageModelV4(model), middleware: captureMiddleware(runs) });
 }
 
-/** Words, and then nothing until the signal is aborted. */
+/** A stream of words that then waits for the abort of the signal. */
 function endless(signal: AbortSignal | undefined) {
   const stream = new ReadableStream({
     start(controller) {
@@ -111,7 +111,7 @@ test('[R-1622] AI SDK: a connection that breaks as a part of a stream is cut off
   });
 });
 
-test('[R-1622] AI SDK: a model that throws at once gives its error, and a run that failed', async () => {
+test('[R-1622] AI SDK: a model that throws synchronously gives its error and a failed run', async () => {
   const { log, events } = await recording();
   const wrong = new RangeError(SECRET);
   const doGenerate = () => {
@@ -125,7 +125,7 @@ test('[R-1622] AI SDK: a model that throws at once gives its error, and a run th
   expect(failed?.artifact).toMatchObject({ ending: 'failed', error_name: 'RangeError' });
 });
 
-test('[R-1622] AI SDK: an error that cannot be looked at reaches the application as it is', async () => {
+test('[R-1622] AI SDK: an error that cannot be inspected reaches the application unchanged', async () => {
   const { log, events } = await recording();
   const get = () => {
     throw new Error(SECRET);
@@ -140,7 +140,7 @@ test('[R-1622] AI SDK: an error that cannot be looked at reaches the application
   expect(JSON.stringify(await events())).not.toContain(SECRET);
 });
 
-test('[R-1622] AI SDK: a stream that is not read has no ending, one that is left is aborted', async () => {
+test('[R-1622] AI SDK: an unread stream has no ending, a cancelled one is aborted', async () => {
   const { log, events } = await recording();
   const middleware = captureMiddleware(log);
   const model = { provider: 'ward', modelId: 'ward-model' };
@@ -157,7 +157,7 @@ test('[R-1622] AI SDK: a stream that is not read has no ending, one that is left
   expect(all[2]).toMatchObject({ run_id: all[1]?.run_id, artifact: { ending: 'aborted' } });
 });
 
-test('[R-1622] AI SDK: what is no call as the AI SDK makes it passes, and harms nothing', async () => {
+test('[R-1622] AI SDK: a malformed call is passed on', async () => {
   const { log, events } = await recording();
   const middleware = captureMiddleware(log);
   const result = { content: [{ type: 'text', text: SECRET }] };

@@ -60,7 +60,7 @@ const words = (...texts: readonly string[]): Parts => [
   ...texts.map((delta) => ({ type: 'text-delta' as const, id: '1', delta })),
 ];
 
-test('[R-865] AI SDK: each step of a generation with tools becomes a run, nested in the run of the agent', async () => {
+test('[R-865] AI SDK: each step with tools becomes a run, nested in that of the agent', async () => {
   const { log, events } = await recording();
   const steps = () =>
     generating([
@@ -109,7 +109,7 @@ test('[R-865] AI SDK: each step of a generation with tools becomes a run, nested
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] [R-898] AI SDK: a stream with tools becomes the same, and passes as it comes', async () => {
+test('[R-865] [R-898] AI SDK: a stream with tools gives the same and is not delayed', async () => {
   const { log, events } = await recording();
   const steps = () =>
     streaming(
@@ -145,7 +145,7 @@ test('[R-865] [R-898] AI SDK: a stream with tools becomes the same, and passes a
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] AI SDK: an error reaches the application as it is, and the run says its name alone', async () => {
+test('[R-865] AI SDK: an error reaches the application unchanged, the run has its name', async () => {
   const { log, events } = await recording();
   const wrong = new RangeError(SECRET);
   const generate = () => Promise.reject(wrong);
@@ -166,7 +166,7 @@ test('[R-865] AI SDK: an error reaches the application as it is, and the run say
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-896] [R-897] AI SDK: a retry is of the run that it repeats, and one more call with its answer is not', async () => {
+test('[R-896] [R-897] AI SDK: a retry belongs to the run that it repeats, a new call does not', async () => {
   const { log, events } = await recording();
   let calls = 0;
   const busy = () => {

@@ -83,7 +83,7 @@ function clientOf(baseURL: string, fetch?: typeof globalThis.fetch) {
   return new Anthropic({ apiKey: 'k', baseURL, maxRetries: 0, ...(fetch && { fetch }) });
 }
 
-test('[R-865] [R-898] Anthropic: a message becomes a run with its tools, in one piece and in a stream', async () => {
+test('[R-865] [R-898] Anthropic: a message becomes a run with its tools, whole and streamed', async () => {
   const { log, events } = await recording();
   const server = await modelServer(async (response, number) => {
     if (number % 2 === 1) json(response, MESSAGE);
@@ -124,7 +124,7 @@ test('[R-865] [R-898] Anthropic: a message becomes a run with its tools, in one 
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-896] Anthropic: a retry is of the run that it repeats', async () => {
+test('[R-896] Anthropic: a retry belongs to the run that it repeats', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response, number) =>
     number === 1 ? json(response, { type: 'error' }, 529) : json(response, MESSAGE),
@@ -140,7 +140,7 @@ test('[R-896] Anthropic: a retry is of the run that it repeats', async () => {
   });
 });
 
-test('[R-865] Anthropic: a failed call says its status and no message, and the application sees its error', async () => {
+test('[R-865] Anthropic: a failed call has its status and no message, the application its error', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) =>
     json(response, { type: 'error', error: { type: 'overloaded_error', message: SECRET } }, 529),
@@ -181,7 +181,7 @@ test.each(['break', 'abort'] as const)(
   },
 );
 
-test('[R-865] Anthropic: what is no call of a model is left alone', async () => {
+test('[R-865] Anthropic: other requests are not captured', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, { input_tokens: 3 }));
   await clientOf(server.url, anthropicFetch(log)).messages.countTokens(REQUEST);

@@ -5,7 +5,7 @@ import { expect, expectTypeOf, test, vi } from 'vitest';
 import { openaiFetch, type DescribedCall, type FetchOptions, type RunsIn } from '../src/openai.js';
 import { json, modelServer, recording, SECRET } from './recording.js';
 
-/** As an application calls it, and not as an SDK is given it. */
+/** The fetch as an application calls it, without an SDK. */
 const capturing = (...given: Parameters<typeof openaiFetch>): typeof fetch => openaiFetch(...given);
 
 const PATH = '/v1/chat/completions';
@@ -23,7 +23,7 @@ function completion(message: object) {
 const answersSecret = () =>
   modelServer((response) => json(response, completion({ content: SECRET, tool_calls: [TOOL] })));
 
-test('[R-865] the application chooses what goes into events, and what is stored by itself', async () => {
+test('[R-865] the application chooses the content of events, and content stored separately', async () => {
   const { log, events, contents } = await recording();
   const server = await answersSecret();
   const runId = '0198c0de-0000-4000-8000-000000000001';
@@ -66,11 +66,11 @@ test('[R-865] the application chooses what goes into events, and what is stored 
   ]);
 });
 
-test('[R-865] clients and runs of every profile will do', () => {
+test('[R-865] clients and runs of every profile are accepted', () => {
   expectTypeOf<Client | Client<'full'> | Run<'full'>>().toExtend<RunsIn>();
 });
 
-test('[R-865] an answer that no one is shown is no output', async () => {
+test('[R-865] an answer that is not shown is not an output', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();
   const describe = () => ({ output: null });
@@ -99,7 +99,7 @@ const SHOWN_CASES = [
   ],
 ] as const satisfies readonly (readonly [string, FetchOptions['shown'], object, string | undefined])[];
 
-test.each(SHOWN_CASES)('[R-897] what a person is shown: %s', async (_, shown, message, by) => {
+test.each(SHOWN_CASES)('[R-897] shown to a person: %s', async (_, shown, message, by) => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, completion({ content: SECRET, ...message })));
   await (await capturing(log, { shown })(server.url + PATH, POST)).json();
@@ -114,7 +114,7 @@ function raise(): never {
 
 const RETRY = { ...POST, headers: { 'x-stainless-retry-count': '1' } };
 
-test('[R-896] a retry goes on with the run of the one failed call that asked for the same', async () => {
+test('[R-896] a retry continues the run of the only failed call with the same request', async () => {
   const { log, events } = await recording();
   const failing = new Set([1, 3]);
   const server = await modelServer((response, number) =>
@@ -140,11 +140,11 @@ test('[R-896] a retry goes on with the run of the one failed call that asked for
   ]);
 });
 
-test('[R-896] a retry is a run of its own where it cannot be said which call it repeats', async () => {
+test('[R-896] a retry is a separate run if several calls match', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, {}, 429));
   const captured = capturing(log);
-  // Of two patients, perhaps.
+  // They may be of two patients.
   await Promise.all([captured(server.url + PATH, POST), captured(server.url + PATH, POST)]);
   await captured(server.url + PATH, RETRY);
   const all = await events();
@@ -155,7 +155,7 @@ test('[R-896] a retry is a run of its own where it cannot be said which call it 
   expect(all.filter(({ run_id }) => run_id === starts[2]?.run_id)).toHaveLength(2);
 });
 
-test('[R-896] a retry does not go on with a run that was started within another', async () => {
+test('[R-896] a retry does not continue a run started in another run', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, {}, 429));
   const runs = new AsyncLocalStorage<Run>();
@@ -170,7 +170,7 @@ test('[R-896] a retry does not go on with a run that was started within another'
   expect(ends.map(({ run_id }) => run_id)).toEqual([...runIds, ...runIds]);
 });
 
-test('[R-865] a describe that throws costs the words, not the call', async () => {
+test('[R-865] if describe throws, only the words are missing', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();
   const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
@@ -188,7 +188,7 @@ test('[R-865] a describe that throws costs the words, not the call', async () =>
   warn.mockRestore();
 });
 
-test('[R-865] a describe that is async costs the words, and rejecting it harms nobody', async () => {
+test('[R-865] if describe is async, only the words are missing, and a rejection is handled', async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => void unhandled.push(reason);
   process.on('unhandledRejection', note);
@@ -209,7 +209,7 @@ test('[R-865] a describe that is async costs the words, and rejecting it harms n
   warn.mockRestore();
 });
 
-test('[R-865] calls are nested in the run that they are made in', async () => {
+test('[R-865] calls are nested in the run in which they are made', async () => {
   const { log, events } = await recording();
   const server = await answersSecret();
   const runs = new AsyncLocalStorage<Run>();
@@ -227,7 +227,7 @@ test('[R-865] calls are nested in the run that they are made in', async () => {
   ]);
 });
 
-test('[R-865] an application whose client is closed, or whose runs cannot be had, goes on', async () => {
+test('[R-865] a closed client or a failing function for runs does not affect the application', async () => {
   const { log } = await recording();
   const server = await answersSecret();
   await log.close();
@@ -239,7 +239,7 @@ test('[R-865] an application whose client is closed, or whose runs cannot be had
   }
 });
 
-test('[R-865] an answer that cannot be read here reaches the application as it is', async () => {
+test('[R-865] an unreadable answer reaches the application unchanged', async () => {
   const { log, events } = await recording();
   const bodies: readonly [string, string][] = [
     ['text/plain', 'hello'],
@@ -265,7 +265,7 @@ test('[R-865] an answer that cannot be read here reaches the application as it i
   ]);
 });
 
-test('[R-865] an id or a name of a tool that has blanks stays out of events', async () => {
+test('[R-865] an id or a name of a tool with blanks is left out of events', async () => {
   const { log, events } = await recording();
   const named = completion({ tool_calls: [{ id: SECRET, function: { name: SECRET, arguments: '{}' } }] });
   const server = await modelServer((response) => json(response, { ...named, id: SECRET }));
@@ -275,7 +275,7 @@ test('[R-865] an id or a name of a tool that has blanks stays out of events', as
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] a stream is not read before the application reads it, and is given up when the application does', async () => {
+test('[R-865] a stream is read and cancelled only by the application', async () => {
   const { log, events } = await recording();
   let asked = 0;
   let cancelled: unknown;
@@ -348,7 +348,7 @@ test.each([
   expect(JSON.stringify(end)).not.toContain(SECRET);
 });
 
-test('[R-865] a request that is given as a Request, or whose body is no text, is captured without its model', async () => {
+test('[R-865] a Request, or a body that is not a text, is captured without its model', async () => {
   const { log, events } = await recording();
   const { url } = await modelServer((response) => json(response, RESPONSE));
   const captured = capturing(log);

@@ -1,9 +1,9 @@
-/** The reader of chat completions, asked directly: what no library would let through. */
+/** The reader of chat completions, with input that no library passes on. */
 import { expect, test } from 'vitest';
 import { GrowingAnswer } from '@clinical-events/protocol/spans';
 import { CHAT } from '../src/readers/chat.js';
 
-test('[R-1601] no more tool calls are kept than an answer may have, of many and long pieces', () => {
+test('[R-1601] many and long pieces do not exceed the limit of tool calls', () => {
   const call = (index: number, more: object) => ({ index: 0, delta: { tool_calls: [{ index, ...more }] } });
   const pieces = Array.from({ length: 20_000 }, (_, at) =>
     call(at % 3 === 0 ? at : 0, {

@@ -9,12 +9,12 @@ function read(pieces: readonly string[]): string[] {
   return events;
 }
 
-test('[R-865] the data of an event is its lines of data, whatever else it has', () => {
+test('[R-865] the data of an event is that of its data lines', () => {
   const text = ': hello\nevent: a\ndata: 1\ndata:2\ndata\nid: 7\n\n\nretry: 5\n\ndata:  3\n\ndata: cut';
   expect(read([text])).toEqual(['1\n2\n', ' 3']);
 });
 
-test('[R-865] where the text is cut, and how its lines end, makes no difference', () => {
+test('[R-865] cuts and line ends make no difference', () => {
   const line = fc.constantFrom('data: a', 'data: {"b":1}', 'data', ': c', 'event: x', '', '');
   const cuts = fc.array(fc.nat({ max: 100 }));
   fc.assert(

@@ -1,4 +1,4 @@
-/** The package as an application elsewhere installs it. Needs packages/*\/dist. */
+/** The package as an application installs it. Needs packages/*\/dist. */
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -25,7 +25,7 @@ await (await openaiFetch(log)(model + '/v1/chat/completions', { method: 'POST', 
 await log.close();
 `;
 
-test('[R-1400] the packed package installs in an empty directory, and each of its doors opens there', async () => {
+test('[R-1400] the packed package installs in an empty directory, and each export loads', async () => {
   const directory = await applicationWith('protocol', 'client', 'instrument');
   fs.writeFileSync(path.join(directory, 'app.mjs'), PROGRAM);
   const collector = await fakeCollector();

@@ -1,4 +1,4 @@
-/** Every recorded answer, told by a model of LangChain's, gives what a person expects of it. */
+/** Every recorded answer, through a LangChain model. */
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import { BaseLLM } from '@langchain/core/language_models/llms';
 import { AIMessage, AIMessageChunk } from '@langchain/core/messages';
@@ -22,7 +22,7 @@ interface Result {
   readonly llmOutput?: Record<string, unknown>;
 }
 
-/** Gives what a package of a provider would have made of the answer of a server. */
+/** The form in which a provider's package passes on the answer of a server. */
 class Recorded extends BaseChatModel {
   readonly #vector: Vector;
 
@@ -68,7 +68,7 @@ class Recorded extends BaseChatModel {
   }
 }
 
-/** The same of a model without messages. */
+/** The same for a model without messages. */
 function recordedPlain({ whole }: Vector): BaseLLM {
   class RecordedPlain extends BaseLLM {
     override _llmType(): string {
@@ -85,7 +85,7 @@ function recordedPlain({ whole }: Vector): BaseLLM {
 const vectors = vectorsOf('langchain');
 
 describe('[R-1600] LangChain', () => {
-  test.each(vectors)('%s, %s, of a model', async (_name, form, vector) => {
+  test.each(vectors)('%s, %s, by a model', async (_name, form, vector) => {
     const isPlain = vector.whole && !JSON.stringify(vector.whole).includes('"message"');
     const seen = await captured(async (log, options) => {
       const callbacks = [new RunCallbackHandler(log, options)];
@@ -98,15 +98,18 @@ describe('[R-1600] LangChain', () => {
     expect(seen).toEqual(vector.expected);
   });
 
-  test.each(vectors.filter(([, form]) => form === 'whole'))('%s, told', async (_name, _form, vector) => {
-    const seen = await captured((log, options) => {
-      const handler = new RunCallbackHandler(log, options);
-      handler.handleChatModelStart({ id: ['Recorded'] }, [['When is it taken?']], 'run');
-      handler.handleLLMEnd(vector.whole, 'run');
-      return Promise.resolve();
-    });
-    expect(seen).toEqual(vector.expected);
-  });
+  test.each(vectors.filter(([, form]) => form === 'whole'))(
+    '%s, by callbacks',
+    async (_name, _form, vector) => {
+      const seen = await captured((log, options) => {
+        const handler = new RunCallbackHandler(log, options);
+        handler.handleChatModelStart({ id: ['Recorded'] }, [['When is it taken?']], 'run');
+        handler.handleLLMEnd(vector.whole, 'run');
+        return Promise.resolve();
+      });
+      expect(seen).toEqual(vector.expected);
+    },
+  );
 });
 
 const ODD = [
@@ -125,7 +128,7 @@ const ODD = [
   'non_standard',
 ];
 
-/** The same with members that are gone, or are something else. */
+/** The same with members removed or replaced. */
 function mutated(value: unknown, random: Random): unknown {
   if (random.chance(14)) return random.of(ODD);
   if (Array.isArray(value)) return value.map((each) => mutated(each, random));
@@ -134,7 +137,7 @@ function mutated(value: unknown, random: Random): unknown {
   return Object.fromEntries(kept.map(([name, each]) => [name, mutated(each, random)]));
 }
 
-test('[R-1664] LangChain: a reader makes an answer of whatever it gets', () => {
+test('[R-1664] LangChain: a reader makes an answer of any input', () => {
   const random = new Random(SEED);
   for (let count = runs(100_000, 2000); count > 0; count--) {
     const [, , { whole, stream = [] }] = random.of(vectors);

@@ -1,4 +1,4 @@
-/** What of LangChain's chains becomes a run, and under which name; how calls end that come to nothing. */
+/** Which chains of LangChain become runs, their names, and the endings of failed calls. */
 import { BaseChatModel } from '@langchain/core/language_models/chat_models';
 import { Document } from '@langchain/core/documents';
 import { AIMessage } from '@langchain/core/messages';
@@ -67,7 +67,7 @@ const parser = new StringOutputParser();
 const asked = { question: SECRET };
 const busy = () => Object.assign(new Error(SECRET), { status: 429 });
 
-/** What is recorded of one call: the models of the starts, the number of the start that each is in, and the endings. */
+/** The record of one call: models of the starts, the number of each one's enclosing start, and endings. */
 async function recorded(chain: Runnable, how: 'invoke' | 'stream' | 'batch' = 'invoke') {
   const { log, events } = await recording();
   const config = { callbacks: [new RunCallbackHandler(log)] };
@@ -92,7 +92,7 @@ async function recorded(chain: Runnable, how: 'invoke' | 'stream' | 'batch' = 'i
 
 const ONE = { models: [{ model_id: 'ward-model', provider: 'ward' }], parents: [-1], chunks: [] };
 
-describe('[R-1661] LangChain: a chain around one model is no run, and the model is', () => {
+describe('[R-1661] LangChain: of a chain around one model only the model is a run', () => {
   test.each([
     ['a sequence', prompt.pipe(model).pipe(parser)],
     ['withRetry', prompt.pipe(model.withRetry() as never)],
@@ -126,12 +126,12 @@ describe('[R-1661] LangChain: a chain around one model is no run, and the model 
     expect((await recorded(prompt.pipe(model), 'batch')).models).toEqual([...ONE.models, ...ONE.models]);
   });
 
-  test('what calls no model is nothing', async () => {
+  test('a chain without a model is not recorded', async () => {
     expect(await recorded(prompt.pipe(new StringOutputParser() as never))).toMatchObject({ models: [] });
   });
 });
 
-describe('[R-1661] LangChain: a chain that may call more is a run, whose class is no model', () => {
+describe('[R-1661] LangChain: a chain that may call several models is a run without a model name', () => {
   test.each([
     [
       'a function',
@@ -152,21 +152,21 @@ describe('[R-1661] LangChain: a chain that may call more is a run, whose class i
     expect(seen.ends).toEqual(Array(models + 1).fill('complete'));
   });
 
-  test('a retriever and the model that is told what it has found', async () => {
+  test('a retriever and a model that gets its documents', async () => {
     const find = RunnableLambda.from(() => SECRET).pipe(new Shelf());
     const chain = RunnableSequence.from([{ question: find }, prompt, model, parser]);
     const seen = await recorded(chain as Runnable);
     expect(seen).toMatchObject({ models: [NO_MODEL, ONE.models[0]], parents: [-1, 0], chunks: [0] });
   });
 
-  test('one that the application has named has that name', async () => {
+  test('a chain named by the application has that name', async () => {
     const chain = prompt.pipe(model).withConfig({ runName: 'Ward triage' });
     const seen = await recorded(chain);
     expect(seen.models).toEqual([{ model_id: 'Ward triage', provider: 'langchain' }, ONE.models[0]]);
     expect(seen.parents).toEqual([-1, 0]);
   });
 
-  test('names that LangChain and LangGraph give are none', async () => {
+  test('names of LangChain and LangGraph do not count', async () => {
     const { log, events } = await recording();
     const handler = new RunCallbackHandler(log);
     const graph = ['langgraph', 'pregel', 'CompiledStateGraph'];
@@ -183,14 +183,14 @@ describe('[R-1661] LangChain: a chain that may call more is a run, whose class i
 });
 
 describe('[R-1662] LangChain: attempts', () => {
-  test('a model that fails and the one that answers in its place are a run each', async () => {
+  test('a failing model and its fallback are two runs', async () => {
     const first = new Named('ward-model', { errors: [busy()] });
     const { models, ends } = await recorded(prompt.pipe(first.withFallbacks([new Named('other')])));
     expect(models).toMatchObject([{ model_id: 'ward-model' }, { model_id: 'other' }]);
     expect(ends).toEqual(['failed', 'complete']);
   });
 
-  test('withRetry of a model, and of a chain around it, repeats within the run', async () => {
+  test('withRetry of a model, or of a chain around it, repeats within the run', async () => {
     const once = () => new Named('ward-model', { errors: [busy()] });
     for (const chain of [
       prompt.pipe(once().withRetry({ stopAfterAttempt: 2 }) as never),
@@ -200,7 +200,7 @@ describe('[R-1662] LangChain: attempts', () => {
   });
 });
 
-describe('[R-1663] LangChain: endings of what breaks off', () => {
+describe('[R-1663] LangChain: endings of incomplete calls', () => {
   const named = (name: string, more: object = {}) => Object.assign(new Error(SECRET), { name, ...more });
   class APIConnectionTimeoutError extends Error {}
   class APIUserAbortError extends Error {}
@@ -253,7 +253,7 @@ describe('[R-1663] LangChain: endings of what breaks off', () => {
     expect(JSON.stringify(end)).not.toContain(SECRET);
   });
 
-  test('a call that is given a time limit, and one that is aborted, through a model', async () => {
+  test('a call with a time limit and an aborted one, through a model', async () => {
     const { log, events } = await recording();
     const slow = new FakeListChatModel({ responses: ['a long answer'], sleep: 200 });
     const callbacks = [new RunCallbackHandler(log)];
@@ -273,7 +273,7 @@ describe('[R-1663] LangChain: endings of what breaks off', () => {
     ]);
   });
 
-  test('a graph that waits for a person is unfinished, and one that hands over is not failed', async () => {
+  test('a graph that waits for a person is unfinished, and one that hands over is complete', async () => {
     const { log, events } = await recording();
     const handler = new RunCallbackHandler(log);
     const begin = (id: string, parent?: string) => {
@@ -303,7 +303,7 @@ describe('[R-1663] LangChain: endings of what breaks off', () => {
   });
 });
 
-test('[R-1663] LangChain: what is no result is not read, and what comes twice is one end', async () => {
+test('[R-1663] LangChain: a malformed result is not read, and a repeated end counts once', async () => {
   const { log, events } = await recording();
   const handler = new RunCallbackHandler(log);
   handler.handleChatModelStart({}, [[]], 'm');
@@ -317,7 +317,7 @@ test('[R-1663] LangChain: what is no result is not read, and what comes twice is
   ]);
 });
 
-describe('[R-1664] LangChain: the model that was asked', () => {
+describe('[R-1664] LangChain: the requested model', () => {
   test.each([
     [{ ls_model_name: 'Ward Model 7B (Q4)' }, {}, {}, 'Ward Model 7B (Q4)'],
     [{}, { model: 'ward-model' }, {}, 'ward-model'],
@@ -336,7 +336,7 @@ describe('[R-1664] LangChain: the model that was asked', () => {
   });
 });
 
-test('[R-1664] LangChain: whatever it is told, the handler throws nothing', async () => {
+test('[R-1664] LangChain: the handler never throws', async () => {
   const { log, events } = await recording();
   const handler = new RunCallbackHandler(log);
   const hostile: unknown = new Proxy(() => undefined, {

@@ -54,7 +54,7 @@ test('[R-865] LangChain: a call of a model with tools becomes a run with its art
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] LangChain: a stream passes as it comes and becomes an output', async () => {
+test('[R-865] LangChain: a stream is not delayed and becomes an output', async () => {
   const { log, events } = await recording();
   const chunks = [SECRET.slice(0, 4), SECRET.slice(4)].map((content) => new AIMessageChunk({ content }));
   const texts: string[] = [];
@@ -80,7 +80,7 @@ class Shelf extends BaseRetriever {
   }
 }
 
-test('[R-865] [R-898] LangChain: an agent that runs another by a tool becomes nested runs', async () => {
+test('[R-865] [R-898] LangChain: an agent that calls another by a tool becomes nested runs', async () => {
   const { log, events } = await recording();
   const chain = (response: string) =>
     ChatPromptTemplate.fromTemplate('{question}')
@@ -124,7 +124,7 @@ test('[R-865] [R-898] LangChain: an agent that runs another by a tool becomes ne
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] LangChain: an error reaches the application as it is, and the run says its name alone', async () => {
+test('[R-865] LangChain: an error reaches the application unchanged, the run has its name', async () => {
   const { log, events } = await recording();
   const model = new FakeStreamingChatModel({ thrownErrorString: SECRET });
   const callbacks = [new RunCallbackHandler(log)];
@@ -140,7 +140,7 @@ test('[R-865] LangChain: an error reaches the application as it is, and the run 
   expect(JSON.stringify(ends)).not.toContain(SECRET);
 });
 
-test('[R-896] [R-897] LangChain: what withRetry calls again is of the run that failed, with its status', async () => {
+test('[R-896] [R-897] LangChain: a repetition by withRetry belongs to the failed run', async () => {
   const { log, events } = await recording();
   let calls = 0;
   class Busy extends Doctor {
@@ -183,7 +183,7 @@ test('[R-865] LangChain: an aborted stream has no output', async () => {
   expect(ended?.artifact?.['characters']).toBeGreaterThan(0);
 });
 
-test('[R-865] LangChain: words go where the application says, and a describe that throws harms nobody', async () => {
+test('[R-865] LangChain: describe chooses the words, and may throw', async () => {
   const { log, events, contents } = await recording();
   const describe: InstrumentationOptions['describe'] = ({ answer }) =>
     answer ? { outputContent: answer.text } : { user: { caller_id: 'u1' } };

@@ -84,7 +84,7 @@ test('[R-865] [R-898] OpenAI: a completion becomes a start and an output, withou
   expectMadeBy('openai', await events());
 });
 
-test('[R-865] OpenAI: tools that a model asks for become artifacts', async () => {
+test('[R-865] OpenAI: tool calls become artifacts', async () => {
   const { log, events } = await recording();
   const called = { id: 'call_1', type: 'function', function: { name: 'find_dose', arguments: ARGUMENTS } };
   const message = { content: null, tool_calls: [called, { ...called, id: 'call_2' }] };
@@ -105,8 +105,9 @@ test('[R-865] OpenAI: tools that a model asks for become artifacts', async () =>
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-1600] OpenAI: an answer is read by its form, whatever was asked for and however the server writes it', async () => {
-  const WORDS_AND_END = `data: ${JSON.stringify(chunk({ content: SECRET }))}|data: ${JSON.stringify(chunk({}, 'stop'))}|`;
+test('[R-1600] OpenAI: an answer is read by its form, not by the request', async () => {
+  const [words, end] = [chunk({ content: SECRET }), chunk({}, 'stop')].map((each) => JSON.stringify(each));
+  const WORDS_AND_END = `data: ${words ?? ''}|data: ${end ?? ''}|`;
   const whole = JSON.stringify(completion({ content: SECRET }, 'stop'));
   const bodies: [stream: boolean, type: string, body: string][] = [
     [true, 'application/json', whole],
@@ -138,7 +139,7 @@ test('[R-1600] OpenAI: an answer is read by its form, whatever was asked for and
   }
 });
 
-test('[R-1600] OpenAI: completions without chat are calls of a model', async () => {
+test('[R-1600] OpenAI: older completions are calls of a model', async () => {
   const { log, events } = await recording();
   const choices = [{ index: 0, text: SECRET, finish_reason: 'stop', logprobs: null }];
   const server = await modelServer((response) =>
@@ -151,7 +152,7 @@ test('[R-1600] OpenAI: completions without chat are calls of a model', async () 
   expect(output?.output).toMatchObject({ ending: 'complete', characters: SECRET.length });
 });
 
-test('[R-865] OpenAI: a stream is passed on as it comes, and becomes an output at its end', async () => {
+test('[R-865] OpenAI: a stream is not delayed, and becomes an output at its end', async () => {
   const { log, events } = await recording();
   const said = new EventEmitter();
   const waits = once(said, 'go on');
@@ -169,7 +170,7 @@ test('[R-865] OpenAI: a stream is passed on as it comes, and becomes an output a
   let text = '';
   for await (const { choices } of chunks) {
     text += choices[0]?.delta.content ?? '';
-    // The server says no more before this has arrived.
+    // The server waits until this has arrived.
     if (text === SECRET) said.emit('go on');
   }
   expect(text).toBe(`${SECRET}, treat.`);
@@ -183,7 +184,7 @@ test('[R-865] OpenAI: a stream is passed on as it comes, and becomes an output a
   });
 });
 
-test('[R-896] OpenAI: retries are of the run that they repeat, and each failure says its status and no message', async () => {
+test('[R-896] OpenAI: retries belong to one run; each failure has its status, no message', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response, number) => {
     if (number === 1) return void response.destroy();
@@ -207,7 +208,7 @@ test('[R-896] OpenAI: retries are of the run that they repeat, and each failure 
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] OpenAI: the application sees the error that it would see', async () => {
+test('[R-865] OpenAI: the error reaches the application unchanged', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) =>
     json(response, { error: { message: 'no such model' } }, 404),
@@ -256,7 +257,7 @@ test.each(['break', 'abort'] as const)(
   },
 );
 
-test('[R-865] OpenAI: what is no call of a model is left alone', async () => {
+test('[R-865] OpenAI: other requests are not captured', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, { object: 'list', data: [] }));
   await clientOf(server.url, openaiFetch(log)).models.list();

@@ -37,7 +37,7 @@ function answered(span: Span, reason: string) {
   span.end();
 }
 
-test('[R-865] [R-898] OpenTelemetry: an agent with its models and tools becomes nested runs with artifacts', async () => {
+test('[R-865] [R-898] OpenTelemetry: an agent becomes nested runs with artifacts', async () => {
   const { log, events } = await recording();
   const { start, exporter } = tracing(log);
   const request = start('POST /chat');
@@ -95,14 +95,14 @@ test('[R-865] [R-898] OpenTelemetry: an agent with its models and tools becomes 
     run_id: outer?.run_id,
     artifact: { artifact_type: 'tool_call', tool_name: 'find_dose', call_id: 'call_1' },
   });
-  // An agent's span without words says nothing of what a person was shown.
+  // An agent's span without words is not an output.
   expect(ended).toMatchObject({ kind: 'internal-artifact', artifact: { ending: 'complete' } });
   expectMadeBy('opentelemetry', all);
   expect(JSON.stringify(all)).not.toContain(SECRET);
   expect(exporter.getFinishedSpans()).toHaveLength(6);
 });
 
-test('[R-865] OpenTelemetry: events have the times of their spans, and an operation named late is told late', async () => {
+test('[R-865] OpenTelemetry: events have the times of their spans, also of those named late', async () => {
   const { log, events } = await recording();
   const tracer = new BasicTracerProvider({ spanProcessors: [new RunSpanProcessor(log)] }).getTracer('test');
   const span = tracer.startSpan('chat', { startTime: new Date('2026-03-01T10:00:00.000Z') });
@@ -119,7 +119,7 @@ test('[R-865] OpenTelemetry: events have the times of their spans, and an operat
   });
 });
 
-test('[R-897] OpenTelemetry: the application says which answers a person is shown', async () => {
+test('[R-897] OpenTelemetry: the application decides which answers are shown', async () => {
   const { log, events } = await recording();
   const shown: InstrumentationOptions['shown'] = ({ model }) => model === 'gpt-9';
   const { start } = tracing(log, { shown });
@@ -129,7 +129,7 @@ test('[R-897] OpenTelemetry: the application says which answers a person is show
   expect([first?.kind, second?.kind]).toEqual(['human-output', 'internal-artifact']);
 });
 
-test('[R-865] OpenTelemetry: content that spans carry goes where the application says', async () => {
+test('[R-865] OpenTelemetry: describe chooses the content of spans', async () => {
   const { log, events, contents } = await recording();
   const { start } = tracing(log, { describe: ({ answer }) => ({ outputContent: answer?.text }) });
   const span = start('chat', MODEL);
@@ -139,7 +139,7 @@ test('[R-865] OpenTelemetry: content that spans carry goes where the application
   expect(contents).toEqual([SECRET]);
 });
 
-test('[R-865] OpenTelemetry: spans of other things leave nothing behind, and a client that is closed harms nobody', async () => {
+test('[R-865] OpenTelemetry: other spans leave no state, and a closed client does not matter', async () => {
   const { log, events } = await recording();
   const { start, exporter } = tracing(log);
   const request = start('GET /');
@@ -152,7 +152,7 @@ test('[R-865] OpenTelemetry: spans of other things leave nothing behind, and a c
   expect(exporter.getFinishedSpans()).toHaveLength(4);
 });
 
-test('[R-1681] OpenTelemetry: a span says whether its answer was shown, before the option and by itself', async () => {
+test('[R-1681] OpenTelemetry: the attribute `shown` of a span precedes the option', async () => {
   const { log, events } = await recording();
   const { start } = tracing(log, { shown: true });
   const ask = (attributes: Record<string, string | boolean>) => {
@@ -169,7 +169,7 @@ test('[R-1681] OpenTelemetry: a span says whether its answer was shown, before t
   expect(ends[1]?.system_metadata.instrumentation?.['shown_by']).toBe('application');
 });
 
-test('[R-1681] OpenTelemetry: a span marked by `gen_ai.conversation.id` says so in each of its events', async () => {
+test('[R-1681] OpenTelemetry: each event has the `gen_ai.conversation.id` of its span', async () => {
   const { log, events } = await recording();
   tracing(log)
     .start('chat', { ...MODEL, 'gen_ai.conversation.id': 'c-1', 'gen_ai.agent.name': 'nurse' })
@@ -182,7 +182,7 @@ test('[R-1681] OpenTelemetry: a span marked by `gen_ai.conversation.id` says so 
   expect(all[0]).toMatchObject({ model_instance: { model_id: 'gpt-9' } });
 });
 
-test('[R-1681] OpenTelemetry: the agent stands beside the model that it asks, and its model beside an agent', async () => {
+test('[R-1681] OpenTelemetry: the run of a model names its agent, that of an agent its model', async () => {
   const { log, events } = await recording();
   const tracer = tracing(log);
   tracer.start('chat', { ...MODEL, 'gen_ai.agent.name': 'ward nurse' }).end();
@@ -201,7 +201,7 @@ test('[R-1681] OpenTelemetry: the agent stands beside the model that it asks, an
   ]);
 });
 
-test('[R-1682] OpenTelemetry: spans about models that become nothing are told once for each reason, without words', async () => {
+test('[R-1682] OpenTelemetry: one warning for each reason to pass over spans, without words', async () => {
   const { log, events } = await recording();
   const warnings: string[] = [];
   vi.spyOn(process, 'emitWarning').mockImplementation((words) => warnings.push(String(words)));

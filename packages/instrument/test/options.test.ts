@@ -16,11 +16,13 @@ test.each<[string, (options: InstrumentationOptions) => unknown]>([
   ['AI SDK', (options) => captureMiddleware(runs, options)],
   ['LangChain.js', (options) => new RunCallbackHandler(runs, options)],
   ['OpenTelemetry', (options) => new RunSpanProcessor(runs, options)],
-])('[R-891] %s: an option that there is not, or a value that it cannot have, is refused', (_what, make) => {
+])('[R-891] %s: an unknown option or a wrong value is refused', (_what, make) => {
   expect(() => make({ show: false } as object)).toThrow(
     new RangeError('there is no "show" in the options of the instrumentation; did you mean "shown"?'),
   );
-  expect(() => make({ shown: 'no' as never })).toThrow(new RangeError('shown is true, false or a function'));
-  expect(() => make({ describe: {} as never })).toThrow(new RangeError('describe is a function'));
+  expect(() => make({ shown: 'no' as never })).toThrow(
+    new RangeError('shown must be true, false or a function'),
+  );
+  expect(() => make({ describe: {} as never })).toThrow(new RangeError('describe must be a function'));
   make({ shown: () => false, describe: undefined });
 });

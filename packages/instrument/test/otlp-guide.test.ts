@@ -19,9 +19,9 @@ interface Shown {
 const PACKAGE = path.resolve(import.meta.dirname, '..');
 const GUIDE = fs.readFileSync(path.join(PACKAGE, '../../docs/guide/opentelemetry.md'), 'utf8');
 
-test('[R-1240] the processor of the guide gives each span that begins in the task its attributes, and no other span', async () => {
+test('[R-1240] the processor of the guide adds the attributes only to spans of the task', async () => {
   const [, block = ''] = /```js\n(import \{ context, createContextKey \}.*?)```/s.exec(GUIDE) ?? [];
-  // Here, where it finds the packages that it imports.
+  // In this directory it finds the packages that it imports.
   const directory = fs.mkdtempSync(path.join(PACKAGE, 'node_modules', '.guide-'));
   onTestFinished(() => fs.rmSync(directory, { recursive: true }));
   const file = path.join(directory, 'clinical.mjs');

@@ -1,4 +1,4 @@
-/** Recorded spans of test/vectors/otlp, as the SDKs of OpenTelemetry hand them to a span processor. */
+/** Recorded spans of test/vectors/otlp, as OpenTelemetry's SDKs pass them to a span processor. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { RunSpanProcessor } from '../src/opentelemetry.js';
@@ -53,7 +53,7 @@ export interface RecordedSpan {
   readonly scope: string;
 }
 
-/** Others have bodies that only the receiver reads. */
+/** The others have bodies that only the receiver reads. */
 /** Of some only the receiver reads the bodies. */
 export const folders = readdirSync(DIRECTORY);
 export const recordings = folders.filter((name) => existsSync(path.join(DIRECTORY, name, 'expected.json')));

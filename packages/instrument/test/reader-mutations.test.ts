@@ -1,4 +1,4 @@
-/** Readers take whatever a server sends: recordings with parts that are exchanged, left out or of another form. */
+/** Readers accept any input: recordings with parts exchanged, removed or replaced. */
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { runs } from '../../../test/property-runs.js';

@@ -1,5 +1,4 @@
 /** Every recorded answer, through the library that asks for it, gives what a person expects of it. */
-import { readFileSync } from 'node:fs';
 import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { describe, expect, test } from 'vitest';
@@ -39,17 +38,3 @@ async function drained(answer: unknown): Promise<void> {
   if (stream[Symbol.asyncIterator] === undefined) return;
   for await (const piece of stream as AsyncIterable<unknown>) expect(piece).toBeDefined();
 }
-
-test.each([
-  ['Chat completions', 'chat'],
-  ['Messages', 'messages'],
-  ['AI SDK', 'ai-sdk'],
-] as const)('[R-1600] every recording of the table of %s is there, and stands in it', (title, api) => {
-  const sections = readFileSync('docs/reference/model-answers.md', 'utf8').split(/^## /m);
-  const table = sections.find((section) => section.startsWith(`${title}\n`)) ?? '';
-  const named = [...table.matchAll(/\| ((?:`[a-z\d-]+`(?:, )?)+) +\|$/gm)].flatMap(([, cell = '']) =>
-    cell.split(', ').map((name) => name.slice(1, -1)),
-  );
-  const recorded = vectorsOf(api).map(([name]) => name);
-  expect([...new Set(named)].sort()).toEqual([...new Set(recorded)].sort());
-});

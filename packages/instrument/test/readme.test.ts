@@ -1,4 +1,4 @@
-/** What the README shows passes the compiler. Needs packages/client/dist and packages/instrument/dist. */
+/** The README's snippets compile. Needs packages/client/dist and packages/instrument/dist. */
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { faultsOf, readmeOf, snippetsOf } from '../../client/test/running/readme-snippets.js';
@@ -6,7 +6,7 @@ import { faultsOf, readmeOf, snippetsOf } from '../../client/test/running/readme
 const PACKAGE = path.resolve(import.meta.dirname, '..');
 const readme = readmeOf(PACKAGE);
 
-test('every snippet of the README passes the compiler', () => {
+test('every snippet of the README compiles', () => {
   const snippets = snippetsOf(readme);
   expect(snippets.length).toBeGreaterThan(6);
   const faults = faultsOf(PACKAGE, snippets, {
@@ -18,6 +18,6 @@ test('every snippet of the README passes the compiler', () => {
   expect(faults).toEqual([]);
 });
 
-test('the README has no link that leads out of the package', () => {
+test('the README links only to itself and the web', () => {
   expect(readme).not.toMatch(/\]\((?!https:|#)/);
 });

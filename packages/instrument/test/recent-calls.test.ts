@@ -65,7 +65,7 @@ test('[R-1621] OpenAI: an answer that is fetched later ends the run that asked f
   expect(latency(output)).toBeGreaterThanOrEqual(latency(unfinished));
 });
 
-test('[R-1621] OpenAI: an answer is fetched by another instance of the SDK, with the request for describe', async () => {
+test('[R-1621] OpenAI: another SDK instance fetches an answer; describe gets the request', async () => {
   const given = await recording();
   const url = await answering(response('queued'), response('completed'));
   const requests: unknown[] = [];
@@ -102,7 +102,7 @@ test('[R-1621] OpenAI: a cancellation ends the run', async () => {
   expect((await endings(given)).at(-1)).toEqual(['internal-artifact', 'aborted']);
 });
 
-test('[R-1621] OpenAI: a stream that broke is taken up again', async () => {
+test('[R-1621] OpenAI: a broken stream is resumed', async () => {
   const given = await recording();
   const created = { type: 'response.created', response: response('in_progress') };
   const search = { type: 'response.output_item.done', output_index: 0, item: CALL };
@@ -130,7 +130,7 @@ test('[R-1621] OpenAI: a stream that broke is taken up again', async () => {
   expect(tools).toHaveLength(1);
 });
 
-test('[R-1621] OpenAI: what was not seen unfinished has no run, nor has a list, a deletion or a failing look', async () => {
+test('[R-1621] OpenAI: an unknown answer, a list, a deletion and a failed fetch have no run', async () => {
   const given = await recording();
   const { url } = await modelServer((reply, number) => {
     if (number === 2) return json(reply, { error: { message: SECRET } }, 500);
@@ -148,7 +148,7 @@ test('[R-1621] OpenAI: what was not seen unfinished has no run, nor has a list, 
   expect((await given.events()).map(({ kind }) => kind)).toEqual(['inference-start', 'internal-artifact']);
 });
 
-test('[R-1621] OpenAI: an id that two answers have names neither', async () => {
+test('[R-1621] OpenAI: an id of two answers matches neither', async () => {
   const given = await recording();
   const openai = openaiOf(
     await answering(response('queued'), response('queued'), response('completed')),

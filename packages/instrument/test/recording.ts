@@ -1,4 +1,4 @@
-/** A client whose events a test can look at, and servers that answer as providers of models do. */
+/** A client whose events a test can read, and servers that answer like providers of models. */
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -55,7 +55,7 @@ export async function recording(): Promise<Recording> {
   return { log, contents, events };
 }
 
-/** Words of patients: what must never be in an event unless the application says so. */
+/** Words of patients, which are in events only if the application chooses so. */
 export const SECRET = 'Mrs Example has a rash';
 
 export interface ModelServer {
@@ -88,7 +88,7 @@ export async function modelServer(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests };
 }
 
-/** Every event that an instrumentation has made says which one it was. */
+/** Every event names its instrumentation. */
 export function expectMadeBy(by: string, events: readonly Event[]): void {
   expect(events.map(({ system_metadata }) => system_metadata.instrumentation?.['by'])).toEqual(
     events.map(() => by),
@@ -104,7 +104,7 @@ export function startStream(response: http.ServerResponse): void {
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', 'x-request-id': 'req_1' });
 }
 
-/** Server-sent events, each in a packet of its own. Those with a type are named after it. */
+/** Server-sent events, each in a separate packet; a type is the name of the event. */
 export async function stream(
   response: http.ServerResponse,
   events: readonly (object | string)[],
@@ -125,7 +125,7 @@ export async function streamed(
   response.end();
 }
 
-/** Waits for what happens beside the application: a socket that closes. */
+/** Waits until a socket is closed. */
 export async function eventually<T>(look: () => Promise<T | undefined>): Promise<T> {
   for (;;) {
     const found = await look();

@@ -1,4 +1,4 @@
-/** Time-outs, aborts and connections that break, through SDKs old and new. */
+/** Time-outs, aborts and broken connections, through old and new SDKs. */
 import type http from 'node:http';
 import OpenAI from 'openai';
 import OpenAI5 from 'openai-5';
@@ -58,7 +58,7 @@ test.each([
 
 type Made = { readonly timeout?: number; readonly signal?: AbortSignal };
 
-/** An SDK asks for a response. */
+/** Requests a response through an SDK. */
 const SDKS: readonly (readonly [
   string,
   (url: string, captured: typeof fetch, made: Made) => Promise<unknown>,
@@ -86,11 +86,11 @@ const SDKS: readonly (readonly [
   ],
 ];
 
-test.each(SDKS)('[R-1622] %s: its time that is up is a failure', async (_, call) => {
+test.each(SDKS)('[R-1622] %s: its time-out is a failure', async (_, call) => {
   expect(await endedBy(silent, (url, captured) => call(url, captured, { timeout: 60 }))).toEqual(TIMED_OUT);
 });
 
-test.each(SDKS)('[R-1622] %s: the time of a signal that is up is a failure', async (_, call) => {
+test.each(SDKS)('[R-1622] %s: the time-out of a signal is a failure', async (_, call) => {
   const within = (url: string, captured: typeof fetch) =>
     call(url, captured, { signal: AbortSignal.timeout(60) });
   expect(await endedBy(silent, within)).toEqual(TIMED_OUT);
@@ -108,7 +108,7 @@ test.each(SDKS)(
   },
 );
 
-test('[R-1622] openai 7: its time that is up within an answer is a failure', async () => {
+test('[R-1622] openai 7: its time-out within an answer is a failure', async () => {
   const ended = await endedBy(halfABody, (url, fetch) =>
     new OpenAI({ apiKey: 'k', baseURL: url, timeout: 60, maxRetries: 0, fetch }).responses.create(REQUEST),
   );
@@ -145,7 +145,7 @@ test.each([
   expect(ended).toMatchObject({ ending: 'aborted', status: undefined });
 });
 
-test('[R-1622] what the application aborts of a stream that outlives the time of the SDK is aborted', async () => {
+test('[R-1622] an abort by the application after the time-out of the SDK is an abort', async () => {
   const ended = await endedBy(halfAStream, async (url, fetch) => {
     const openai = new OpenAI({ apiKey: 'k', baseURL: url, timeout: 50, maxRetries: 0, fetch });
     const pieces = await openai.responses.create({ ...REQUEST, stream: true });
@@ -155,7 +155,7 @@ test('[R-1622] what the application aborts of a stream that outlives the time of
   expect(ended).toMatchObject({ ending: 'aborted' });
 });
 
-test('[R-1622] a stream that breaks is cut off, with the code of the error', async () => {
+test('[R-1622] a broken stream is cut off, with the code of the error', async () => {
   const breaks = async (reply: http.ServerResponse) => {
     await halfAStream(reply);
     reply.destroy();

@@ -1,4 +1,4 @@
-/** Forms of spans that emitters write beside those of the recordings; public reports of them are in the table. */
+/** Forms of spans besides the recorded ones; the table names public reports of them. */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -26,7 +26,7 @@ function span(more: Partial<RecordedSpan>): RecordedSpan {
   };
 }
 
-/** What was read, in the form of `expected`. */
+/** The result in the form of `expected`. */
 function read({ span: { status = 0, ...said }, inner }: Form): object {
   const given = span({ ...said, status: { code: status } });
   const known = identify(given, inner !== true, true);
@@ -62,7 +62,7 @@ describe.each(readdirSync(DIRECTORY))('%s', (file) => {
   });
 });
 
-test('[R-1601] spans within many others are each asked once for what they are', async () => {
+test('[R-1601] deeply nested spans are each identified once', async () => {
   const { log } = await recording();
   const processor = new RunSpanProcessor(log);
   const idOf = (number: number) => number.toString(16).padStart(16, '0');

@@ -42,7 +42,7 @@ const NAMES = [
 ];
 const NAMED = /model|agent\.name|workflow|entity\.name|functionId|provider|system|vendor/;
 
-test('[R-1601] whatever spans say, nothing is thrown, no prototype changes, and each run has one end', async () => {
+test('[R-1601] any spans: nothing is thrown, no prototype changes, and each run has one end', async () => {
   const spans = recordings.flatMap(spansOf);
   const words = new Set<string>();
   for (let number = 0; number < runs(20_000, 2_000); number += 1) {
@@ -54,7 +54,7 @@ test('[R-1601] whatever spans say, nothing is thrown, no prototype changes, and 
       const name = random.of(names);
       if (random.below(4) === 0) Reflect.deleteProperty(mutated, name);
       else mutated[name] = random.below(2) === 0 ? random.of(VALUES) : span.attributes[random.of(names)];
-      // The names of models and agents are told as they are.
+      // Names of models and agents are recorded unchanged.
       if (NAMED.test(name) && mutated[name] === SECRET) Reflect.deleteProperty(mutated, name);
     }
     const data = { ...span, attributes: mutated } as SpanData;

@@ -20,7 +20,7 @@ import {
 } from './otlp-spans.js';
 import { expectMadeBy, recording } from './recording.js';
 
-/** What a processor has captured, in the form of the expectations. */
+/** The captured events in the form of the expectations. */
 async function captured(spans: readonly RecordedSpan[], play = replay): Promise<unknown[]> {
   const { log, events } = await recording();
   const answers = new Map<string, Answer>();
@@ -83,17 +83,17 @@ async function captured(spans: readonly RecordedSpan[], play = replay): Promise<
   });
 }
 
-/** Tools that run beside each other end in any order. */
+/** Parallel tools end in any order. */
 function byId(a: string, b: string): number {
   return (a.split(' ')[1] ?? '') < (b.split(' ')[1] ?? '') ? -1 : 1;
 }
 
-/** Some emitters say 0 where others say nothing. */
+/** Some emitters write 0 where others write nothing. */
 function counted(usage: unknown): object {
   return Object.fromEntries(Object.entries(usage ?? {}).filter(([, count]) => count !== 0));
 }
 
-test.each(recordings)('[R-1680] spans of %s become the runs that a person sees in them', async (name) => {
+test.each(recordings)('[R-1680] spans of %s become the expected runs', async (name) => {
   expect(await captured(spansOf(name))).toEqual(expectedOf(name));
 });
 
@@ -101,7 +101,7 @@ interface Tracer {
   startSpan(name: string, options: { startTime: [number, number] }, context?: Context): Span;
 }
 
-/** As libraries do it: a span begins, and its attributes come after that. */
+/** Sets the attributes after the beginning of a span, as libraries do. */
 function throughSdk(provider: (processor: RunSpanProcessor) => (scope: string) => Tracer): typeof replay {
   return (spans, processor) => {
     const tracers = provider(processor);
@@ -153,7 +153,7 @@ const SOME = [
 ];
 
 for (const [version, play] of Object.entries(SDKS)) {
-  test.each(SOME)(`[R-1680] through the SDK of OpenTelemetry, ${version}: %s`, async (name) => {
+  test.each(SOME)(`[R-1680] through OpenTelemetry's SDK, ${version}: %s`, async (name) => {
     expect(await captured(spansOf(name), play)).toEqual(expectedOf(name));
   });
 }
@@ -225,7 +225,7 @@ test.each<[string, Record<string, unknown>, object]>([
   if ('gen_ai.completion.1.content' in attributes) expect(answer.choices).toHaveLength(2);
 });
 
-test('[R-1680] every recording that the table names is there', () => {
+test('[R-1680] every recording in the table exists', () => {
   const table = readFileSync('docs/reference/model-answers.md', 'utf8').split('\n## Spans\n')[1] ?? '';
   const named = [...table.matchAll(/`(\d{2,3})`/g)].map(([, number]) => number);
   expect(named.length).toBeGreaterThan(30);

@@ -1,16 +1,16 @@
-// The compiler is the test here: `tsc` checks these lines, Vitest only runs them.
+// The compiler checks these lines; Vitest only runs them.
 import { expectTypeOf, test } from 'vitest';
 import type { anthropicFetch } from '../src/anthropic.js';
 import type { openaiFetch } from '../src/openai.js';
 
 type SdkFetch = ReturnType<typeof anthropicFetch>;
 
-test('[R-1401] a captured fetch is the global one to who calls it, and fits the options of SDKs of any age', () => {
+test('[R-1401] a captured fetch has the type of the global one and fits the options of old SDKs', () => {
   expectTypeOf<ReturnType<typeof openaiFetch>>().toEqualTypeOf<SdkFetch>();
   expectTypeOf<SdkFetch>().toExtend<typeof fetch>();
   const call = (made: SdkFetch) => made(new URL('http://x'), { method: 'POST' });
   expectTypeOf(call).returns.toEqualTypeOf<Promise<Response>>();
-  // As node-fetch has them: classes of its own, which the global ones do not extend.
+  // node-fetch has its own classes, which the global ones do not extend.
   type OfNodeFetch = (
     url: string | { size: number },
     init?: { agent?: { maxSockets: number } },

@@ -1,4 +1,4 @@
-/** Recorded answers of test/vectors/answers, played to an instrumentation, beside what a person expects of each. */
+/** Recorded answers of test/vectors/answers with their expectations, for all instrumentations. */
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Client } from '@clinical-events/client';
@@ -24,7 +24,7 @@ interface ExpectedChoice {
   readonly tools?: readonly ExpectedTool[];
 }
 
-/** What is not there was not said. */
+/** A missing member means that the answer must not have it. */
 export interface Expected extends ExpectedChoice {
   readonly ending: string;
   readonly shown: boolean;
@@ -51,7 +51,7 @@ export interface Vector {
   readonly expected: Expected;
 }
 
-/** Name, `whole` or `stream`, and the recording: all of an interface. */
+/** All recordings of an interface: name, `whole` or `stream`, and the recording. */
 export function vectorsOf(api: string): [name: string, form: 'whole' | 'stream', vector: Vector][] {
   const directory = path.join(DIRECTORY, api);
   return readdirSync(directory)
@@ -65,7 +65,7 @@ export function vectorsOf(api: string): [name: string, form: 'whole' | 'stream',
     });
 }
 
-/** A server that gives the recorded answer to every request. */
+/** A server that answers every request with the recording. */
 export async function serverOf(
   { whole, stream: pieces = [], status = 200 }: Vector,
   form: 'whole' | 'stream',
@@ -84,8 +84,8 @@ export async function serverOf(
 }
 
 /**
- * What an instrumentation has captured of one call, in the form of `Expected`.
- * @param play makes the call; what it throws is the application's.
+ * The captured events of one call, in the form of `Expected`.
+ * @param play makes the call; its exceptions are ignored.
  */
 export async function captured(
   play: (log: Client, options: InstrumentationOptions) => Promise<unknown>,
@@ -143,7 +143,7 @@ function given(from: Readonly<Record<string, unknown>>, ...names: readonly strin
   );
 }
 
-/** Short words may be in a name or an id by chance. */
+/** Shorter words may occur in a name or an id by chance. */
 function expectNoWords(events: string, { choices }: Answer): void {
   for (const { text, reasoning, toolCalls } of choices) {
     for (const words of [text, reasoning, ...toolCalls.map(({ input }) => input)]) {

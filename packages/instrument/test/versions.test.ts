@@ -1,6 +1,6 @@
 /**
- * The oldest and the newest version of each library, and majors between them. That what the instrumentations give is of
- * the types of these SDKs is checked by `tsc`: no types of theirs are imported in src/.
+ * The oldest and the newest version of each library, and majors between them. `tsc` checks that the
+ * instrumentations fit the types of these SDKs, which src/ does not import.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -51,7 +51,7 @@ interface Manifest {
 
 const manifest = JSON.parse(fs.readFileSync(path.join(PACKAGE, 'package.json'), 'utf8')) as Manifest;
 
-test('[R-1401] the oldest version that the specification names of each library is tested, and a newer one', () => {
+test('[R-1401] the oldest supported version of each library is tested, and a newer one', () => {
   const spec = fs.readFileSync(path.join(PACKAGE, '../../docs/reference/instrumentation.md'), 'utf8');
   const [table = ''] = /(^\| `@clinical-events\/instrument\/.*\n)+/m.exec(spec) ?? [];
   const libraries = [...table.matchAll(/`([^`]+)` from ([\d.]+)/g)];
@@ -66,7 +66,7 @@ test('[R-1401] the oldest version that the specification names of each library i
   }
 });
 
-test('[R-1401] the package asks npm for no library that it captures, and imports none, nor its types', () => {
+test('[R-1401] the package neither depends on a captured library nor imports its types', () => {
   expect(manifest.peerDependencies).toBeUndefined();
   expect(Object.keys(manifest.dependencies)).toEqual([
     ...['@clinical-events/client', '@clinical-events/protocol'],
@@ -246,7 +246,7 @@ test.each([
   ],
 ] as const)('[R-1401] LangChain %s: a chain and its model become nested runs', async (_, ask) => {
   const { log, events } = await recording();
-  // The second is what an application makes that adds callbacks of its own.
+  // The second is made by an application that adds its own callbacks.
   for (const handler of [new RunCallbackHandler(log), Object.assign({}, new RunCallbackHandler(log))])
     expect(await ask([handler])).toMatchObject({ content: SECRET });
   const all = await events();

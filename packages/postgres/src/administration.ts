@@ -1,5 +1,6 @@
 /** What the people who look after the database of a log do with it, and what can be wrong with it. */
 import { counted } from '@clinical-events/collector/quantity';
+import { messageOf } from '@clinical-events/collector/system-code';
 import type { StoreFinding } from '@clinical-events/collector/store/findings';
 import { eventsOf } from '@clinical-events/collector/privacy/actions';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
@@ -208,7 +209,7 @@ async function keyFindings({ encryptionKeys, durability }: LogRow): Promise<Stor
       return findings;
     });
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     return [{ severity: 'warning', subject, message: `${where} was not looked at: ${reason}` }];
   }
 }

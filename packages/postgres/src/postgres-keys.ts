@@ -7,6 +7,7 @@ import {
   type RotationRefusal,
   type SharedKeyStore,
 } from '@clinical-events/collector/store/contract/keys';
+import { messageOf } from '@clinical-events/collector/system-code';
 import { type Address, describeAddress } from './address.js';
 import { bytesOf } from './binary.js';
 import { type Connection, type Parameter, ReadingConnection, type TextRow } from './connection.js';
@@ -97,7 +98,7 @@ export class PostgresKeys implements SharedKeyStore {
       return await work();
     } catch (error) {
       if (error instanceof KeyStoreError) throw error;
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       const where = describeAddress(this.address);
       throw new KeyStoreError(`the API keys in ${where} cannot be used: ${reason}`, { cause: error });
     }

@@ -295,7 +295,7 @@ function behind(sequence: number): Cursor {
 }
 
 function damaged(sequence: number): StoreDamaged {
-  return new StoreDamaged({ where: 'the database', sequence }, 'the log does not hold what was written');
+  return new StoreDamaged({ where: 'the database', sequence }, 'the entry is damaged');
 }
 
 /** The rows of some batches from one sequence to another, up to the first that is not as it was written. */

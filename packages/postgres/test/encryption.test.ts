@@ -169,7 +169,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     expect(await store.append([candidate({ organisation: 'ward-1' })])).toEqual(['accepted']);
     await keyServer.stop('SIGKILL');
     await expect(store.append([candidate({ organisation: 'ward-2' })])).rejects.toThrow(
-      'the keys of payloads cannot be written',
+      'the payload keys cannot be written',
     );
     // One whose keys are there.
     const [{ count } = {}] = await server.query(`SELECT count(*) FROM ${address.schema}.events`);
@@ -305,7 +305,7 @@ describe('encrypted payloads in PostgreSQL', () => {
       'those of another log',
     );
     await keyServer.query(`TRUNCATE ${address.schema}.encryption_keys`);
-    await expect(open(address)).rejects.toThrow('are not whole');
+    await expect(open(address)).rejects.toThrow('are incomplete');
     // One that does not know of keys stores nothing in the clear.
     const plain = await openSequencedStore(address);
     await expect(plain.append([candidate()])).rejects.toThrow('the database cannot be reached');

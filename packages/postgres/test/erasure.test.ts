@@ -195,7 +195,7 @@ async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: V
   const onProgress = () => undefined;
   const copy = await copySharedLog(shared, dataDir, onProgress);
   const options = { dataDir, files: nodeFiles, onProgress, shared: copy };
-  const log = await new LogAudit(options, shared.tree, { roots: [], newest: undefined }, heads).tell(list);
+  const log = await new LogAudit(options, shared.tree, { roots: [], newest: undefined }, heads).report(list);
   await copy.evidence.tell(list);
   await shared.close();
   fs.rmSync(dataDir, { recursive: true });
@@ -554,7 +554,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await one.lifecycle.look();
     expect(await answerTo(one.store.requests, done)).toEqual({
       ...{ state: 'refused', because: 'impossible' },
-      reason: 'it is no request',
+      reason: 'it is not a request',
     });
     expect(await one.store.requests.waiting()).toEqual([]);
     const epochs = `SELECT name FROM ${address.schema}.encryption_keys WHERE name LIKE 'epochs/%' AND bytes IS NOT NULL`;
@@ -578,7 +578,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     await server.query(
       `UPDATE ${address.schema}.events SET salted = salted || '\\x20' WHERE lane = (SELECT lane FROM ${address.schema}.actions)`,
     );
-    await expect(states()).rejects.toThrow('does not hold what was written');
+    await expect(states()).rejects.toThrow('is damaged');
   });
 });
 

@@ -3,21 +3,23 @@ import type { ErrorBody, ErrorDetails } from './generated/types.js';
 export interface ErrorEntry {
   /** The HTTP status of the answer. */
   readonly status: number;
-  /** What the answer says unless the place of failure has something better to say. */
+  /** The default message of the answer. */
   readonly message: string;
-  /** Whether the same bytes, sent again later, may be accepted. */
+  /** Whether the same bytes may be accepted when sent again later. */
   readonly retry: boolean;
-  /** Whether the answer carries Retry-After: the service then knows how long to wait. */
+  /** Whether the answer has Retry-After, because the service knows how long to wait. */
   readonly retryAfter: boolean;
-  /** How loudly the service logs it: the caller's faults softly, its own loudly, signs of misuse between. */
+  /**
+   * The log level: low for faults of the caller, high for faults of the service, medium for signs of misuse.
+   */
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
-  /** When it is given, in one line for the documentation. */
+  /** One line for the documentation: when the code is used. */
   readonly when: string;
 }
 
 /**
- * Every failure that the service can answer with. Closed: status, log level and whether to retry follow
- * from the code and are chosen nowhere else. A code is never renamed and never changes its meaning.
+ * Every failure with which the service can answer. Closed: status, log level and retry follow from the code
+ * alone. A code is never renamed and never changes its meaning.
  */
 export const ERRORS = {
   malformed_request: {
@@ -249,10 +251,10 @@ export const ERRORS = {
 export type ErrorCode = keyof typeof ERRORS;
 
 /**
- * The body of a failure answer. Without a message of its own it says the code's default one.
+ * The body of a failure answer, by default with the code's message.
  *
- * The caller of this function sees to it that neither details nor message repeat a value from the request:
- * values may be patient data, and error bodies end up in other people's logs.
+ * The caller must ensure that neither details nor message repeat a value from the request: values may be
+ * patient data, and error bodies appear in other people's logs.
  */
 export function errorBody(
   code: ErrorCode,

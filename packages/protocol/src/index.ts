@@ -1,7 +1,7 @@
 /**
- * The event protocol of the collector: kinds, types, errors, leaves. Pure functions and constants, with no runtime
- * dependency. Validation is `@clinical-events/protocol/validate`, proofs are `@clinical-events/protocol/verify`; the JSON
- * Schemas and the OpenAPI document lie beside them in the package.
+ * The event protocol of the collector: kinds, types, errors, leaves. Pure functions and constants without
+ * runtime dependencies. Validation is in `@clinical-events/protocol/validate`, proofs are in
+ * `@clinical-events/protocol/verify`; the package also has the JSON Schemas and the OpenAPI document.
  */
 export { ERRORS, errorBody } from './errors.js';
 export type { ErrorCode, ErrorEntry } from './errors.js';
@@ -20,4 +20,6 @@ export { ENVELOPE_AT, ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './lea
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';
 export type { Envelope } from './leaf.js';
 export { didYouMean, nearestName } from './nearest-name.js';
+export { isObject } from './objects.js';
+export type { Fields } from './objects.js';
 export { isOrganisation } from './organisation.js';

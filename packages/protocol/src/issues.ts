@@ -1,10 +1,10 @@
 import type { Issue } from './generated/types.js';
 import { EXPECTATIONS } from './generated/expectations.js';
 
-/** The most issues reported of one event: an answer stays small however wrong the event is. */
+/** The most issues reported per event, which keeps answers small. */
 export const MAX_ISSUES = 20;
 
-/** What the generated validators say of a failed check; it holds nothing of the value that was checked. */
+/** A failed check as the generated validators report it; it holds nothing of the checked value. */
 export interface FailedCheck {
   readonly instancePath: string;
   readonly keyword: string;
@@ -16,17 +16,17 @@ function issueOf(check: FailedCheck): Issue {
     const pointer = `${check.instancePath}/${String(check.params['missingProperty'])}`;
     return { pointer, rule: 'required', message: 'is required' };
   }
-  // The fallback is for a generated file that is out of step with the other: an odd answer, not a crash.
+  // The fallback covers generated files of different versions: an odd answer instead of a crash.
   const message = EXPECTATIONS[check.instancePath] ?? 'is not valid';
   return { pointer: check.instancePath, rule: check.keyword, message };
 }
 
 /**
- * The failed checks in the order of the schema, one issue a field, no more than MAX_ISSUES.
+ * The failed checks in the order of the schema, one issue per field, at most MAX_ISSUES.
  *
- * A field that fails two checks (no integer and out of range) is reported once, as its message already says
- * all that it must be. Pointers and messages come from the schemas alone. So an issue cannot contain a value
- * of the event, nor the name of a field that the schemas do not know.
+ * A field that fails two checks (not an integer and out of range) is reported once, because its message
+ * states every requirement. Pointers and messages come from the schemas alone, so an issue cannot contain a
+ * value of the event or the name of an unknown field.
  */
 export function issuesOf(checks: readonly FailedCheck[]): readonly Issue[] {
   const issues = new Map<string, Issue>();

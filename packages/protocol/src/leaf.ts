@@ -1,19 +1,18 @@
 /**
- * What the log commits to of an event: the envelope, stored with it byte for byte, and the leaf of the Merkle
- * tree. Both are final (docs/internals/formats.md): a proof made today is checked against these layouts forever. Numbers are
- * big-endian.
+ * The parts of an event to which the log commits: the envelope, stored with the event byte for byte, and the
+ * leaf of the Merkle tree. Both layouts are final (docs/internals/formats.md). Numbers are big-endian.
  *
  *   Envelope            offset  size  field
  *                            0     1  envelope version, 1
- *                            1     1  kind, its place in EVENT_KINDS; from 0x80 on an entry of the log's own
- *                            2     1  profile, its place in PROFILES
- *                            3     1  door, its place in DOORS; 0 of an entry of the log's own
+ *                            1     1  kind, its index in EVENT_KINDS; from 0x80 on an entry of the log's own
+ *                            2     1  profile, its index in PROFILES
+ *                            3     1  door, its index in DOORS; 0 for an entry of the log's own
  *                            4     1  length of the organisation, O
  *                            5     1  length of the key id, K
  *                            6     8  received_at, milliseconds since 1970 UTC
  *                           14    16  event id
- *                           30    16  run id, zero when none
- *                           46    16  parent event id, zero when none
+ *                           30    16  run id, zero without a run
+ *                           46    16  parent event id, zero without a parent
  *                           62     O  organisation, ASCII
  *                                  K  key id, ASCII
  *
@@ -21,12 +20,12 @@
  *                            0     1  leaf version, 1
  *                            1     8  received_at, as in the envelope
  *                            9    32  SHA-256 of the envelope
- *                           41    32  commitment: SHA-256 of 16 random bytes, the salt, and the plain body behind
+ *                           41    32  commitment: SHA-256 of the salt (16 random bytes) and the plain body
  *
- * The salt keeps a leaf from revealing anything about its payload: bodies can be guessed, so the bare hash of one could be
- * confirmed by trying. Once salt and body are erased, nobody can tell the commitment from 32 random bytes.
+ * Without the salt, a guessed body could be confirmed by its hash. Once salt and body are erased, the
+ * commitment cannot be distinguished from 32 random bytes.
  *
- * Runs in a browser as it does in Node: nothing but typed arrays.
+ * Runs in browsers and in Node.
  */
 import { DOORS, EVENT_KINDS, FIRST_ENTRY_KIND, PROFILES } from './kinds.js';
 import type { Door, EventKind, Profile } from './kinds.js';
@@ -35,7 +34,7 @@ export const LEAF_BYTES = 73;
 export const SALT_BYTES = 16;
 /** The size of an envelope without its two texts. */
 export const ENVELOPE_FIXED_BYTES = 62;
-/** Where the fields of an envelope begin. */
+/** The offsets of the fields of an envelope. */
 export const ENVELOPE_AT = {
   kind: 1,
   profile: 2,
@@ -59,10 +58,10 @@ export interface Envelope {
   /** A number from FIRST_ENTRY_KIND to 255 for an entry of the log's own. */
   readonly kind: EventKind | number;
   readonly profile: Profile;
-  /** Of an entry of the log's own always `endpoint`, the first. */
+  /** For an entry of the log's own always `endpoint`, the first. */
   readonly door: Door;
   readonly organisation: string;
-  /** Of the API key that the event came with; of an entry of the log's own, what wrote it. */
+  /** The id of the API key that sent the event; for an entry of the log's own, its writer. */
   readonly keyId: string;
   /** Milliseconds since 1970 UTC. */
   readonly receivedAt: number;
@@ -74,13 +73,13 @@ export interface Envelope {
   readonly parentId: Uint8Array;
 }
 
-/** The size in bytes of what `encodeEnvelope` will write. */
+/** The size in bytes of the result of `encodeEnvelope`. */
 export function envelopeSize(envelope: Envelope): number {
   return ENVELOPE_FIXED_BYTES + envelope.organisation.length + envelope.keyId.length;
 }
 
 function writeUint32(target: Uint8Array, offset: number, value: number): void {
-  // A typed array keeps the low eight bits of what is stored.
+  // A typed array keeps the low eight bits of a stored number.
   target[offset] = value >>> 24;
   target[offset + 1] = value >>> 16;
   target[offset + 2] = value >>> 8;
@@ -94,7 +93,9 @@ function readUint32(source: Uint8Array, offset: number): number {
   );
 }
 
-/** Character by character: the texts are a few bytes, for which an encoder's call costs more than the loop. */
+/**
+ * Character by character: the texts have a few bytes, for which calling an encoder costs more than the loop.
+ */
 function writeAscii(target: Uint8Array, offset: number, text: string): void {
   if (text.length > LONGEST_TEXT) throw new RangeError('a text of an envelope is longer than 255 bytes');
   let seen = 0;
@@ -130,11 +131,11 @@ function doorByte({ kind, door }: Envelope): number {
 }
 
 /**
- * Writes the envelope into `target` at `offset`. Allocates nothing: every event that is stored passes here.
- * @returns the size in bytes, that of `envelopeSize`.
- * @throws RangeError when there is no room for it, a text is not ASCII or longer than 255, an id is not of 16
- * bytes, a kind's number is below FIRST_ENTRY_KIND, the door is not one for its kind, or the time is no whole number from 0 to 2^53 - 1; `target` may
- * then hold a part of it.
+ * Writes the envelope into `target` at `offset`. Allocates nothing: every stored event passes here.
+ * @returns the size in bytes, equal to `envelopeSize`.
+ * @throws RangeError when there is no room, a text is not ASCII or longer than 255, an id does not have 16
+ *   bytes, a kind's number is below FIRST_ENTRY_KIND, the door does not match the kind, or the time is not a
+ *   whole number from 0 to 2^53 - 1; `target` may then hold a part of it.
  */
 export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Envelope): number {
   const { organisation, keyId, receivedAt, eventId, runId, parentId } = envelope;
@@ -160,16 +161,16 @@ export function encodeEnvelope(target: Uint8Array, offset: number, envelope: Env
 }
 
 /**
- * Reads the envelope that begins at `offset`; what lies behind it is not looked at. There is one way only to
- * write an envelope, so that encoding what was read gives the same bytes.
- * @returns the envelope, its ids being views of `source`, and its size in bytes.
- * @throws RangeError when it is cut short, is of a version, kind, profile or door that is not known here, has a
- * text that is not ASCII, or a time beyond 2^53 - 1; or for an entry of the log's own whose door is not 0.
+ * Reads the envelope at `offset` and ignores the bytes after it. Every envelope has one encoding, so encoding
+ * the result gives the same bytes.
+ * @returns the envelope, whose ids are views of `source`, and its size in bytes.
+ * @throws RangeError when it is truncated, has an unknown version, kind, profile or door, a text that is not
+ *   ASCII, a time beyond 2^53 - 1, or, for an entry of the log's own, a door other than 0.
  */
 export function decodeEnvelope(source: Uint8Array, offset = 0): { envelope: Envelope; size: number } {
   const organisationLength = source[offset + ENVELOPE_AT.organisationLength] ?? 0;
   const size = ENVELOPE_FIXED_BYTES + organisationLength + (source[offset + ENVELOPE_AT.keyIdLength] ?? 0);
-  // True of a header that is cut short, too: what is missing of it reads as zero.
+  // Also true for a truncated header, whose missing part reads as zero.
   if (source.length - offset < size) throw new RangeError('the envelope is cut short');
   if (source[offset] !== ENVELOPE_VERSION) throw new RangeError('the envelope is of an unknown version');
   const byte = source[offset + ENVELOPE_AT.kind] ?? 0;

@@ -1,6 +1,6 @@
-/** Which known name someone meant. */
+/** Finds the known name that was probably meant. */
 
-/** Levenshtein distance: how many letters to insert, remove or change. */
+/** Levenshtein distance: the number of letters to insert, remove or change. */
 function distance(a: string, b: string): number {
   let previous = Array.from({ length: b.length + 1 }, (_, place) => place);
   for (let i = 1; i <= a.length; i++) {
@@ -14,7 +14,7 @@ function distance(a: string, b: string): number {
   return previous[b.length] ?? 0;
 }
 
-/** @returns the known name that is nearest by edits, of those with at most two fifths of its letters changed. */
+/** @returns the known name with the fewest edits, if at most two fifths of its letters change. */
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   if (name.length > 100) return undefined;
   let best: string | undefined;
@@ -27,7 +27,7 @@ export function nearestName(name: string, known: Iterable<string>): string | und
   return best;
 }
 
-/** @returns `; did you mean "…"?` with the nearest of the known names, or nothing when none is near. */
+/** @returns `; did you mean "…"?` with the nearest known name, or an empty text when none is near. */
 export function didYouMean(name: string, known: readonly string[]): string {
   const best = nearestName(name, known);
   return best === undefined ? '' : `; did you mean "${best}"?`;

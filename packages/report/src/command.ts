@@ -1,4 +1,4 @@
-/** `collector report`: what happened in a period, counted, on one HTML page for a meeting. */
+/** `collector report`: counts the runs of a period on one HTML page. */
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { type Config, inQuotes, ownCommand } from '@clinical-events/collector/config';
@@ -28,8 +28,6 @@ import {
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import { usage } from '@clinical-events/collector/commands/exit-codes';
 
-/* What an operator types to `collector report`, read strictly before anything is done. */
-
 export interface ReportOptions {
   readonly out: string;
   readonly organisation?: string;
@@ -58,19 +56,19 @@ export interface LogEnds {
   readonly last: number;
 }
 
-/** Without --since. */
+/** The length of the period without --since. */
 export const DEFAULT_DAYS = 90;
-/** On an axis of more, nothing of the time that was meant could be seen. */
+/** A longer period is a mistake in a date. */
 const MOST_YEARS = 100;
 
-/** @param now stands in for the end of the log, which has not been looked at. */
+/** @param now used in place of the end of the log, which is not known yet. */
 export function reportRequestFrom(options: ReportOptions, now: number): ReportRequest {
   const { organisation, model, clock } = options;
   const { since, until } = typedPeriodFrom(options);
   if (since !== undefined && (until ?? now) - since > MOST_YEARS * 366 * DAY_MS) {
     throw usage(`--since: ${options.since} is more than ${MOST_YEARS} years before the end of the period`);
   }
-  if (model === '') throw usage('--model: "" is no model');
+  if (model === '') throw usage('--model: a model cannot be empty');
   return {
     organisation: organisation === undefined ? undefined : organisationFrom(organisation),
     model,
@@ -81,10 +79,9 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
 }
 
 /**
- * The period that is asked for: without an end up to the end of the log, without a beginning the 90 days of UTC before
- * its end. Of these it begins with the first event: by the collector's clock with that of the log, by the senders'
- * with the first that lies in them, which shows once they are read.
- * @param now stands in for the end of a log without events.
+ * The period of the report. Without --until it ends with the log; without --since it is the last 90 UTC days,
+ * from the first event on. By the senders' clocks the first event is known only when all are counted.
+ * @param now used in place of the end of a log without events.
  */
 export function periodFrom(
   { since, until, clock, models }: ReportRequest,
@@ -115,28 +112,21 @@ const EXAMPLES = `  $ collector report --out report.html
   $ collector report --model sepsis-abstractor --clock sender --out sepsis.html
   $ collector report --out report.html --json > report.json
 
-The page has runs and events a day, models and versions, outcomes with their age, contradicted shares with intervals,
-feedback, latency, completeness and conflicts; below, it says how each is counted. It is one file, without script and
-network, to be read on a screen and on paper. No payload is in it and no id of a person: counts, and the names of models,
-versions and organisations.
+The page is one file without script and network, for screen and paper. It counts runs and events, models and
+versions, outcomes, feedback, latency, completeness and conflicts, and explains each number. It has no payload
+and no id of a person, only counts and the names of models, versions and organisations.
 
-Without --since it is about the last ${DEFAULT_DAYS} days (of UTC) before --until, from the first event in them on, and without
---until about all up to the newest event of the log. A run is counted in the period in which it began, with all that is known of it now. By the collector's clock
-an event is of the day on which it was received; where past events were imported or made up, that is one day, and
---clock sender goes by their own timestamps: a run begins with its inference-start, one without a start with its earliest
-event, and an event that cannot be read counts by its time of receipt. How many events lie before and after the period is
-said on the page.
+Without --since, the period is the last ${DEFAULT_DAYS} UTC days before --until, from the first event on. A run is
+counted in the period in which it began, with everything that the log knows of it. Imported or made-up events were all
+received on one day: --clock sender uses their timestamps instead. A run then begins with its inference-start,
+or with its earliest event, and an event that cannot be read counts at its receipt.
 
-With --json the numbers of the page are printed as one JSON object on standard output; the page is written all the same.
-Latencies are in milliseconds there, with all their digits: relative_error is what a percentile may be off by, of its value,
-and 0 where percentiles are exact. The page shows the digits that this leaves.
-It appears once it is whole, and never takes the place of another file. It is counted from the catalogue, which is brought
-up to date first.
-
-It can run beside a collector. That it ran, what it was asked for and how many events it read is noted in access.log.`;
+With --json, the numbers of the page are also printed as one JSON object. Latencies are in milliseconds;
+relative_error is the largest error of a percentile, relative to its value, and 0 where percentiles are exact.
+--out never replaces a file. The command may run beside a collector, and access.log has an entry for it.`;
 
 const NONE_RECEIVED =
-  'no such event was received in this period; use --clock sender to go by the timestamps of the events';
+  'no such event was received in this period; --clock sender uses the timestamps of the events';
 
 export const command = defineCommand<ReportOptions>({
   name: 'report',
@@ -146,20 +136,19 @@ export const command = defineCommand<ReportOptions>({
     '--organisation <name>': 'only runs of this organisation',
     '--model <id>': 'only runs of this model: MODEL_ID or MODEL_ID@VERSION',
     '--since <time>': `only from this instant on (default: ${DEFAULT_DAYS} days)`,
-    '--until <time>': 'only before this instant (default: the newest event of the log)',
-    '--clock <whose>':
-      'by which clock days are counted: received, or sender: a run by its start, else its first event (default: received)',
-    '--json': 'print the numbers as one JSON object too',
+    '--until <time>': 'only before this instant (default: after the newest event of the log)',
+    '--clock <whose>': 'clock that days are counted by: received (collector), or sender (default: received)',
+    '--json': 'also print the numbers as one JSON object',
   },
   configuration: 'report',
   examples: EXAMPLES,
   async run({ options, config: read }) {
     const config = read();
-    await new Making(config, reportRequestFrom(options, Date.now()), options).run();
+    await new Report(config, reportRequestFrom(options, Date.now()), options).run();
   },
 });
 
-class Making {
+class Report {
   readonly #since = performance.now();
 
   constructor(
@@ -196,7 +185,7 @@ class Making {
         process.stderr.write(`collector: warning: ${warning}\n`);
     }
     if (this.options.json === true) process.stdout.write(jsonLine(numbers));
-    else this.#tell(numbers);
+    else this.#printCounts(numbers);
   }
 
   async #count({ catalogue, givenOut, signal, bar }: RunReading, period: ReportPeriod): Promise<RunReport> {
@@ -204,7 +193,7 @@ class Making {
     const { organisation, models } = this.request;
     const newest = catalogue.cursor.sequence - 1;
     const report = new RunReport(period);
-    // A run that began before the period may have events in it by the senders' clocks, and the other way round.
+    // By the senders' clocks, a run that began before or after the period may have events in it.
     const begun = clock === 'received' ? until : undefined;
     const filter = { organisation, models, until: begun };
     for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
@@ -227,23 +216,23 @@ class Making {
     }
   }
 
-  /** With the data directory: the page is read elsewhere, and later. */
+  /** Names the data directory, because the page is read elsewhere. */
   #runsCommand(options: readonly string[]): string {
     const words = ['runs', '--data-dir', path.resolve(this.config.dataDir), ...options];
     return `${ownCommand()} ${words.map(inQuotes).join(' ')}`;
   }
 
-  #tell({ all, events_of_no_run: ofNoRun }: ReportNumbers): void {
+  #printCounts({ all, events_of_no_run: ofNoRun }: ReportNumbers): void {
     const seconds = (performance.now() - this.#since) / 1000;
-    const besides = ofNoRun.events === 0 ? '' : `, and ${ofNoRun.events} events of no run,`;
+    const more = ofNoRun.events === 0 ? '' : `, and ${ofNoRun.events} events of no run,`;
     process.stderr.write(
-      `collector: ${all.runs} runs and ${all.events} events counted${besides} in ` +
+      `collector: ${all.runs} runs and ${all.events} events counted${more} in ` +
         `${seconds.toFixed(1)} s, in ${this.request.out}\n`,
     );
   }
 }
 
-/** Reads no more than the first events and the last segments. */
+/** Reads only the first events and the last segments. */
 async function logEnds(dataDir: string): Promise<LogEnds> {
   const log = openStore(dataDir).events;
   try {
@@ -251,7 +240,7 @@ async function logEnds(dataDir: string): Promise<LogEnds> {
     if (first === undefined) return { events: 0, first: 0, last: 0 };
     const events = (await log.end()).sequence - 1;
     let last: number | undefined;
-    // The newest entries may be the log's own.
+    // The newest entries may be those of the log itself, which are no events.
     for (let back = 1; last === undefined && back <= events; back *= 4)
       last = await receivedIn(log, Math.max(1, events - back + 1), false);
     return { events, first, last: last ?? first };
@@ -260,7 +249,7 @@ async function logEnds(dataDir: string): Promise<LogEnds> {
   }
 }
 
-/** When the first or the last event from a sequence on was received; undefined when there is none. */
+/** The receipt of the first or the last event from a sequence on; undefined without an event. */
 async function receivedIn(log: EventLog, from: number, isFirst: boolean): Promise<number | undefined> {
   let last: number | undefined;
   for await (const batch of log.pass(cursorAt(from))) {

@@ -1,4 +1,4 @@
-/** The numbers of a report, as `--json` prints them and as the page shows them: nothing else is on the page. */
+/** The numbers of a report: `--json` prints them, and the page is made of them alone. */
 import { type Completeness, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import {
   FEEDBACK_WORDS,
@@ -26,12 +26,12 @@ export const CONFLICT_WORDS: readonly ConflictWord[] = [
   ...(['before_start', 'before_parent', 'ahead_of_receipt'] as const),
 ];
 
-/** What is known of some runs. Counts are exact. */
+/** The numbers of a group of runs. Counts are exact. */
 export interface GroupNumbers {
   readonly runs: number;
-  /** In the period, of these and of other runs of the group. */
+  /** Events in the period, also those of runs of the group that began outside it. */
   readonly events: number;
-  /** When the first and the last of the runs began; null without one. */
+  /** The beginnings of the first and the last run; null without a run. */
   readonly first_run: string | null;
   readonly last_run: string | null;
   readonly runs_by_step: readonly number[];
@@ -40,7 +40,7 @@ export interface GroupNumbers {
   /** Each run once, by its last outcome. */
   readonly outcomes: Readonly<Record<OutcomeWord, number>>;
   readonly with_outcome: Share;
-  /** Of the runs whose last outcome is validated, partial or contradicted. */
+  /** Of the judged runs: those whose last outcome is validated, partial or contradicted. */
   readonly contradicted: Share;
   readonly changed_outcomes: number;
   readonly without_outcome_by_age: readonly (Share & {
@@ -48,10 +48,10 @@ export interface GroupNumbers {
     /** Null: no end. */
     readonly to_days: number | null;
   })[];
-  /** With an outcome within that number of days of their start, of the runs that are at least as old. */
+  /** Runs with an outcome within `days` of their start, of the runs that are at least as old. */
   readonly outcome_within: readonly (Share & { readonly days: number })[];
   readonly days_to_outcome: {
-    /** The day by which half of the runs have one; null when that is not known. */
+    /** The day by which half of the runs have an outcome; null when it is not known. */
     readonly median: number | null;
     readonly curve: readonly WaitingDay[];
   };
@@ -65,20 +65,20 @@ export interface GroupNumbers {
   };
   /** In milliseconds. */
   readonly latency_ms: Percentiles & { readonly runs: number };
-  /** Of the runs that began in the period, each call under its own model: also of runs that are filed under another. */
+  /** Calls of runs that began in the period, each under its own model, which may not be that of the run. */
   readonly calls: {
     readonly calls: number;
-    /** By an instrumentation; the endings, tokens and so on are of these. */
+    /** Calls that an instrumentation captured; the numbers below are those of these calls. */
     readonly captured: number;
     readonly endings: Readonly<Record<CallEnding, number>>;
     readonly failed: Share;
-    /** By the status of HTTP, of those that failed with one. */
+    /** By HTTP status, where there was one. */
     readonly failed_by_status: Readonly<Record<string, number>>;
     readonly retried: number;
-    /** As the providers counted; `calls` are those whose provider did. */
+    /** The providers' counts; `calls` are the calls that have one. */
     readonly tokens: { readonly calls: number; readonly input: number; readonly output: number };
   };
-  /** Runs of which a call failed. */
+  /** Runs with a failed call. */
   readonly failed_runs: number;
   /** Runs with a number that was sent as a text. */
   readonly numbers_in_text: number;
@@ -88,7 +88,7 @@ export interface GroupNumbers {
 
 export interface VersionNumbers extends GroupNumbers {
   readonly model_version: string | null;
-  /** Whether its first run in the log is of the period, and came after that of another version that is known. */
+  /** Whether its first run in the log is in the period, and after that of another known version. */
   readonly is_new: boolean;
 }
 
@@ -109,7 +109,7 @@ interface OrganisationNumbers {
 }
 
 export interface ReportNumbers {
-  /** Of this form. */
+  /** The version of this form. */
   readonly report: 1;
   readonly made_at: string;
   readonly asked_for: { readonly organisation: string | null; readonly model: string | null };
@@ -117,19 +117,19 @@ export interface ReportNumbers {
   readonly since: string;
   readonly until: string;
   readonly log: { readonly events: number; readonly ends_at: string | null };
-  /** By the senders' clocks: events before the period and after it, which are in no other number. Else not known. */
+  /** Events before and after the period, in no other number; null by the collector's clock. */
   readonly events_outside: { readonly before: number; readonly after: number } | null;
-  /** Of the events that are counted and can be read: for how many the two clocks are more than a day apart. */
+  /** Readable events whose timestamp and receipt are more than a day apart. */
   readonly clocks_apart: { readonly events: number; readonly of: number };
   readonly steps: { readonly unit: StepUnit; readonly starts: readonly string[] };
-  /** Of runs: with those of no run they are all that arrived. */
+  /** Events of runs; `events_of_no_run` has the others. */
   readonly events_by_step: EventsByStep;
   readonly events_of_no_run: { readonly events: number; readonly by_step: EventsByStep };
   readonly other_runs: { readonly runs: number; readonly events: number };
   readonly organisations: readonly (OrganisationNumbers & { readonly name: string })[];
   readonly organisations_not_told_apart: OrganisationNumbers;
   readonly all: GroupNumbers;
-  /** By how many runs they have, and then by name; the runs of which no model is known come last. */
+  /** Those with the most runs first, then by name; runs without a known model last. */
   readonly models: readonly ModelNumbers[];
   readonly models_not_told_apart: GroupNumbers;
 }
@@ -138,7 +138,7 @@ export interface ReportOccasion {
   readonly madeAt: number;
   readonly organisation: string | undefined;
   readonly model: string | undefined;
-  /** How many events the log has, and whether it has any. */
+  /** Events of the log. */
   readonly logged: number;
 }
 
@@ -173,15 +173,15 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
   };
 }
 
-/** From this share of events on, days of receipt say little of when things happened. */
-const APART_TOLD_FROM = 0.05;
+/** From this share of events on, days of receipt are not the days on which things happened. */
+const APART_FROM = 0.05;
 
-/** Whether it has to be said that days are those on which events came, and not those on which things happened. */
+/** Whether the page warns that its days are those of receipt. */
 export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbers): boolean {
-  return clock === 'received' && events > 0 && events >= APART_TOLD_FROM * of;
+  return clock === 'received' && events > 0 && events >= APART_FROM * of;
 }
 
-/** Nothing at all is of the period. */
+/** Whether the period has nothing to count. */
 export function isEmpty({ all, events_of_no_run: ofNoRun }: ReportNumbers): boolean {
   return all.runs + all.events + all.calls.calls + ofNoRun.events === 0;
 }
@@ -210,7 +210,9 @@ function modelsOf(report: RunReport): ModelNumbers[] {
     );
 }
 
-/** Calls without an answer count under the name that was asked for: which version it stood for is not known. */
+/**
+ * False for calls without an answer: they are counted under the name asked for, whose version is not known.
+ */
 export function isKnownVersion(
   modelId: string | null,
   { model_version, runs, calls }: Pick<VersionNumbers, 'model_version' | 'runs' | 'calls'>,
@@ -245,7 +247,6 @@ function versionsOf(
   }));
 }
 
-/** The numbers of several groups of one report taken together cannot be had from theirs; this is for a tally. */
 function groupNumbers(tally: RunTally, leftOut: number): GroupNumbers {
   const outcomes = eachOf(OUTCOME_WORDS, (word) => tally.outcomes.of(word));
   const { validated, partial, contradicted, none } = outcomes;

@@ -1,10 +1,10 @@
 /**
- * The records of a period, counted: by kind and step, by organisation, by model and version. A run is counted once, in
- * the period in which it began; an event on the day on which it came, whenever its run began. Events that belong to no
- * run are counted by themselves: they are no run, and no one can tell of which model they are.
+ * Counts the records of a period by kind and step, organisation, model and version. A run is counted once, in
+ * the period in which it began; an event on its own day; an event of no run by itself, because its model is
+ * not known.
  *
- * Memory is bounded: the first 500 pairs of model and version are counted apart, and the first 200 organisations; what
- * comes after them is summed, and said to be. Of a name, the first 120 characters are looked at.
+ * Memory is bounded: the first 500 pairs of model and version and the first 200 organisations are counted
+ * separately, by the first 120 characters of their names; the others are summed.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { DAY_MS } from '@clinical-events/collector/quantity';
@@ -19,26 +19,26 @@ const NAME_LENGTH = 120;
 /** Times in milliseconds since 1970. */
 export interface ReportPeriod {
   readonly since: number;
-  /** The days before the first event of the period are left out of it. */
+  /** Whether the period begins with its first event. */
   readonly fromFirstEvent: boolean;
-  /** Not part of it. */
+  /** The end, not part of the period. */
   readonly until: number;
   readonly clock: Clock;
-  /** Of these alone; undefined for all. As the catalogue's filter has them. */
+  /** Only these models, as in the catalogue's filter; undefined for all. */
   readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
-  /** When the log ends: a run is as old as it was then. */
+  /** The end of the log, at which the age of a run is taken. */
   readonly asOf: number;
 }
 
 export interface OrganisationTally {
   runs: number;
-  /** Of runs. */
+  /** Events of runs. */
   events: number;
   eventsOfNoRun: number;
 }
 
 export interface VersionTally {
-  /** Null where the run has no start that says so. */
+  /** Null where no inference-start names it. */
   readonly modelId: string | null;
   readonly version: string | null;
   readonly tally: RunTally;
@@ -48,26 +48,24 @@ type EventsBySteps = Readonly<Record<EventKind, number[]>>;
 
 export class RunReport {
   readonly steps: PeriodSteps;
-  /** Of the models and versions that were too many to be counted apart. */
+  /** The sum of the models and versions beyond the bound. */
   readonly uncounted: RunTally;
-  /** Runs that began before the period, or after it, and have events in it. */
+  /** Runs that began outside the period and have events in it. */
   otherRuns = 0;
   otherRunsEvents = 0;
-  /** Events of another time, of the records that were added. */
+  /** Events outside the period. */
   readonly outside = { before: 0, after: 0 };
-  /** Of the events that are counted and can be read, those for which the two clocks are more than a day apart. */
+  /** Readable events whose timestamp and receipt are more than a day apart. */
   readonly clocksApart = { events: 0, of: 0 };
   readonly uncountedOrganisations = noEvents();
-  /** Of runs, and of no run. */
   readonly eventsBySteps: EventsBySteps;
   readonly eventsOfNoRun: EventsBySteps;
   readonly organisations = new Map<string, OrganisationTally>();
-  /** In the order of their first runs; and by model and version. */
   readonly #counted: VersionTally[] = [];
   readonly #versions = new Map<string | null, Map<string | null, VersionTally>>();
-  /** When the first run began before the period, by model and version; of as many as are counted apart. */
+  /** The beginning of the first run before the period, by model and version. */
   readonly #before = new Map<string, number>();
-  /** Of the period, and of any other time. */
+  /** In the period and outside it. */
   eventsRead = 0;
   #firstStep = Infinity;
 
@@ -78,12 +76,10 @@ export class RunReport {
     this.eventsOfNoRun = this.#bySteps();
   }
 
-  /** In the order of their first run. */
   get versions(): Iterable<VersionTally> {
     return this.#counted;
   }
 
-  /** Of all runs, as counted by now. */
   get all(): RunTally {
     const all = this.#tally();
     for (const { tally } of this.#counted) all.merge(tally);
@@ -91,7 +87,7 @@ export class RunReport {
     return all;
   }
 
-  /** How many steps are left out at the beginning. */
+  /** Steps before the first event, which are left out. */
   get leftOut(): number {
     return this.period.fromFirstEvent && this.#firstStep < Infinity ? this.#firstStep : 0;
   }
@@ -137,12 +133,12 @@ export class RunReport {
       this.#before.set(name, began);
   }
 
-  /** When the first run of the version began, in the period or before it; infinite without one. */
+  /** The beginning of the version's first run, in the period or before it; infinite without one. */
   firstOf({ modelId, version, tally }: VersionTally): number {
     return Math.min(tally.first, this.#before.get(pairOf(modelId, version)) ?? Infinity);
   }
 
-  /** A run that is filed under another model has calls of one that is asked for: these are counted, and no run. */
+  /** Counts the calls of an asked model in a run of another model; the run itself is not counted. */
   #addCallsAlone(run: CountedRun): void {
     for (const call of run.calls)
       if (call.number > 0 && this.#isAsked(call)) this.#tallyOf(call).addCall(true, call);
@@ -157,14 +153,14 @@ export class RunReport {
     );
   }
 
-  /** @returns how many are of the period. */
+  /** @returns the number of events in the period. */
   #countEvents(run: CountedRun, into: EventsBySteps): number {
     const bySender = this.period.clock === 'sender';
     const { counts, times } = run.summary;
     const { first, last } = bySender ? times.sent : times.received;
     let [within, step] = [0, stepAt(this.steps, first)];
     if (this.#isWithin(first) && this.#isWithin(last) && step === stepAt(this.steps, last, step)) {
-      // All of one step, so that none of them has to be looked at: most runs are.
+      // All events are in one step, as for most runs: their times need not be read.
       for (const kind of EVENT_KINDS) {
         const bySteps = into[kind];
         bySteps[step] = (bySteps[step] ?? 0) + counts[kind];
@@ -243,8 +239,9 @@ function noEvents(): OrganisationTally {
   return { runs: 0, events: 0, eventsOfNoRun: 0 };
 }
 
-/** Nothing is said of a model where the payload of the start cannot be read, or where a sender left it out. */
+/** @returns null where the name is missing or cannot be read. */
 function nameOf(name: string | null): string | null {
   if (name === null || name === '') return null;
-  return name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH).replace(/[\ud800-\udbff]$/, '')}…` : name;
+  if (name.length <= NAME_LENGTH) return name;
+  return `${name.slice(0, NAME_LENGTH).replace(/[\ud800-\udbff]$/, '')}…`;
 }

@@ -1,7 +1,4 @@
-/**
- * What a report counts of some runs: all of them, those of a model, those of one of its versions. Of a bounded size
- * whatever it has counted, and two tallies make the one of all their runs.
- */
+/** The steps of a period, and the tally of a group of runs, which has a bounded size. */
 import { DAY_MS } from '@clinical-events/collector/quantity';
 import type {
   CallEnding,
@@ -19,22 +16,25 @@ import {
 } from '@clinical-events/collector/records/vocabulary';
 import { OutcomeWaiting, QuantileSketch } from './statistics.js';
 
-/* A period in days, or, where these would be too many for a page, in weeks, months or years: of UTC, weeks from Monday. */
-
+/**
+ * The unit is the smallest that keeps the number of steps small. Days are UTC days; weeks begin on Monday.
+ */
 export type StepUnit = 'day' | 'week' | 'month' | 'year';
 
 export interface PeriodSteps {
   readonly unit: StepUnit;
-  /** When each begins, ascending; the first is that of the beginning of the period. Milliseconds since 1970. */
+  /**
+   * Their beginnings in milliseconds since 1970, ascending; the first step has the beginning of the period.
+   */
   readonly starts: readonly number[];
 }
 
-/** So many days are shown as days, and so on. */
+/** The longest periods in days, weeks and months. */
 const MOST_DAYS = 120;
 const MOST_WEEKS_DAYS = 840;
 const MOST_MONTHS_DAYS = 3660;
 
-/** @param until the end of the period, which is not part of it. No step when it is not later than `since`. */
+/** @param until the end of the period, not part of it. */
 export function stepsOf(since: number, until: number): PeriodSteps {
   const days = (until - since) / DAY_MS;
   const unit: StepUnit =
@@ -51,8 +51,8 @@ export function stepsOf(since: number, until: number): PeriodSteps {
 }
 
 /**
- * The step that has this time: one of the period.
- * @param guess is looked at first: most events are of the day of the one before.
+ * @param time within the period.
+ * @param guess the step to try first: most events are in the step of the event before.
  */
 export function stepAt({ starts }: PeriodSteps, time: number, guess = 0): number {
   if ((starts[guess] ?? Infinity) <= time && time < (starts[guess + 1] ?? Infinity)) return guess;
@@ -83,16 +83,15 @@ function next(unit: StepUnit, at: number): number {
     : firstOf(date.getUTCFullYear() + 1, 0);
 }
 
-/** The first of a month. `Date.UTC` would take the years 0 to 99 for 1900 to 1999. */
+/** The first day of a month. `Date.UTC` takes the years 0 to 99 for 1900 to 1999. */
 function firstOf(year: number, month: number): number {
   return new Date(0).setUTCFullYear(year, month, 1);
 }
 
-/** Upper ends of the classes of age of runs, in days. */
+/** The upper ends of the age classes of runs, in days. */
 export const AGES = [1, 7, 30, 90, Infinity] as const;
 /**
- * In days: outcomes within this time are counted of the runs that are as old, so that runs of any age can be
- * compared.
+ * Outcomes within these days are counted for runs that are as old, so that runs of any age can be compared.
  */
 export const WAITS = AGES.slice(0, -1);
 /** R-118. */
@@ -101,7 +100,7 @@ const MOST_RATING = 5;
 export class RunTally {
   runs = 0;
   events = 0;
-  /** When the first and the last of the runs began. */
+  /** The beginnings of the first and the last run. */
   first = Infinity;
   last = -Infinity;
   readonly bySteps: number[];
@@ -109,23 +108,23 @@ export class RunTally {
   readonly missing = new Counts<Missing>();
   /** Each run once, by its last outcome. */
   readonly outcomes = new Counts<OutcomeWord>();
-  /** Runs whose outcomes are not all of one word. */
+  /** Runs with different outcomes. */
   changedOutcomes = 0;
   readonly waiting = new OutcomeWaiting();
   readonly byAge = AGES.map(() => ({ runs: 0, without: 0 }));
   readonly byWait = WAITS.map(() => ({ runs: 0, known: 0 }));
   readonly feedback = new Counts<FeedbackWord>();
   readonly thumbs = { up: 0, down: 0 };
-  /** How often 0, 1, … 5 was given, rounded; and the sum as given. */
+  /** How often each of 0, 1, … 5 was given, rounded. The sum is not rounded. */
   readonly ratings: number[] = new Array<number>(MOST_RATING + 1).fill(0);
   ratingSum = 0;
   readonly latency = new QuantileSketch();
   /** Runs with a conflict, and with each kind. */
   contradictory = 0;
   readonly conflicts = new Counts<ConflictWord>();
-  /** Calls of a model, of these runs and of runs that are filed under another. */
+  /** Calls of the model, also in runs of other models. */
   calls = 0;
-  /** Calls that were captured by an instrumentation, by how they ended; of those that failed, by status. */
+  /** Captured calls by ending, and failed ones by status. */
   readonly endings = new Counts<CallEnding>();
   readonly failedStatuses = new Counts<number>();
   /** Calls that were made more than once. */

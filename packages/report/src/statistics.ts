@@ -1,36 +1,35 @@
-/**
- * Percentiles of any number of durations in bounded memory: each value is counted in a bucket whose bounds are 1 %
- * apart, so that a percentile is right within half a per cent of itself, whatever the values are, and exact where all
- * values of its bucket are the same. After C. Masson,
- * J. E. Rim, H. K. Lee, "DDSketch: a fast and fully-mergeable quantile sketch with relative-error guarantees",
- * PVLDB 12 (2019) 2195-2205. Two sketches make the one that all their values would have made.
- */
+/** The statistics of a report, each with its source. */
 
-/** What a percentile may be off by, of its value. */
+/** The largest error of a percentile, relative to its value. */
 export const RELATIVE_ERROR = 0.005;
 
 const GAMMA = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR);
 const LOG_GAMMA = Math.log(GAMMA);
-/** Milliseconds. What is beyond is counted as the bound: so there are at most 3,200 buckets. */
+/** In milliseconds. Values beyond are counted as the bound, so there are at most 3,200 buckets. */
 const LEAST = 1e-3;
 const MOST = 1e11;
 const ZERO = -Infinity;
 
-/** The values of a bucket: how many, and what they are where all are the same. */
+/** `only` is the value that all values of the bucket have, if they are equal. */
 interface Bucket {
   count: number;
   only: number | undefined;
 }
 
-/** In milliseconds; null where there are too few values for it. */
+/** In milliseconds; null where there are too few values. */
 export interface Percentiles {
   readonly p50: number | null;
   readonly p95: number | null;
   readonly p99: number | null;
-  /** What a percentile may be off by, of its value; 0 when each of the three is a value that was added. */
+  /** The largest error, relative to the value; 0 when each of the three is exact. */
   readonly relative_error: number;
 }
 
+/**
+ * Percentiles of any number of durations in bounded memory, within half a per cent, and exact where all
+ * values of a bucket are equal. After C. Masson, J. E. Rim, H. K. Lee, "DDSketch: a fast and fully-mergeable
+ * quantile sketch with relative-error guarantees", PVLDB 12 (2019) 2195-2205.
+ */
 export class QuantileSketch {
   readonly #buckets = new Map<number, Bucket>();
   #count = 0;
@@ -58,19 +57,9 @@ export class QuantileSketch {
     return { p50, p95, p99, relative_error: isExact ? 0 : RELATIVE_ERROR };
   }
 
-  /**
-   * The value at the nearest rank, within {@link RELATIVE_ERROR}; exact where its bucket has no other value.
-   * @param q above 0, at most 1.
-   * @returns null when there are too few values to tell it from the largest: none at all, or, for a `q` above a half,
-   *   fewer than 1 / (1 - q).
-   */
-  quantile(q: number): number | null {
-    const bucket = this.#bucketAt(q);
-    return bucket === undefined ? null : this.#valueOf(bucket);
-  }
-
+  /** @returns undefined without values and, for `q` above 0.5, with fewer than 1 / (1 - q). */
   #bucketAt(q: number): number | undefined {
-    // 1 / (1 - 0.95) is a little more than 20 in doubles. Half of the values are always distinguished from the others.
+    // Rounded, because 1 / (1 - 0.95) is a little more than 20 in doubles.
     const needed = q > 0.5 ? Math.round(1 / (1 - q)) : 1;
     if (this.#count < needed) return undefined;
     let before = Math.ceil(q * this.#count - 1e-9);
@@ -101,28 +90,25 @@ export class QuantileSketch {
   }
 }
 
-/*
- * How long it takes until the outcome of a run is reported, without taking "not yet" for "never": a run of
- * yesterday has hardly had the time. The share that is known after a number of days is the estimate of E. L. Kaplan and
- * P. Meier, "Nonparametric estimation from incomplete observations", Journal of the American Statistical Association
- * 53 (1958) 457-481: a run without an outcome counts among those that wait for as many days as it is old, and no
- * longer.
- */
-
-/** Waiting is counted in whole days; longer is counted as this. */
+/** Waiting is counted in whole days; more days are counted as this number. */
 const MOST_DAYS = 400;
-/** Where fewer runs than this still wait, the share is not given any more: one outcome would move it by 10 %. */
+/** The curve ends where fewer runs wait: one outcome would change the share by 10 %. */
 const LEAST_WAITING = 10;
 
-/** After `day` whole days: the share of runs with an outcome, and how many runs the day was asked of. */
+/** The share of runs with an outcome after `day` whole days, and the runs that waited on that day. */
 export interface WaitingDay {
   readonly day: number;
   readonly share: number;
   readonly waiting: number;
 }
 
+/**
+ * The time until the outcome of a run: the estimate of E. L. Kaplan and P. Meier, "Nonparametric estimation
+ * from incomplete observations", Journal of the American Statistical Association 53 (1958) 457-481. A run
+ * without an outcome waits for as many days as it is old.
+ */
 export class OutcomeWaiting {
-  /** Runs by the day on which their first outcome came, and by their age where none has come. */
+  /** Runs by the day of their first outcome; runs without one by their age. */
   readonly #came: number[] = [];
   readonly #waits: number[] = [];
 
@@ -141,7 +127,7 @@ export class OutcomeWaiting {
     for (const [day, runs] of other.#waits.entries()) if (runs > 0) count(this.#waits, day, runs);
   }
 
-  /** From day 0 on, while enough runs are old enough. */
+  /** From day 0, up to the day on which too few runs wait. */
   curve(): WaitingDay[] {
     const days = Math.max(this.#came.length, this.#waits.length);
     let waiting = sum(this.#came) + sum(this.#waits);
@@ -156,7 +142,7 @@ export class OutcomeWaiting {
     return curve;
   }
 
-  /** The day by which half of the runs have an outcome; null when that is not so within what is known. */
+  /** The day by which half of the runs have an outcome; null when the curve does not reach half. */
   medianDays(): number | null {
     return this.curve().find(({ share }) => share >= 0.5)?.day ?? null;
   }
@@ -172,13 +158,7 @@ function sum(days: readonly number[]): number {
   return days.reduce((all, runs) => all + runs, 0);
 }
 
-/*
- * How sure a share can be of itself: the score interval of E. B. Wilson, "Probable inference, the law of succession,
- * and statistical inference", Journal of the American Statistical Association 22 (1927) 209-212. It stays within 0 and
- * 1 and holds for few cases and for none, where the usual estimate plus or minus its error does not.
- */
-
-/** A share with what it is a share of. The bounds are of the 95 % interval; all three are null for 0 of 0. */
+/** A share with its 95 % interval; the share and its bounds are null for 0 of 0. */
 export interface Share {
   readonly count: number;
   readonly of: number;
@@ -190,7 +170,11 @@ export interface Share {
 /** The quantile of the normal distribution for 95 %, two-sided. */
 const Z = 1.959_963_984_540_054;
 
-/** @param count how many of the `of` cases have the property. */
+/**
+ * The score interval of E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
+ * Journal of the American Statistical Association 22 (1927) 209-212. It stays within 0 and 1 and is right for
+ * few cases too.
+ */
 export function shareOf(count: number, of: number): Share {
   if (of === 0) return { count, of, share: null, low: null, high: null };
   const p = count / of;
@@ -198,7 +182,7 @@ export function shareOf(count: number, of: number): Share {
   const centre = p + z2 / (2 * of);
   const half = Z * Math.sqrt((p * (1 - p)) / of + z2 / (4 * of * of));
   const scale = 1 + z2 / of;
-  // At the ends the rounding of doubles would put the bound beside the share.
+  // Rounding of doubles would move these bounds away from the share.
   const low = count === 0 ? 0 : (centre - half) / scale;
   const high = count === of ? 1 : (centre + half) / scale;
   return { count, of, share: p, low, high };

@@ -5,7 +5,7 @@ import { stepAt, stepsOf } from '../src/run-tally.js';
 
 const time = fc.integer({ min: Date.UTC(1970, 0, 1), max: Date.UTC(2060, 0, 1) });
 
-test('each time of a period is of the step that has begun by then', () => {
+test('each time of a period is in the last step that has begun', () => {
   fc.assert(
     fc.property(time, time, fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }), (a, b, part) => {
       const [since, until] = [Math.min(a, b), Math.max(a, b) + 1];
@@ -19,7 +19,7 @@ test('each time of a period is of the step that has begun by then', () => {
   );
 });
 
-test('a long period is told in weeks, months or years', () => {
+test('a long period has steps of weeks, months or years', () => {
   const units = [120, 121, 841, 3661].map((days) => {
     const { unit, starts } = stepsOf(Date.UTC(2026, 0, 14), Date.UTC(2026, 0, 14) + days * DAY_MS);
     return [unit, new Date(starts[0] ?? 0).toISOString().slice(0, 10)];

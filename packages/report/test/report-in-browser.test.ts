@@ -14,17 +14,17 @@ const scratch = temporaryDirectory();
 const report = path.join(scratch, 'report.html');
 const events = path.join(scratch, 'demo.ndjson');
 
-/** Shorter texts are in the page by chance. */
-const TELLING = 8;
+/** Shorter texts occur in the page by chance. */
+const LONG_ENOUGH = 8;
 
-/** The texts of the demo's payloads that the page must not have: all but the ids of models, whoever else is called so. */
+/** The texts of the demo's payloads, except the ids of models. */
 function payloadTexts(): Set<string> {
   const texts = new Set<string>();
   const models = new Set<string>();
   const collect = (value: unknown, name: string) => {
     if (typeof value === 'string') {
       if (name === 'model_id') models.add(value);
-      else if (value.length >= TELLING && name !== 'kind' && !name.endsWith('_type')) texts.add(value);
+      else if (value.length >= LONG_ENOUGH && name !== 'kind' && !name.endsWith('_type')) texts.add(value);
     } else if (typeof value === 'object' && value !== null) {
       for (const [member, inner] of Object.entries(value)) collect(inner, member);
     }
@@ -34,7 +34,7 @@ function payloadTexts(): Set<string> {
   return texts;
 }
 
-/** In a string, because the tests are compiled without the types of a browser. */
+/** A string, because the tests are compiled without the types of a browser. */
 function styleOf(page: Page, name: string, selector = 'body'): Promise<string> {
   return page.evaluate(`getComputedStyle(document.querySelector('${selector}')).getPropertyValue('${name}')`);
 }
@@ -44,14 +44,14 @@ async function pagesOf(page: Page): Promise<number> {
   return pdf.toString('latin1').match(/\/Type\s*\/Page\b/g)?.length ?? 0;
 }
 
-/** A call of the next model, which fails now and then. */
+/** A call of the next model; some fail. */
 function further(i: number, k: number) {
   const done = { ending: 'complete', usage: { input_tokens: 123_456, output_tokens: 789 } };
   const ended = k % 9 === 0 ? { ending: 'failed', status: 429 } : done;
   return { model: `model-of-${((i >> 1) + 1) % 8}`, version: '2.0.0', ended };
 }
 
-/** With two versions each, all kinds of findings, further calls, and events of no run. */
+/** Two versions each, all kinds of findings, further calls, and events of no run. */
 function eightModels(): WantedRun[] {
   const versions = Array.from({ length: 16 }, (_, i) => i);
   const runs = versions.flatMap((i): Omit<WantedRun, 'n'>[] => {
@@ -99,22 +99,22 @@ describe('a report in a browser [R-715]', () => {
     fs.rmSync(scratch, { recursive: true, force: true });
   });
 
-  /** @param told gets what the page asks for and complains of. */
-  async function opened(width: number, colorScheme: 'light' | 'dark', told: string[] = []): Promise<Page> {
+  /** @param seen collects the requests, messages and errors of the page. */
+  async function opened(width: number, colorScheme: 'light' | 'dark', seen: string[] = []): Promise<Page> {
     const page = await browser.newPage({ viewport: { width, height: 900 }, colorScheme });
-    page.on('request', (request) => told.push(request.url()));
-    page.on('console', (message) => told.push(message.text()));
-    page.on('pageerror', (error) => told.push(error.message));
+    page.on('request', (request) => seen.push(request.url()));
+    page.on('console', (message) => seen.push(message.text()));
+    page.on('pageerror', (error) => seen.push(error.message));
     await page.goto(pathToFileURL(report).href);
     return page;
   }
 
-  test('asks for nothing, runs nothing and complains of nothing', async () => {
-    const told: string[] = [];
-    const page = await opened(1280, 'light', told);
-    expect(told).toEqual([pathToFileURL(report).href]);
+  test('makes no request, runs no script and has no error', async () => {
+    const seen: string[] = [];
+    const page = await opened(1280, 'light', seen);
+    expect(seen).toEqual([pathToFileURL(report).href]);
     expect(await page.locator('script').count()).toBe(0);
-    // The policy holds even if a script gets in.
+    // The policy also stops a script that is added.
     await page.evaluate(`
       const script = document.createElement('script');
       script.textContent = 'document.title = "ran"';
@@ -124,7 +124,7 @@ describe('a report in a browser [R-715]', () => {
     await page.close();
   });
 
-  test('has landmarks, headings, captions, and words for every chart', async () => {
+  test('has landmarks, headings, captions, and a text for every chart', async () => {
     const page = await opened(1280, 'light');
     for (const landmark of ['banner', 'navigation', 'main', 'contentinfo'] as const) {
       expect(await page.getByRole(landmark).count(), landmark).toBe(1);
@@ -147,7 +147,7 @@ describe('a report in a browser [R-715]', () => {
     await page.close();
   });
 
-  test('fits a narrow screen, and can be read in the dark', async () => {
+  test('fits a narrow screen and has dark colours', async () => {
     const contrasts: string[] = [];
     for (const scheme of ['light', 'dark'] as const) {
       const page = await opened(390, scheme);
@@ -161,7 +161,7 @@ describe('a report in a browser [R-715]', () => {
     ]);
   });
 
-  test('folds the part on each model, and opens it by the keyboard [R-1876]', async () => {
+  test('the part on each model opens by the keyboard [R-1876]', async () => {
     const page = await opened(1280, 'light');
     const part = page.locator('.model > details').first();
     const table = part.getByRole('table').first();
@@ -174,7 +174,7 @@ describe('a report in a browser [R-715]', () => {
     await page.close();
   });
 
-  test('can be read by everybody, folded and open [R-1876]', async () => {
+  test('is accessible, closed and open [R-1876]', async () => {
     for (const scheme of ['light', 'dark'] as const) {
       for (const width of [390, 1280]) {
         const page = await opened(width, scheme);
@@ -187,10 +187,10 @@ describe('a report in a browser [R-715]', () => {
     }
   });
 
-  test('of eight models takes four pages of paper, and more where one is open [R-1876]', async () => {
+  test('for eight models takes four pages of paper, and more when one is open [R-1876]', async () => {
     const page = await browser.newPage();
     await page.setContent(reportPage(reported(eightModels()), (options) => options.join(' ')));
-    // And one on the runs whose model is not known.
+    // One is for the runs without a known model.
     expect(await page.locator('.model').count()).toBe(9);
     expect(await page.locator('.findings .compared').count()).toBeGreaterThan(20);
     expect(await pagesOf(page)).toBeLessThanOrEqual(4);
@@ -200,7 +200,7 @@ describe('a report in a browser [R-715]', () => {
     await page.close();
   });
 
-  test('has nothing in it of what the events say', () => {
+  test('has no text of the events', () => {
     const page = fs.readFileSync(report, 'utf8');
     const texts = payloadTexts();
     expect(texts.size).toBeGreaterThan(5000);

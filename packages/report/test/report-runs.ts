@@ -1,4 +1,4 @@
-/** Runs for the tests of reports: as records, from events that say everything that a report must not show. */
+/** Runs for the tests of reports; their events have everything that a report must not show. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import { callSummariesOf, summaryOf } from '../../collector/src/catalogue/run-summary.js';
 import { assembleRecord, assembleRun } from '../../collector/src/records/assemble.js';
@@ -17,18 +17,18 @@ export interface WantedRun {
   readonly model?: string;
   readonly version?: string;
   readonly organisation?: string;
-  /** Types of outcomes in their order, a day apart, from so many days after the start on. */
+  /** Types of outcomes in order, a day apart, from `after` days after the start on. */
   readonly outcomes?: readonly unknown[];
   readonly after?: number;
   readonly feedback?: readonly Readonly<Record<string, unknown>>[];
   readonly latencyMs?: number;
   readonly withoutStart?: true;
-  /** One outcome that names no run and no parent, and nothing else. */
+  /** A single outcome without a run and a parent. */
   readonly ofNoRun?: true;
-  /** What an instrumentation tells of the ending of its call. */
+  /** The ending of its call, from an instrumentation. */
   readonly ended?: Readonly<Record<string, unknown>>;
   readonly attempt?: number;
-  /** Further calls, a minute apart; each may be about another target. */
+  /** Further calls, a minute apart. */
   readonly calls?: readonly {
     readonly model: string;
     readonly version: string;
@@ -41,7 +41,7 @@ export interface WantedRun {
   readonly unreadable?: number;
 }
 
-/** What is in the payload of every run, and in no report. */
+/** Texts in the payload of every run, and in no report. */
 export const SECRETS = [
   'clinician-8841',
   'patient-30977',
@@ -55,7 +55,7 @@ export function runOf(wanted: WantedRun): ClinicalRecord {
   return assembleRecord(eventsOf(wanted));
 }
 
-/** As the catalogue has it. */
+/** The run as the catalogue has it. */
 export function countedOf(wanted: WantedRun): CountedRun {
   const events = eventsOf(wanted).map((each, i) =>
     ((wanted.unreadable ?? 0) >> i) & 1 ? { ...each, body: undefined } : each,

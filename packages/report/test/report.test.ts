@@ -24,7 +24,7 @@ beforeEach(() => {
   onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
 });
 
-/** Received on 2 March 2026 and `day` days later; by its sender's clock, of 2 March. */
+/** Received `day` days after 2 March 2026; its timestamp is of 2 March. */
 const odd = (n: number, kind: EventKind, more: Partial<SentEvent> = {}): SentEvent => ({
   ...{ n, kind, organisation: 'default', run: 501, parent: null, second: 1, day: 0, ...more },
 });
@@ -50,7 +50,7 @@ function report(...args: readonly string[]) {
 const CLOCKS_APART =
   /^collector: warning: in .* more than a day from the time of receipt.*--clock sender.*\n/;
 
-/** Of a report that is rebuilt. */
+/** The numbers of a new report. */
 async function numbers(...args: readonly string[]): Promise<ReportNumbers> {
   fs.rmSync(out, { force: true });
   const { code, stdout, stderr } = await report('--json', ...args);
@@ -59,7 +59,7 @@ async function numbers(...args: readonly string[]): Promise<ReportNumbers> {
 }
 
 describe('collector report [R-715]', () => {
-  test('writes one page for its owner alone, and says what is in it', async () => {
+  test('writes one page, readable by its owner, and prints what it counted', async () => {
     await fill();
     const { code, stdout, stderr } = await report();
     expect([code, stdout]).toEqual([0, '']);
@@ -75,7 +75,7 @@ describe('collector report [R-715]', () => {
     expect(fs.readFileSync(out, 'utf8')).toBe(page);
   });
 
-  test('[R-1045] names the data directory, the period and what was asked for in its commands', async () => {
+  test('[R-1045] its commands name the data directory, the period and the conditions', async () => {
     await fill([odd(1, 'outcome'), odd(2, 'outcome', { run: 502, organisation: 'ward-7' })]);
     expect(
       (await report('--organisation', 'ward-7', '--clock', 'sender', '--since', '2026-03-01')).code,
@@ -87,7 +87,7 @@ describe('collector report [R-715]', () => {
     );
   });
 
-  test('prints the numbers of the page, for what is asked for', async () => {
+  test('prints the numbers of the page with --json', async () => {
     await fill();
     const all = await numbers();
     expect(all).toMatchObject({ report: 1, clock: 'received', since: '2026-03-02T00:00:00.000Z' });
@@ -103,7 +103,7 @@ describe('collector report [R-715]', () => {
     expect(sent.events_by_step.outcome.indexOf(1)).toBe(
       sent.steps.starts.indexOf('2026-03-02T00:00:00.000Z'),
     );
-    // Not the 90 days before: it begins with the first event.
+    // It begins with the first event, not 90 days before the last.
     expect([sent.since, sent.steps.starts.length]).toEqual(['2026-03-02T00:00:00.000Z', 3]);
     expect(sent.events_outside).toEqual({ before: 0, after: 0 });
     const later = await numbers('--clock', 'sender', '--since', '2026-03-03');
@@ -113,7 +113,7 @@ describe('collector report [R-715]', () => {
     ]);
   });
 
-  test('warns, also on the page, where days are those of an import and not those of the events [R-719]', async () => {
+  test('warns where the days are those of an import [R-719]', async () => {
     await fill(LOG.map((event) => ({ ...event, day: 40 })));
     const { code, stderr } = await report();
     expect(code).toBe(0);
@@ -121,26 +121,26 @@ describe('collector report [R-715]', () => {
     expect(stderr).toContain(
       "in 5 of 5 events the sender's timestamp is more than a day from the time of receipt",
     );
-    expect(fs.readFileSync(out, 'utf8')).toContain('This report goes by the time of receipt');
+    expect(fs.readFileSync(out, 'utf8')).toContain('This report uses the time of receipt');
     fs.rmSync(out);
     const sent = await report('--clock', 'sender');
     expect(sent.stderr).not.toContain('warning');
-    expect(fs.readFileSync(out, 'utf8')).not.toContain('time of receipt;');
+    expect(fs.readFileSync(out, 'utf8')).not.toContain('This report uses the time of receipt');
     expect((await numbers()).clocks_apart).toEqual({ events: 5, of: 5 });
     fs.rmSync(out);
     const before = await report('--until', '2026-03-02');
     expect(before.stderr).toMatch(
-      /^collector: warning: no such event was received in this period; use --clock sender/,
+      /^collector: warning: no such event was received in this period; --clock sender/,
     );
   });
 
-  test('says nothing of clocks that are hardly apart [R-719]', async () => {
+  test('does not warn of clocks that are close [R-719]', async () => {
     await fill(LOG.slice(0, 3));
     const { stderr } = await report();
     expect(stderr).not.toContain('warning');
   });
 
-  test('says that no event has a name that is asked for, and makes the page all the same', async () => {
+  test('warns of an unknown organisation or model, and writes the page', async () => {
     await fill();
     const unknown = await report('--model', 'sepsis-risk@4.3.0', '--organisation', 'ward-8');
     expect(unknown.code).toBe(0);
@@ -149,13 +149,13 @@ describe('collector report [R-715]', () => {
       'collector: warning: no run has the model "sepsis-risk@4.3.0"; the nearest is "sepsis-risk@4.2.0"',
     ]);
     expect(fs.readFileSync(out, 'utf8')).toContain('There is no run in this period.');
-    // Known, only not of this period.
+    // Known, but not in this period.
     fs.rmSync(out);
     const known = await report('--model', 'sepsis-risk', '--organisation', 'ward-7', '--until', '2026-01-01');
     expect(known.stderr).not.toContain('names');
   });
 
-  test('is the same for the same log, but for the time of its making', async () => {
+  test('is the same for the same log, except for the time', async () => {
     await fill();
     const pages = [];
     for (let i = 0; i < 2; i++) {
@@ -166,7 +166,7 @@ describe('collector report [R-715]', () => {
     expect(pages[0]).toBe(pages[1]);
   });
 
-  test('says what is wrong with what is asked, and reads nothing', async () => {
+  test('refuses wrong options before it reads anything', async () => {
     await fill();
     const faults: readonly (readonly [readonly string[], RegExp])[] = [
       [['--clock', 'senders'], /not one of received, sender; did you mean "?sender/i],
@@ -189,14 +189,14 @@ describe('collector report [R-715]', () => {
     expect((await run(['report', '--out', out, '--data-dir', path.join(scratch, 'none')])).code).toBe(6);
   });
 
-  test('stops where the log is damaged, and leaves no file', async () => {
+  test('stops at a damaged log and leaves no file', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + i })));
     flipBit(segmentPaths(dataDir)[0] ?? '', 9000);
     expect((await report()).code).toBe(3);
     expect(fs.readdirSync(scratch)).toEqual(['data']);
   });
 
-  test('[R-1062] is counted from the catalogue, and reads no event for it', async () => {
+  test('[R-1062] counts from the catalogue without reading events', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + (i % 150) })));
     const whole = await report('--json');
     fs.rmSync(out);
@@ -207,7 +207,7 @@ describe('collector report [R-715]', () => {
     expect(numbers(again)).toEqual(numbers(whole));
   });
 
-  test('leaves nothing behind when a signal ends it', async () => {
+  test('leaves no file when a signal ends it', async () => {
     await fill(Array.from({ length: 12_000 }, (_, i) => odd(i + 1, 'outcome', { run: 100_000 + i })));
     const temporary = path.join(scratch, 'temporary');
     fs.mkdirSync(temporary);
@@ -221,7 +221,7 @@ describe('collector report [R-715]', () => {
     expect(fs.readdirSync(scratch).sort()).toEqual(['data', 'temporary']);
   });
 
-  test('is noted in the access log before and after [R-716]', async () => {
+  test('has entries in the access log before and after [R-716]', async () => {
     await fill();
     await report('--organisation', 'ward-7', '--json');
     const noted = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').split('\n').slice(0, -1);

@@ -1,18 +1,15 @@
-/**
- * What goes wrong between a sender and the collector, mixed into planned runs at stated rates. Every anomaly has a name
- * under which it is counted, so that a demonstration can tell what it did.
- */
+/** What goes wrong between a sender and the collector: anomalies, mixed into planned runs at stated rates. */
 import { DAY, HOUR, MINUTE, SECOND, type PlannedEvent, type PlannedRun } from './planned-run.js';
 import type { Random } from './random.js';
 
-/** How often, and in words. Rates are of the runs, or of the events that it can happen to. */
+/** The anomalies: how often they happen, to what, and what they are. */
 export const ANOMALIES = {
   no_output: { rate: 0.015, of: 'runs', means: 'the output never came' },
   no_start: { rate: 0.01, of: 'runs', means: 'the inference-start never came' },
   clock_wrong: { rate: 0.015, of: 'runs', means: "the model's clock is hours off" },
-  clock_set_back: { rate: 0.01, of: 'runs', means: "the model's clock is set back in the middle" },
-  no_run_id: { rate: 0.03, of: 'events', means: 'names its parent and no run' },
-  stray: { rate: 0.04, of: 'feedback', means: 'names no run, and a parent that no one sent' },
+  clock_set_back: { rate: 0.01, of: 'runs', means: "the model's clock is set back during the run" },
+  no_run_id: { rate: 0.03, of: 'events', means: 'names its parent but no run' },
+  stray: { rate: 0.04, of: 'feedback', means: 'names no run, and a parent that was never sent' },
   late_outcome: { rate: 0.08, of: 'outcomes', means: 'reported one to six weeks late' },
   own_words: {
     rate: 0.03,
@@ -29,42 +26,42 @@ export const ANOMALIES = {
 
 export type Anomaly = keyof typeof ANOMALIES;
 
-/** `first` is the event itself; the others are sendings of it that come later. */
+/** `first` is the event itself; the others send it again later. */
 type Sending = 'first' | 'repeat' | 'respelt' | 'conflict';
 
-/** One thing to send, and all that went wrong with it. */
+/** One sending of an event, with its anomalies. */
 export interface SentEvent {
   readonly run: PlannedRun;
   readonly planned: PlannedEvent;
-  /** When it is sent, in truth: milliseconds since 1970. */
+  /** When it is sent: milliseconds since 1970. */
   readonly at: number;
   readonly sending: Sending;
-  /** What is odd about this sending; what is odd about its whole run is with the run. */
+  /** Those of this sending; those of the whole run are in {@link SentRun}. */
   readonly anomalies: readonly Anomaly[];
-  /** What the sender's clock showed when the event was made: milliseconds since 1970. */
+  /** The time of the sender's clock: milliseconds since 1970. */
   readonly stampedAt: number;
   readonly namesRun: boolean;
-  /** A parent that was never sent, for a stray. */
+  /** The parent of a stray, which is never sent. */
   readonly strayParent: string | undefined;
   /** Valid only under profile minimum. */
   readonly inOwnWords: boolean;
-  /** What stands beside the named fields. */
+  /** Fields that the protocol does not name. */
   readonly more: object | undefined;
 }
 
-/** A run with what went wrong with it as a whole. */
 export interface SentRun {
+  /** Those of the run as a whole. */
   readonly anomalies: readonly Anomaly[];
   readonly events: readonly SentEvent[];
 }
 
 const NONE: readonly Anomaly[] = [];
-/** Clocks that were set to the time of another zone, or of yesterday's battery. */
+/** Hours by which a clock is wrong: mostly those of another time zone. */
 const HOURS_OFF = [-5, -2, -1, 1, 1, 2, 6] as const;
-/** The kinds that the model itself sends, and its clock stamps. */
+/** Kinds that the model itself sends, with its own clock. */
 const BY_MODEL: ReadonlySet<string> = new Set(['inference-start', 'internal-artifact', 'human-output']);
 
-/** The run as it reaches the collector. The same for the same run and source. */
+/** @returns the run as it reaches the collector: the same for the same run and source. */
 export function withAnomalies(run: PlannedRun, random: Random): SentRun {
   const missing = missingOf(run, random);
   const events = run.events.filter(({ kind }) => kind !== missing?.kind);
@@ -89,7 +86,7 @@ function missingOf(run: PlannedRun, random: Random): { kind: string; anomaly: An
   const drawn = random.fraction();
   const { no_output: output, no_start: start } = ANOMALIES;
   if (drawn < output.rate) {
-    // Some runs show nothing to anybody.
+    // Some runs have no output.
     const has = run.events.some(({ kind }) => kind === 'human-output');
     return has ? { kind: 'human-output', anomaly: 'no_output' } : undefined;
   }
@@ -117,7 +114,7 @@ function firstSending(
   const anomalies: Anomaly[] = [];
   let { at } = planned;
   let strayParent: string | undefined;
-  // A start names its run, or opens one: without a run id it would be another run.
+  // An inference-start without a run id would begin another run.
   if (planned.kind === 'user-feedback' && random.chance(ANOMALIES.stray.rate)) {
     anomalies.push('stray');
     strayParent = random.uuid();
@@ -150,7 +147,7 @@ function firstSending(
   };
 }
 
-/** What programs add that no one told them to. */
+/** Fields of the kind that real programs add. */
 function unknownFields(random: Random): object {
   switch (random.integer(0, 3)) {
     case 0:
@@ -166,14 +163,14 @@ function unknownFields(random: Random): object {
   }
 }
 
-/** At most one further sending of an event. */
+/** @returns a second sending of some events. */
 function againOf(first: SentEvent, random: Random): SentEvent | undefined {
   const drawn = random.fraction();
   const { repeat, respelt, conflict } = ANOMALIES;
   if (drawn >= repeat.rate + respelt.rate + conflict.rate) return undefined;
   const sending: Sending =
     drawn < repeat.rate ? 'repeat' : drawn < repeat.rate + respelt.rate ? 'respelt' : 'conflict';
-  // Most senders try again at once, and some empty a queue in the evening.
+  // Most senders retry within seconds; some empty a queue in the evening.
   const wait = random.chance(0.8) ? random.between(1, 40) * SECOND : random.between(0.5, 9) * HOUR;
   return { ...first, at: first.at + Math.round(wait), sending, anomalies: [sending] };
 }

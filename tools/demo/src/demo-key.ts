@@ -1,7 +1,7 @@
 /**
- * The key that `collector demo` sends with: one that the operator gives, or one that is made for the time being in the
- * data directory of the collector on this host. Asks the collector before anything is sent, so that nothing is left
- * half done in a log from which nothing can be removed.
+ * The API key of `collector demo`: that of --key, or a temporary one in the data directory of a collector on
+ * this host. The collector is asked about the key before any event is sent, because events cannot be removed
+ * from the log.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createKey } from '@clinical-events/collector/access/issuing';
@@ -17,31 +17,31 @@ import {
   warnOfPlainText,
 } from '@clinical-events/collector/commands/remote-collector';
 
-/** A key that was left behind, by a kill -9, is of no use after this. */
+/** A key that a kill -9 leaves behind expires after this time. */
 const KEY_LIVES_MS = 24 * 3_600_000;
-/** A running collector follows within a second; a slow disk may take longer. */
-const FOLLOWED_WITHIN_MS = 5000;
+/** A collector knows a new key within a second; a slow disk may take longer. */
+const KNOWN_WITHIN_MS = 5000;
 const LOOK_EVERY_MS = 300;
 
 export interface DemoKey {
   readonly text: string;
-  /** How the collector answered when it was asked, by code: its console counts these as refusals. */
+  /** The collector's answers about the key, by code: its console counts them as refusals. */
   readonly asked: ReadonlyMap<string, number>;
-  /** On return a key that was made for the time being is refused. */
+  /** Revokes a temporary key. */
   release(): Promise<void>;
 }
 
 export interface KeyNeeds {
   readonly url: URL;
-  /** What --key says. */
+  /** The value of --key. */
   readonly given: string | undefined;
   readonly dataDir: string;
-  /** Whom a key that is made belongs to. */
+  /** That of a temporary key. */
   readonly organisation: string;
   readonly stop: AbortSignal;
 }
 
-/** On return there is a collector at the address, and the key may send events of all kinds. */
+/** On return a collector answers at the address, and the key may send events of all kinds. */
 export async function keyFor(needs: KeyNeeds): Promise<DemoKey> {
   const { url, given } = needs;
   const text = given === undefined ? undefined : await keyFrom(given);
@@ -54,7 +54,7 @@ export async function keyFor(needs: KeyNeeds): Promise<DemoKey> {
   return { text, asked, release: () => Promise.resolve() };
 }
 
-/** Why the key may not send everything, in words, or undefined. */
+/** @returns why the key may not send every kind; undefined if it may. */
 async function refusalOf(url: URL, key: string, asked: Map<string, number>): Promise<string | undefined> {
   const endpoint = new EventEndpoint(url, key);
   try {
@@ -77,9 +77,7 @@ async function temporaryKey(
 ): Promise<DemoKey> {
   if (!isThisHost(url)) throw usage('--key is needed for a collector on another host');
   if (!exists(dataDir) || !isLocked(dataDir)) {
-    throw usage(
-      `no collector runs on ${dataDir}: say with --data-dir on which it does, or give a --key for it`,
-    );
+    throw usage(`no collector runs on ${dataDir}: name its data directory by --data-dir, or pass --key`);
   }
   const keys = KeyDatabase.open(dataDir);
   let keyId: string | undefined;
@@ -101,7 +99,7 @@ async function temporaryKey(
     for (;;) {
       await sleep(LOOK_EVERY_MS, undefined, { signal: stop });
       if ((await refusalOf(url, text, asked)) === undefined) return { text, asked, release };
-      if (Date.now() > now + FOLLOWED_WITHIN_MS) break;
+      if (Date.now() > now + KNOWN_WITHIN_MS) break;
     }
   } catch (error) {
     await release();
@@ -110,7 +108,6 @@ async function temporaryKey(
     throw error;
   }
   await release();
-  throw usage(
-    `the collector at ${url.href} does not run on ${dataDir}: say with --data-dir on which, or give a --key for it`,
-  );
+  const hint = 'name its data directory by --data-dir, or pass --key';
+  throw usage(`the collector at ${url.href} does not run on ${dataDir}: ${hint}`);
 }

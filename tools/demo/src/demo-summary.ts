@@ -1,9 +1,10 @@
-/** What `collector demo` did, for a person and for a script. */
+/** The summary of `collector demo`, for a person and as JSON. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { inQuotes, ownCommand } from '@clinical-events/collector/config';
 import { ANOMALIES, type Anomaly } from './anomalies.js';
 import type { DemoPlan, Tally } from './demo-script.js';
 import type { Answers } from './event-sender.js';
+import { DAY } from './planned-run.js';
 import { SCENARIOS } from './scenarios.js';
 import { logAccess } from '@clinical-events/collector/commands/access-log';
 import { openCatalogue, recordsIn } from '@clinical-events/collector/commands/catalogue';
@@ -12,12 +13,11 @@ import { urlOfHolder } from '@clinical-events/collector/commands/listening';
 import { alignedTable } from '@clinical-events/collector/commands/terminal';
 import { inDirectory } from '@clinical-events/collector/commands/typed';
 
-const DAY = 86_400_000;
 const NAMES = Object.keys(ANOMALIES) as Anomaly[];
 
 export interface Filed {
   readonly file: string;
-  /** That the lines name. */
+  /** That of each line. */
   readonly organisation: string;
   readonly lines: number;
   readonly bytes: number;
@@ -26,22 +26,23 @@ export interface Filed {
 
 export interface Sent {
   readonly url: string;
-  /** Of the key that was made; not known of a key that was given. */
+  /** That of the temporary key; undefined with --key. */
   readonly organisation: string | undefined;
   readonly dataDir: string;
-  /** How the collector answered before anything was sent, by code. */
+  /** The collector's answers before the first event was sent, by code. */
   readonly asked: ReadonlyMap<string, number>;
   readonly answers: Answers;
   readonly seconds: number;
-  /** False when it ended before all was sent. */
+  /** Whether all was sent. */
   readonly whole: boolean;
 }
 
-/** What goes wrong and how often, for the help. */
+/** The anomalies as lines of the help. */
 export function mixtureTable(): string {
   return NAMES.map((name) => {
     const { rate, of, means } = ANOMALIES[name];
-    return `  ${name.padEnd(15)} ${`${Number((100 * rate).toFixed(1))} %`.padStart(5)} of ${of.padEnd(9)} ${means}\n`;
+    const percent = `${Number((100 * rate).toFixed(1))} %`;
+    return `  ${name.padEnd(15)} ${percent.padStart(5)} of ${of.padEnd(9)} ${means}\n`;
   }).join('');
 }
 
@@ -53,25 +54,25 @@ function perSecond(events: number, seconds: number): number {
   return Math.round(events / Math.max(seconds, 0.001));
 }
 
-/** Repeats the same events. */
+/** The command that repeats the same events. */
 function again({ seed, runs, period }: DemoPlan): string {
   const days = (period.until - period.since) / DAY;
   const until = new Date(period.until).toISOString();
   return `${ownCommand()} demo --runs ${runs} --days ${days} --seed ${seed} --until ${until}`;
 }
 
-/** Where it goes to, and for whom, unless that is so by default. */
-function whither({ url, organisation, dataDir }: Sent): string {
-  const there = url === urlOfHolder(dataDir)?.href ? '' : ` --url ${url}`;
-  const whom = organisation === undefined || organisation === 'demo' ? '' : ` --organisation ${organisation}`;
-  return `${there}${whom}${inDirectory(dataDir)}`;
+/** The options that name the collector and the organisation, where they are not the default. */
+function destination({ url, organisation, dataDir }: Sent): string {
+  const at = url === urlOfHolder(dataDir)?.href ? '' : ` --url ${url}`;
+  const of = organisation === undefined || organisation === 'demo' ? '' : ` --organisation ${organisation}`;
+  return `${at}${of}${inDirectory(dataDir)}`;
 }
 
-function looking(runId: string, dataDir: string | undefined): string {
+function recordCommand(runId: string, dataDir: string | undefined): string {
   return `${ownCommand()} records --run ${runId}${inDirectory(dataDir)}`;
 }
 
-/** The names are a promise. */
+/** What --json prints of the events, whether they are sent or written. */
 function facts(plan: DemoPlan, tally: Tally, dataDir: string | undefined): object {
   const { seed, period } = plan;
   return {
@@ -84,59 +85,62 @@ function facts(plan: DemoPlan, tally: Tally, dataDir: string | undefined): objec
     events_after_the_end: tally.later,
     sendings: tally.sendings,
     mixed_in: tally.anomalies,
-    scenarios: SCENARIOS.map(({ name, title, models }) => {
+    scenarios: SCENARIOS.map(({ name, title, modelId, versions }) => {
       const { runs, events, example } = tally.scenarios.get(name) ?? { runs: 0, events: 0 };
       return {
         name,
         title,
-        model_id: models[0].model_id,
-        model_versions: models.map(({ model_version }) => model_version),
+        model_id: modelId,
+        model_versions: versions,
         runs,
         events,
-        example: example && { run_id: example.runId, look_with: looking(example.runId, dataDir) },
+        example: example && { run_id: example.runId, look_with: recordCommand(example.runId, dataDir) },
       };
     }),
     repeat_with: again(plan),
   };
 }
 
-/** What happened in the made-up hospital; the same whether it was sent or written. */
-function story(plan: DemoPlan, tally: Tally): string {
-  const { since, until } = plan.period;
-  const scenarios = SCENARIOS.map(({ name, models }) => {
+function printed(plan: DemoPlan, tally: Tally, dataDir: string | undefined, more: object): string {
+  return `${JSON.stringify({ ...facts(plan, tally, dataDir), ...more }, undefined, 2)}\n`;
+}
+
+/** What happened in the made-up hospital, as text. */
+function story({ period }: DemoPlan, tally: Tally): string {
+  const [since, until] = [period.since, period.until].map((time) => new Date(time).toISOString());
+  const scenarios = SCENARIOS.map(({ name, modelId, versions }) => {
     const { runs, events } = tally.scenarios.get(name) ?? { runs: 0, events: 0 };
-    const [before, after] = models;
-    const model = `${before.model_id} ${before.model_version}, then ${after.model_version}`;
-    return [name, count(runs), count(events), model];
+    return [name, count(runs), count(events), `${modelId} ${versions.join(', then ')}`];
   });
   const kinds = EVENT_KINDS.map((kind) => [kind, count(tally.kinds[kind])]);
   const odd = NAMES.map((name) => [name, count(tally.anomalies[name]), ANOMALIES[name].means]);
-  const later =
-    tally.later === 0 ? '' : `Not yet: ${count(tally.later)} more would come after the end of the period.\n`;
-  return `${count(tally.runs)} runs, ${count(tally.events)} events from ${new Date(since).toISOString()} to ${new Date(until).toISOString()}
+  const later = `${count(tally.later)} more events would come after the end of the period.\n`;
+  return `${count(tally.runs)} runs, ${count(tally.events)} events from ${since} to ${until}
 
 ${alignedTable([['SCENARIO', 'RUNS', 'EVENTS', 'MODEL'], ...scenarios])}
-${alignedTable([['EVENTS', ''], ...kinds])}${later}
-${alignedTable([['MIXED IN', '', ''], ...odd])}`;
+${alignedTable([['EVENTS', ''], ...kinds])}${tally.later === 0 ? '' : later}
+${alignedTable([['ANOMALIES', '', ''], ...odd])}`;
 }
 
-/** What `collector demo --out` prints. */
+/** The summary of `collector demo --out`. */
 export function filedSummary(plan: DemoPlan, tally: Tally, filed: Filed, json: boolean): string {
   const { file, organisation, lines, bytes, seconds } = filed;
+  const { repeat, respelt, conflict } = tally.anomalies;
   const rate = perSecond(lines, seconds);
   if (json) {
     const written = { ...filed, seconds: Number(seconds.toFixed(3)), lines_per_second: rate };
-    return `${JSON.stringify({ ...facts(plan, tally, undefined), written }, undefined, 2)}\n`;
+    return printed(plan, tally, undefined, { written });
   }
+  const size = `${count(lines)} lines, ${count(bytes)} bytes`;
   return `${story(plan, tally)}
-Wrote ${count(lines)} lines, ${count(bytes)} bytes to ${file} in ${seconds.toFixed(1)} s, ${count(rate)}/s.
-The ${tally.anomalies.repeat + tally.anomalies.respelt} repeats are lines of their own, and so are the ${tally.anomalies.conflict} conflicts, which an import refuses (exit code 7).
-Import it with: ${ownCommand()} import ${inQuotes(file)} --organisation ${organisation} --key @FILE
-The same again: ${again(plan)} --out …
+Wrote ${size} to ${file} in ${seconds.toFixed(1)} s, ${count(rate)}/s.
+They include ${repeat + respelt} repeats and ${conflict} conflicts; import refuses conflicts (exit code 7).
+To import them: ${ownCommand()} import ${inQuotes(file)} --organisation ${organisation} --key @FILE
+To write the same events again: ${again(plan)} --out …
 `;
 }
 
-/** What `collector demo` prints at the end of sending. */
+/** The summary after sending. */
 export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: boolean): string {
   const { url, organisation, dataDir, asked, answers, seconds, whole } = sent;
   const { accepted, repeats, conflicts, missedConflicts, ownWords, retries } = answers;
@@ -158,57 +162,49 @@ export function sentSummary(plan: DemoPlan, tally: Tally, sent: Sent, json: bool
       seconds: Number(seconds.toFixed(3)),
       sendings_per_second: rate,
     };
-    return `${JSON.stringify({ ...facts(plan, tally, dataDir), sent: sending }, undefined, 2)}\n`;
+    return printed(plan, tally, dataDir, { sent: sending });
   }
+  const whose = organisation === undefined ? '' : ` for organisation "${organisation}"`;
+  const ofAll = `${count(conflicts)} of ${count(tally.anomalies.conflict)}`;
   const notes = [
-    `Sent ${count(tally.sendings)} to ${url}${organisation === undefined ? '' : ` for organisation "${organisation}"`} in ${seconds.toFixed(1)} s, ${count(rate)}/s:`,
-    `  ${count(accepted)} events accepted; the log keeps each of them once`,
-    `  ${count(repeats)} repeats accepted, and not stored again`,
-    `  ${count(conflicts)} of ${count(tally.anomalies.conflict)} conflicts refused (event_id_conflict), as is right`,
-    ...(ownWords > 0
-      ? [`  ${count(ownWords)} outcomes in own words refused: the collector asks for profile full`]
-      : []),
+    `Sent ${count(tally.sendings)} to ${url}${whose} in ${seconds.toFixed(1)} s, ${count(rate)}/s:`,
+    `  ${count(accepted)} events accepted`,
+    `  ${count(repeats)} repeats accepted and not stored again`,
+    `  ${ofAll} conflicts refused (event_id_conflict), as expected`,
+    ownWords > 0 && `  ${count(ownWords)} outcomes in own words refused: the collector asks for profile full`,
     ...[...answers.refused].map(([code, number]) => `  ${count(number)} REFUSED: ${code}`),
-    ...(missedConflicts > 0 ? [`  ${count(missedConflicts)} conflicts ACCEPTED, which should not be`] : []),
-    ...(retries > 0
-      ? [`  ${count(retries)} sent again, because the collector asked for it or did not answer`]
-      : []),
-    ...(whole ? [] : ['  INTERRUPTED before all was sent']),
-    'First it asked whether its key is taken, with no event; the console counts these among the refused:',
+    missedConflicts > 0 && `  ${count(missedConflicts)} conflicts ACCEPTED, which should not happen`,
+    retries > 0 && `  ${count(retries)} sent again: the collector asked for it or did not answer`,
+    !whole && '  INTERRUPTED before all was sent',
+    'Before that it checked the key without events; the console counts these checks as refused:',
     `  ${[...asked].map(([code, number]) => `${count(number)} ${code}`).join(', ')}`,
-  ];
+  ].filter((line) => line !== false);
   const examples = SCENARIOS.flatMap(({ name, title }) => {
     const example = tally.scenarios.get(name)?.example;
-    return example === undefined ? [] : [`  ${title}:\n    ${looking(example.runId, dataDir)}\n`];
+    return example === undefined ? [] : [`  ${title}:\n    ${recordCommand(example.runId, dataDir)}\n`];
   });
   const contradicted = `${ownCommand()} runs --outcome contradicted --clock sender${inDirectory(dataDir)}`;
   const look =
-    examples.length === 0
-      ? ''
-      : `\nA run of each to look at:\n${examples.join('')}Those that were contradicted by what happened:\n    ${contradicted}\n`;
+    `\nOne run of each scenario:\n${examples.join('')}` +
+    `Runs whose outcome is contradicted:\n    ${contradicted}\n`;
+  const repeat = `${again(plan)}${destination(sent)}`;
   return `${story(plan, tally)}
 ${notes.join('\n')}
-The timestamps are those of the made-up senders; received_at is when the collector got them, now.
-${look}
-${whole ? 'The same events again' : 'The rest, and those that were sent again'}: ${again(plan)}${whither(sent)}
+The timestamps are those of the made-up senders; received_at is the time of receipt.
+${examples.length === 0 ? '' : look}
+${whole ? 'To send the same events again' : 'To send the rest, and the others again'}: ${repeat}
 `;
 }
 
-/* One run as a person reads it, for a command that has just had it stored. */
-
-export interface RunToShow {
-  readonly command: string;
-  readonly runId: string;
-  readonly organisation: string;
-}
-
 /**
- * The access is logged in the access log.
- * @returns its record as text; empty when the log does not have the run.
- * @throws CommandFailure when the log cannot be read, or the access cannot be logged.
+ * The record of a run as text. The access log has an entry for it.
+ * @returns an empty text where the log does not have the run.
+ * @throws CommandFailure when the log or the access log fails.
  */
-export async function shownRun(dataDir: string, run: RunToShow): Promise<string> {
-  const { command, runId, organisation } = run;
+export async function shownRun(
+  dataDir: string,
+  { command, runId, organisation }: { command: string; runId: string; organisation: string },
+): Promise<string> {
   const givenOut = logAccess(dataDir, { command, filter: { run: runId, organisation } });
   const access = await openCatalogue({ dataDir, quiet: true, signal: new AbortController().signal });
   try {

@@ -1,8 +1,9 @@
-/** `collector demo`: runs of clinical AI as they are in a hospital, made up, sent to a running collector or to a file. */
+/** `collector demo`: sends made-up runs of clinical AI to a running collector, or writes them to a file. */
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Config } from '@clinical-events/collector/config';
 import type { SentEvent } from './anomalies.js';
+import { DAY } from './planned-run.js';
 import { DEFAULT_SEED, type DemoPlan, DemoScript } from './demo-script.js';
 import { writeEvents } from './event-file.js';
 import { EventSender } from './event-sender.js';
@@ -25,37 +26,27 @@ import { keyFor } from './demo-key.js';
 import { type Sent, filedSummary, mixtureTable, sentSummary, shownRun } from './demo-summary.js';
 import { instantFrom, organisationFrom } from '@clinical-events/collector/commands/arguments';
 
-/* What an operator types to `collector demo`, read strictly. Each function throws a usage failure that says how. */
-
-const DAY = 86_400_000;
-
-/** A whole number from 1 to `most`. */
-export function countFrom(option: string, text: string, most: number): number {
+function countFrom(option: string, text: string, most: number): number {
   const count = /^\d{1,9}$/.test(text) ? Number(text) : 0;
   if (count >= 1 && count <= most) return count;
   throw usage(`${option}: ${JSON.stringify(text)} is not a whole number from 1 to ${most}`);
 }
 
-/** @returns milliseconds. */
-export function daysFrom(text: string): number {
-  return countFrom('--days', text, 3650) * DAY;
-}
-
-/** Printed again in the summary, for a shell. */
-export function seedFrom(text: string): string {
+/** The summary prints the seed as a word of a shell command. */
+function seedFrom(text: string): string {
   if (/^[A-Za-z0-9._-]{1,64}$/.test(text)) return text;
   throw usage(`--seed: ${JSON.stringify(text)} is not 1 to 64 characters of A-Z a-z 0-9 . _ -`);
 }
 
-/** `200/s` or `0.5/s`. @returns events a second. */
-export function rateFrom(text: string): number {
+/** @returns events per second. */
+function rateFrom(text: string): number {
   const [, number = ''] = /^(\d{1,7}(?:\.\d{1,3})?)\/s$/.exec(text) ?? [];
   if (Number(number) > 0) return Number(number);
   throw usage(`--rate: ${JSON.stringify(text)} is not of the form 200/s`);
 }
 
-/** Where the collector is that is named; else the one that holds the data directory, or would listen as configured. */
-export function urlFrom(
+/** The collector that is named; else the one that holds the data directory; else the configured address. */
+function urlFrom(
   { url: text, port }: { readonly url?: string; readonly port?: string },
   config: Pick<Config, 'host' | 'port' | 'dataDir'>,
 ): URL {
@@ -65,29 +56,28 @@ export function urlFrom(
     const at = port === undefined ? config.port : countFrom('--port', port, 65_535);
     return new URL(`http://${callable(config.host)}:${at}/`);
   }
-  if (port !== undefined) throw usage('--port: --url says already where');
+  if (port !== undefined) throw usage('--port: not together with --url');
   return collectorUrl('--url', text);
 }
 
-const EXAMPLES = `  $ collector demo                                      # to the collector that runs on ./data, for organisation "demo"
+const EXAMPLES = `  $ collector demo                    # to the collector of ./data, for organisation "demo"
   $ collector demo --url https://collector.test.example --key @demo.key --runs 5000 --rate 200/s
   $ collector demo --runs 2000000 --days 90 --out demo.ndjson
   $ collector import demo.ndjson --organisation demo --key @demo.key
 
-What is sent is made up, and its events stay in the log for ever, also when they are erased. So it goes to an
-organisation of its own, unless a key says otherwise, and each event has "environment": "demo" in its system_metadata.
-Without --key, a key for that organisation is made in the data directory of the collector that runs on this host, and
-revoked at the end. A key of your own is read from a file or from standard input; in the list of arguments other users
-of this host could see it.
+Events stay in the log even after they are erased. The made-up ones therefore belong to an organisation of
+their own, unless --key is given, and each has "environment": "demo" in its system_metadata. Without --key,
+the command creates a key for that organisation in the data directory and revokes it at the end. --key reads
+a key from a file or from standard input, because other users of the host can see arguments.
 
-The timestamps, which are the senders', lie in the --days before --until. received_at, which is the collector's, is now.
-The same --seed, --runs, --days and --until give the same events, so what was interrupted can be sent again in full:
-the log keeps each event once. Conflicts are sent on purpose, and answered 409.
+The timestamps of the events lie in the --days before --until; received_at is now. The same --seed, --runs,
+--days and --until give the same events, so an interrupted demo can be sent again: the log keeps each event
+once. Conflicts are sent on purpose; the collector answers them with 409.
 
-Mixed in:
+Anomalies:
 ${mixtureTable()}
-Exit codes: 0 all was answered as expected, 1 something was refused or not sent, 6 no collector answers,
-130 a signal ended it.`;
+Exit codes: 0 every answer was as expected, 1 an event was refused or not sent, 6 no collector answers,
+130 ended by a signal.`;
 
 interface DemoOptions {
   readonly url?: string;
@@ -104,28 +94,28 @@ interface DemoOptions {
 }
 
 const DEFAULT_ORGANISATION = 'demo';
-/** The first has the most to see: retrieved texts, a tool call, an output, an outcome. */
+/** The first has the most to show: retrieved texts, tool calls, an output, an outcome. */
 const SHOWN_FIRST = ['sepsis-abstraction', ...SCENARIOS.map(({ name }) => name)];
-/** Events under way at once at most. */
+/** Most events in flight. */
 const CONNECTIONS = 8;
-/** Fewer runs are done before anybody wonders. */
+/** Fewer runs are sent before a progress bar would help. */
 const BAR_FROM_RUNS = 2000;
 
 export const command = defineCommand<DemoOptions>({
   name: 'demo',
   description: 'Send made-up, realistic runs to a running collector, or write them to a file.',
   options: {
-    '--url <url>': 'the collector (default: the one that runs on the data directory)',
-    '--port <port>': 'of the collector on this host, in place of --url',
-    '--key <where>': '@FILE or - for standard input (default: a key is made for this)',
-    '--organisation <name>': `whom a key that is made belongs to (default: "${DEFAULT_ORGANISATION}")`,
-    '--runs <n>': { help: 'how many runs', default: '1000' },
-    '--days <n>': { help: 'how many days they are spread over', default: '30' },
-    '--seed <text>': { help: 'other events for every other text', default: DEFAULT_SEED },
-    '--until <time>': 'when the last day ends: a date or an RFC 3339 instant (default: now)',
-    '--rate <rate>': 'events a second at most, such as 200/s (default: as fast as they are taken)',
+    '--url <url>': 'URL of the collector (default: the one that runs on the data directory)',
+    '--port <port>': 'port of a collector on this host, instead of --url',
+    '--key <where>': 'API key: @FILE, or - for standard input (default: a temporary key)',
+    '--organisation <name>': `organisation of the temporary key (default: "${DEFAULT_ORGANISATION}")`,
+    '--runs <n>': { help: 'number of runs', default: '1000' },
+    '--days <n>': { help: 'number of days over which the runs are spread', default: '30' },
+    '--seed <text>': { help: 'seed of the random numbers', default: DEFAULT_SEED },
+    '--until <time>': 'end of the last day: a date or an RFC 3339 instant (default: now)',
+    '--rate <rate>': 'most events per second, such as 200/s (default: no limit)',
     '--out <file>': 'a new NDJSON file for "collector import"; nothing is sent',
-    '--json': 'print what was done as one JSON object',
+    '--json': 'print the summary as one JSON object',
   },
   configuration: 'keys',
   examples: EXAMPLES,
@@ -148,11 +138,11 @@ function planFrom({ seed, runs, days, until }: DemoOptions): DemoPlan {
   return {
     seed: seedFrom(seed),
     runs: countFrom('--runs', runs, 10_000_000),
-    period: { since: end - daysFrom(days), until: end },
+    period: { since: end - countFrom('--days', days, 3650) * DAY, until: end },
   };
 }
 
-/** Also shows how far it is. */
+/** The events of the script; the bar shows the progress. */
 function* shownOn(bar: ProgressBar, script: DemoScript, runs: number): Generator<SentEvent, void> {
   let shown = -1;
   for (const event of script.events()) {
@@ -204,7 +194,7 @@ async function write(
 }
 
 function alreadyThere(file: string): CommandFailure {
-  return usage(`--out: ${file} is there already, and is not written over`);
+  return usage(`--out: ${file} exists already`);
 }
 
 async function send(
@@ -216,7 +206,7 @@ async function send(
   const url = urlFrom(options, config);
   const perSecond = options.rate === undefined ? undefined : rateFrom(options.rate);
   if (options.key !== undefined && options.organisation !== undefined) {
-    throw usage('--organisation: --key says already for which');
+    throw usage('--organisation: not together with --key');
   }
   const organisation = organisationFrom(options.organisation ?? DEFAULT_ORGANISATION);
   const key = await keyFor({ url, given: options.key, dataDir: config.dataDir, organisation, stop });
@@ -247,11 +237,11 @@ async function send(
   };
   process.stdout.write(sentSummary(plan, script.tally, sent, options.json === true));
   const example = SHOWN_FIRST.map((name) => script.tally.scenarios.get(name)?.example).find(Boolean);
-  // A key that was given may be for a collector on another host, whose log is not here.
+  // With --key, the collector and its log may be on another host.
   if (sent.organisation !== undefined && example !== undefined && options.json !== true) {
     const { runId } = example;
     const shown = await shownRun(config.dataDir, { command: 'demo', runId, organisation });
-    if (shown !== '') process.stdout.write(`\nOne run, as its record has it:\n\n${shown}`);
+    if (shown !== '') process.stdout.write(`\nThe record of one run:\n\n${shown}`);
   }
   if (failure !== undefined) throw new CommandFailure(failure.message, EXIT.failure, { cause: failure });
   const { refused, missedConflicts } = sender.answers;

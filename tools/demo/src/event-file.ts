@@ -1,7 +1,4 @@
-/**
- * Events as lines for `collector import`: NDJSON, each event wrapped with its kind. The file appears whole, by a link,
- * and never takes the place of another.
- */
+/** The texts of events, and files of them for `collector import`. */
 import { randomBytes } from 'node:crypto';
 import fs from 'node:fs/promises';
 import path from 'node:path';
@@ -10,22 +7,16 @@ import type { SentEvent } from './anomalies.js';
 import { type Clock, type Payload, type PlannedEvent, SECOND } from './planned-run.js';
 import { WALL_AHEAD } from './random.js';
 
-/* An event as the JSON text that goes over the wire. */
-
-/**
- * Stands in `system_metadata` of everything that a demonstration sends: no event can be taken out of the log again, and
- * so what is made up has to say that it is.
- */
+/** In `system_metadata` of each event, because events stay in the log and these are not real. */
 const ENVIRONMENT = 'demo';
 
-/** The body to post. The same event gives the same text. */
+/** @returns the body to post: the same for the same event. */
 export function textOf(event: SentEvent): string {
   const { planned, sending, namesRun, strayParent, inOwnWords, more } = event;
   const stampedAt = event.stampedAt + (sending === 'conflict' ? SECOND : 0);
   const { sender, runId } = planned;
   const fields = {
     event_id: planned.eventId,
-    // JSON.stringify leaves out what is undefined.
     run_id: namesRun ? runId : undefined,
     parent_event_id: strayParent ?? planned.parentEventId,
     timestamp: timestampOf(stampedAt, sender.clock),
@@ -43,7 +34,7 @@ export function textOf(event: SentEvent): string {
   return sending === 'respelt' ? JSON.stringify(reversed(fields), undefined, 2) : JSON.stringify(fields);
 }
 
-/** The outcome as a program writes it that never heard of the vocabulary. */
+/** An outcome in own words is what a program writes that does not know the protocol's vocabulary. */
 function payloadOf({ payload }: PlannedEvent, inOwnWords: boolean): Payload {
   const { outcome } = payload;
   if (!inOwnWords || outcome === undefined) return payload;
@@ -51,7 +42,7 @@ function payloadOf({ payload }: PlannedEvent, inOwnWords: boolean): Payload {
   return { outcome: { note, closed: true } };
 }
 
-/** The instant as the program writes it; all three are RFC 3339. */
+/** @returns the instant in the form of the sender's clock; all three are RFC 3339. */
 function timestampOf(at: number, clock: Clock): string {
   switch (clock) {
     case 'milliseconds':
@@ -67,7 +58,7 @@ function timestampOf(at: number, clock: Clock): string {
   }
 }
 
-/** The same value with the names of every object in the reverse order. */
+/** The same value with the members of every object in reverse order. */
 function reversed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reversed);
   if (typeof value !== 'object' || value === null) return value;
@@ -75,7 +66,7 @@ function reversed(value: unknown): unknown {
   return Object.fromEntries(entries.map(([name, each]) => [name, reversed(each)]));
 }
 
-/** Lines are written in pieces of about so many characters. */
+/** Characters of a write, about. */
 const PIECE = 1 << 20;
 
 export interface Written {
@@ -84,10 +75,11 @@ export interface Written {
 }
 
 /**
- * On return the file is whole and on stable storage; when it throws or is stopped, nothing is left.
- * @param organisation goes on each line; a name that needs no escapes in JSON.
+ * Writes events as NDJSON, each with its kind. On return the file is whole and on stable storage; otherwise
+ * no file is left.
+ * @param organisation that of each line; a name that needs no escapes in JSON.
  * @returns undefined when `stop` was aborted before the end.
- * @throws the system's error: EEXIST when there is a file of that name.
+ * @throws the system's error: EEXIST where the file exists.
  */
 export async function writeEvents(
   file: string,
@@ -110,7 +102,7 @@ export async function writeEvents(
       bytes += encoded.length;
       await writing;
       writing = handle.writeFile(encoded);
-      // Its failure is told by anyone who waits for it next, if anybody still does.
+      // The next `await writing` throws its error.
       writing.catch(() => undefined);
     };
     for (const event of events) {
@@ -132,7 +124,7 @@ export async function writeEvents(
   }
 }
 
-/** A text with line breaks cannot stand in a line but as a string. */
+/** A text with line breaks is a JSON string in its line. */
 function lineOf(event: SentEvent, organisation: string): string {
   const text = textOf(event);
   const member = event.sending === 'respelt' ? `"body":${JSON.stringify(text)}` : `"event":${text}`;

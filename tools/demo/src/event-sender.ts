@@ -1,29 +1,28 @@
-/** Sends the events of a demonstration, some at a time, and remembers how each was answered. */
+/** Sends the events of a demonstration, several at a time, and counts the answers. */
 import { type Answer, type EventEndpoint, nameOf } from '@clinical-events/collector/sending/event-endpoint';
 import { Sender, type SendOptions } from '@clinical-events/collector/sending/sender';
 import { textOf } from './event-file.js';
 import type { SentEvent } from './anomalies.js';
 
 export interface DemoSendOptions extends SendOptions {
-  /** Events under way at once at most. */
+  /** Most events in flight. */
   readonly connections: number;
 }
 
-/** How the sendings were answered. */
 export interface Answers {
-  /** 201, events that were sent for the first time. */
+  /** First sendings answered 201. */
   accepted: number;
-  /** 201, events that had been sent before. */
+  /** Repeats answered 201. */
   repeats: number;
-  /** 409 where that was meant. */
+  /** Conflicts answered 409, as expected. */
   conflicts: number;
-  /** 201 where a conflict was meant. */
+  /** Conflicts answered 201. */
   missedConflicts: number;
-  /** 400 to what is not valid under profile full, which this collector then asks for. */
+  /** Outcomes in own words answered 400, by a collector that asks for profile full. */
   ownWords: number;
-  /** All else, by code or status. */
+  /** Other answers, by code or status. */
   readonly refused: Map<string, number>;
-  /** Sendings beyond the first of the same. */
+  /** Sendings that were tried again. */
   retries: number;
 }
 
@@ -42,9 +41,9 @@ export class EventSender {
   }
 
   /**
-   * Sends all events, those of the same id in their order: a conflict is only one when the first event stands. Resolves
-   * when the last is answered, or sooner when stopped.
-   * @throws SendingFailed when the collector has gone, or answers like none.
+   * Sends all events, those of one id in their order. Resolves when the last is answered, or earlier when
+   * stopped.
+   * @throws SendingFailed when the collector stops answering or refuses all events.
    */
   async send(events: Iterable<SentEvent, void>): Promise<void> {
     const rest = events[Symbol.iterator]();
@@ -58,7 +57,7 @@ export class EventSender {
       }
     };
     const workers = Array.from({ length: this.#options.connections }, worker);
-    // The others have an event each under way, whose answers count.
+    // When one worker fails, each of the others still has an event in flight, whose answer counts.
     await Promise.allSettled(workers);
     this.answers.retries = this.#sender.retries;
     await Promise.all(workers);

@@ -1,8 +1,6 @@
 /**
- * Random numbers that come again: a source gives the same numbers whenever it is made from the same text, and the
- * source of one episode does not depend on which others were asked before it.
- *
- * The generator is sfc32, because it is small, quick and has 128 bits of state, of which the ids are made too.
+ * Reproducible random numbers, and the times at which things happen in a hospital. The generator is sfc32: it
+ * is small and fast and has 128 bits of state, from which ids are drawn too.
  */
 import { hash } from 'node:crypto';
 import { DAY, HOUR, type Period } from './planned-run.js';
@@ -27,15 +25,9 @@ export class Random {
     for (let round = 0; round < WARM_UP; round++) this.word();
   }
 
-  /** The source that belongs to a text. */
-  static of(text: string): Random {
-    const digest = hash('sha256', text, 'buffer');
-    return new Random(digest.readInt32LE(0), digest.readInt32LE(4), digest.readInt32LE(8));
-  }
-
   /**
-   * Many sources from one: the same numbers give the same source, however much was drawn from any of them.
-   * @param stream and number: whole, not negative.
+   * Independent sources from one text: the same stream and number give the same source.
+   * @returns a function of two whole numbers that are not negative.
    */
   static family(text: string): (stream: number, number: number) => Random {
     const digest = hash('sha256', text, 'buffer');
@@ -58,7 +50,7 @@ export class Random {
     return sum;
   }
 
-  /** From 0 up to but not 1. */
+  /** At least 0 and below 1. */
   fraction(): number {
     return (this.word() >>> 0) / 0x1_0000_0000;
   }
@@ -76,7 +68,7 @@ export class Random {
     return this.fraction() < probability;
   }
 
-  /** @param list has one entry at least. */
+  /** @param list not empty. */
   pick<Entry>(list: readonly Entry[]): Entry {
     return list[Math.floor(this.fraction() * list.length)] as Entry;
   }
@@ -97,7 +89,7 @@ export class Random {
     return radius * Math.cos(2 * Math.PI * this.fraction());
   }
 
-  /** What most waiting times look like: half are below the median, and a few are much longer. */
+  /** Resembles most waiting times: half are below the median, and a few are much longer. */
   logNormal(median: number, spread: number): number {
     return median * Math.exp(spread * this.normal());
   }
@@ -113,21 +105,16 @@ export class Random {
   }
 }
 
-/*
- * When things happen in a hospital: how busy each hour of the week is, and from that when the episodes of a period
- * begin. Hours are those on the hospital's walls, one hour ahead of UTC the whole year.
- */
-
-/** What the clocks on the walls are ahead of UTC. */
+/** The hospital's clocks are ahead of UTC, by the same time all year. */
 export const WALL_AHEAD = HOUR;
 
-/** How busy each hour of the week is, Monday at midnight first; only the proportions count. */
+/** How busy each hour of the week is, from Monday at midnight; only the proportions count. */
 export type WorkingWeek = readonly number[];
 
 /** 1 January 1970 was a Thursday. */
 const MONDAY_SHIFT = 3 * DAY;
 
-/** @param day busyness by hour. @param weekend what remains of it on Saturdays and Sundays. */
+/** @param weekend the share that remains on Saturdays and Sundays. */
 export function workingWeek(day: (hour: number) => number, weekend: number): WorkingWeek {
   return Array.from({ length: 7 * 24 }, (_, hour) => day(hour % 24) * (hour < 5 * 24 ? 1 : weekend));
 }
@@ -137,15 +124,16 @@ export function hourOfWeek(at: number): number {
 }
 
 /**
- * Spreads episodes over a period, more of them where the week is busier.
- * @returns the start of an episode, a whole millisecond: ascending with its number. `shift` is from 0 up to but not 1.
+ * Spreads episodes over a period, more of them in the busier hours of the week.
+ * @returns the start of an episode in whole milliseconds, ascending with its number. `shift` is at least 0,
+ * below 1.
  */
 export function spread(
   week: WorkingWeek,
   { since, until }: Period,
   episodes: number,
 ): (number: number, shift: number) => number {
-  // The period in pieces within which the week is equally busy: whole hours, but for the first and the last.
+  // Pieces of the period that are equally busy throughout: whole hours, except the first and the last.
   const starts: number[] = [];
   const sums: number[] = [];
   let sum = 0;
@@ -153,7 +141,7 @@ export function spread(
     starts.push(at);
     sums.push(sum);
     const end = Math.min(until, (Math.floor(at / HOUR) + 1) * HOUR);
-    // Nothing is quite impossible: a period may lie in a night on which no one works.
+    // Above 0: a period may be a night in which the week has no work.
     sum += (end - at) * Math.max(1e-6, week[hourOfWeek(at)] ?? 0);
   }
   starts.push(until);
@@ -169,12 +157,12 @@ export function spread(
     const [start, end] = [starts[low] as number, starts[low + 1] as number];
     const [before, after] = [sums[low] as number, sums[low + 1] as number];
     const at = start + Math.floor(((wanted - before) / (after - before)) * (end - start));
-    // The last digit of a sum can carry it over.
+    // Rounding of the sums can reach the end of the piece.
     return Math.min(at, end - 1);
   };
 }
 
-/** The first instant from `at` on at which someone works there, on a quarter of an hour: for appointments. */
+/** The first quarter of an hour, not before `at`, within office hours. */
 export function nextOfficeHour(at: number): number {
   const quarter = HOUR / 4;
   let instant = Math.ceil(at / quarter) * quarter;

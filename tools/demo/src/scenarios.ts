@@ -1,15 +1,11 @@
-/** The scenarios of a demonstration. The first has single runs as its episodes: it takes those that are left over. */
-import type { Scenario } from './scenario.js';
-import { careAgent } from './scenarios/care-agent.js';
-import { icuDeterioration } from './scenarios/icu-deterioration.js';
-import { imagingTriage } from './scenarios/imaging-triage.js';
-import { noShow } from './scenarios/no-show.js';
-import { sepsisAbstraction } from './scenarios/sepsis-abstraction.js';
+/** The scenarios of a demonstration. The first has episodes of one run: it takes those that are left over. */
+import careAgent from './scenarios/care-agent.json' with { type: 'json' };
+import icuDeterioration from './scenarios/icu-deterioration.json' with { type: 'json' };
+import imagingTriage from './scenarios/imaging-triage.json' with { type: 'json' };
+import noShow from './scenarios/no-show.json' with { type: 'json' };
+import sepsisAbstraction from './scenarios/sepsis-abstraction.json' with { type: 'json' };
+import { Scenario, type ScenarioFile } from './scenario.js';
 
-export const SCENARIOS: readonly Scenario[] = [
-  icuDeterioration,
-  noShow,
-  imagingTriage,
-  sepsisAbstraction,
-  careAgent,
-];
+const FILES: readonly unknown[] = [icuDeterioration, noShow, imagingTriage, sepsisAbstraction, careAgent];
+
+export const SCENARIOS: readonly Scenario[] = FILES.map((file) => new Scenario(file as ScenarioFile));

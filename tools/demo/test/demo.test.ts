@@ -19,7 +19,7 @@ import { send } from '../../../packages/collector/test/running/raw-http.js';
 
 const one = oneCollector();
 
-interface Told {
+interface Summary {
   readonly seed: string;
   readonly runs: number;
   readonly events: number;
@@ -35,12 +35,12 @@ function demo(...args: readonly string[]) {
   return collector(['demo', '--url', one.running.url, '--data-dir', one.dataDir, ...args]);
 }
 
-/** Into an organisation of its own, of which everything is read back. */
-async function told(organisation: string, ...args: readonly string[]): Promise<[Told, PrintedEvent[]]> {
+/** Sends to an organisation of its own. @returns the summary, and everything that is stored. */
+async function sent(organisation: string, ...args: readonly string[]): Promise<[Summary, PrintedEvent[]]> {
   const { code, stdout, stderr } = await demo('--organisation', organisation, '--json', ...args);
   expect([code, stderr]).toEqual([0, '']);
   const stored = await storedEvents(one.dataDir, '--organisation', organisation);
-  return [JSON.parse(stdout) as Told, stored];
+  return [JSON.parse(stdout) as Summary, stored];
 }
 
 /** On return the running collector knows the key. */
@@ -54,15 +54,15 @@ function keyFile(text: string): string {
   return `@${file}`;
 }
 
-test('[R-717] what is sent by default is accepted but for the conflicts, and stored once', async () => {
-  const [summary, stored] = await told('ward-1');
-  const { sent, mixed_in: mixed } = summary;
+test('[R-717] by default all but the conflicts is accepted, and each event is stored once', async () => {
+  const [summary, stored] = await sent('ward-1');
+  const { mixed_in: mixed } = summary;
   expect(summary.runs).toBe(1000);
   expect(stored).toHaveLength(summary.events);
   for (const kind of EVENT_KINDS) {
     expect(stored.filter((event) => event.kind === kind)).toHaveLength(summary.events_by_kind[kind] ?? -1);
   }
-  expect(sent).toMatchObject({
+  expect(summary.sent).toMatchObject({
     organisation: 'ward-1',
     complete: true,
     accepted: summary.events,
@@ -84,32 +84,31 @@ test('[R-717] what is sent by default is accepted but for the conflicts, and sto
   }
 });
 
-test('[R-717] the command that it prints sends the same events, which are stored already', async () => {
-  const [first, stored] = await told('ward-2', '--runs', '20', '--days', '3', '--seed', 'again');
+test('[R-717] the printed command sends the same events again, and nothing more is stored', async () => {
+  const [first, stored] = await sent('ward-2', '--runs', '20', '--days', '3', '--seed', 'again');
   const args = first.repeat_with.split(' ').slice(2);
-  const [second, afterwards] = await told('ward-2', ...args);
+  const [second, afterwards] = await sent('ward-2', ...args);
   expect(second.sent).toMatchObject({ accepted: first.events, refused: {}, conflicts_missed: 0 });
   expect(afterwards).toEqual(stored);
 });
 
-test('the summary is readable, and names a run of each scenario', async () => {
+test('the summary is readable and names a run of each scenario', async () => {
   const { code, stdout, stderr } = await demo('--runs', '60');
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).toMatch(/^60 runs, \d+ events from 20\d\d-.*Z to 20\d\d-.*Z$/m);
   expect(stdout).toMatch(/^icu-deterioration +\d+ +\d+ +deterioration-index 4\.2\.0, then 5\.0\.0$/m);
   expect(stdout).toMatch(/^internal-artifact +\d+$/m);
   expect(stdout).toMatch(/^Sent \d+ to http:\S+ for organisation "demo" in [\d.]+ s, [\d,]+\/s:$/m);
-  expect(stdout).toMatch(/^ {2}(\d+) of \1 conflicts refused \(event_id_conflict\), as is right$/m);
-  // What the console shows as refused without this being said anywhere else.
+  expect(stdout).toMatch(/^ {2}(\d+) of \1 conflicts refused \(event_id_conflict\), as expected$/m);
   expect(stdout).toMatch(
-    /^First it asked whether its key is taken, .*console.*\n {2}1 key_missing, (\d key_invalid, )?5 unsupported_media_type$/m,
+    /^Before that it checked the key .*\n {2}1 key_missing, (\d key_invalid, )?5 unsupported_media_type$/m,
   );
   expect(stdout.match(/^ {4}collector records --run [0-9a-f-]{36}/gm)?.length).toBeGreaterThanOrEqual(4);
   expect(stdout).toMatch(
-    /^The same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z --data-dir \/\S+$/m,
+    /^To send the same events again: collector demo --runs 60 --days 30 --seed \S+ --until \S+Z --data-dir /m,
   );
   expect(stdout).not.toContain('cek_');
-  const shown = /^One run, as its record has it:\n\nRun +([0-9a-f-]{36})\n/m.exec(stdout);
+  const shown = /^The record of one run:\n\nRun +([0-9a-f-]{36})\n/m.exec(stdout);
   expect(stdout).toContain(`collector records --run ${shown?.[1]}`);
   expect(stdout).toMatch(/^[+-]\S.* +human-output +\S/m);
   const accesses = fs.readFileSync(path.join(one.dataDir, 'access.log'), 'utf8');
@@ -124,7 +123,7 @@ test('[R-724] without --url and --port it sends to the collector that holds the 
   expect(created.stdout).toContain(`curl -sS -X POST ${one.running.url}/event/`);
 });
 
-test('[R-724] what a collector left behind that was killed leads nowhere', async () => {
+test('[R-724] the address that a killed collector left behind is not used', async () => {
   const dataDir = scratchDirectory();
   const killed = await start(dataDir);
   await killed.kill();
@@ -132,16 +131,18 @@ test('[R-724] what a collector left behind that was killed leads nowhere', async
   expect([code, stderr]).toEqual([6, expect.stringContaining('no collector answers at http://127.0.0.1:9/')]);
 });
 
-test('[R-725] every line that it prints for pasting works in the shell that it was started from', () => {
+test('[R-725] every printed command works in the shell of the demo', () => {
   const main = path.resolve(import.meta.dirname, '../../../packages/collector/dist/main.js');
   const env = { PATH: `${path.dirname(process.execPath)}:/usr/bin:/bin` };
   const pasted = (command: string) => spawnSync('sh', ['-c', command], { env, encoding: 'utf8' });
   const args = `demo --runs 60 --url ${one.running.url} --data-dir '${one.dataDir}'`;
   const { stdout } = pasted(`'${process.execPath}' '${main}' ${args}`);
-  const lines = [...stdout.matchAll(/^ {4}(\S.* (?:records|runs) .*)$|^The same events again: (.*)$/gm)];
+  const lines = [
+    ...stdout.matchAll(/^ {4}(\S.* (?:records|runs) .*)$|^To send the same events again: (.*)$/gm),
+  ];
   expect(lines.length).toBeGreaterThanOrEqual(5);
   expect(stdout).toMatch(
-    /^Those that were contradicted .*:\n {4}\S.* runs --outcome contradicted --clock sender /m,
+    /^Runs whose outcome is contradicted:\n {4}\S.* runs --outcome contradicted --clock sender /m,
   );
   for (const [, look, again] of lines) {
     const { status, stdout: shown, stderr } = pasted(look ?? again ?? '');
@@ -149,7 +150,7 @@ test('[R-725] every line that it prints for pasting works in the shell that it w
   }
 });
 
-test('the key that is made for it is of an organisation of its own, expires, and is revoked at the end', async () => {
+test('the temporary key has an organisation of its own, expires, and is revoked at the end', async () => {
   await demo('--runs', '3', '--organisation', 'ward-3');
   const keys = KeyDatabase.openReadOnly(one.dataDir);
   onTestFinished(() => keys.close());
@@ -160,11 +161,11 @@ test('the key that is made for it is of an organisation of its own, expires, and
   expect(made[0]?.expiresAt).toBeLessThanOrEqual(Date.now() + 24 * 3_600_000);
 });
 
-test('[R-717] a key of profile full takes all but the outcomes in own words', async () => {
+test('[R-717] with a key of profile full, only the outcomes in own words are refused', async () => {
   const { text } = await issueKey(one.dataDir, { organisation: 'strict', profile: 'full' });
   await isKnown(text);
   const { code, stdout } = await demo('--key', keyFile(text), '--json', '--runs', '150');
-  const { mixed_in: mixed, events, sent } = JSON.parse(stdout) as Told;
+  const { mixed_in: mixed, events, sent } = JSON.parse(stdout) as Summary;
   expect(code).toBe(0);
   expect(mixed['own_words']).toBeGreaterThan(0);
   const stored = await storedEvents(one.dataDir, '--organisation', 'strict');
@@ -184,9 +185,7 @@ test('a key that may not send everything is refused before anything is sent', as
   const before = await storedEvents(one.dataDir);
   const { code, stderr } = await demo('--key', keyFile(text));
   expect(code).toBe(1);
-  expect(stderr).toBe(
-    `collector: the key may not send internal-artifact; make one with: collector keys create --data-dir ${one.dataDir} --permissions all\n`,
-  );
+  expect(stderr).toContain('the key may not send internal-artifact;');
   const stranger = await issueKey(scratchDirectory());
   const refused = await demo('--key', keyFile(stranger.text));
   expect([refused.code, refused.stderr]).toEqual([
@@ -196,20 +195,16 @@ test('a key that may not send everything is refused before anything is sent', as
   expect(await storedEvents(one.dataDir)).toEqual(before);
 });
 
-test('[R-717] where no collector answers, it says how to start one', async () => {
+test('[R-717] where no collector answers, it prints how to start one', async () => {
   const { code, stdout, stderr } = await collector(['demo', '--url', 'http://127.0.0.1:9']);
   expect([code, stdout]).toEqual([6, '']);
-  expect(stderr).toBe(
-    'collector: no collector answers at http://127.0.0.1:9/ (ECONNREFUSED); start one with: collector serve --port 9, or name another by --url\n',
-  );
+  expect(stderr).toMatch(/no collector answers at http:\/\/127\.0\.0\.1:9\/.* collector serve --port 9/);
 });
 
-test('a data directory on which no collector runs, or another one, gets no key that stays', async () => {
+test('no key is created in a data directory without a running collector', async () => {
   const { code, stderr } = await demo('--data-dir', scratchDirectory());
   expect(code).toBe(2);
-  expect(stderr).toMatch(
-    /^collector: no collector runs on .*: say with --data-dir on which it does, or give a --key/,
-  );
+  expect(stderr).toMatch(/^collector: no collector runs on /);
 });
 
 test.each([
@@ -221,7 +216,7 @@ test.each([
   [['--url', 'http://u:secret@127.0.0.1'], '--url: not of the form http://127.0.0.1:8080'],
   [['--url', 'http://192.0.2.1', '--out', 'x'], '--url: nothing is sent with --out'],
   [['--key', '@/nowhere'], '--key: the file cannot be read (ENOENT)'],
-  [['--key', '@k', '--organisation', 'x'], '--organisation: --key says already for which'],
+  [['--key', '@k', '--organisation', 'x'], '--organisation: not together with --key'],
 ])('%j is refused in one line', async (args, message) => {
   const { code, stdout, stderr } = await collector(['demo', ...args]);
   expect([code, stdout, stderr]).toEqual([2, '', `collector: ${message}\n`]);
@@ -232,22 +227,19 @@ test('[R-717] --out writes the same events as are sent, and needs no collector',
   const plan = ['--runs', '40', '--seed', 'file', '--until', '2026-05-01'];
   const { code, stdout, stderr } = await collector(['demo', ...plan, '--out', file, '--json']);
   expect([code, stderr]).toEqual([0, '']);
-  const summary = JSON.parse(stdout) as Told & { written: { lines: number; bytes: number } };
+  const summary = JSON.parse(stdout) as Summary & { written: { lines: number; bytes: number } };
   const lines = fs.readFileSync(file, 'utf8').trimEnd().split('\n');
   expect(summary.written).toMatchObject({ file, lines: summary.sendings, bytes: fs.statSync(file).size });
   expect(lines).toHaveLength(summary.sendings);
-  const [sent, stored] = await told('ward-4', ...plan);
-  expect(sent.events).toBe(summary.events);
+  const [summarySent, stored] = await sent('ward-4', ...plan);
+  expect(summarySent.events).toBe(summary.events);
   const bodies = new Set(stored.map(({ body }) => body));
   expect(lines.filter((line) => line.includes('"organisation":"demo"'))).toHaveLength(lines.length);
   const inFile = new Set(lines.map((line) => /"event":(.*)\}$/.exec(line)?.[1]));
   for (const body of bodies) expect(inFile).toContain(body);
 
   const again = await collector(['demo', ...plan, '--out', file]);
-  expect([again.code, again.stderr]).toEqual([
-    2,
-    `collector: --out: ${file} is there already, and is not written over\n`,
-  ]);
+  expect([again.code, again.stderr]).toEqual([2, `collector: --out: ${file} exists already\n`]);
   const nowhere = path.join(file, 'below');
   const failed = await collector(['demo', ...plan, '--out', nowhere]);
   expect([failed.code, failed.stderr]).toEqual([
@@ -261,11 +253,11 @@ test('a collector on this host can be given by its port, as serve has it', async
   const data = ['--data-dir', one.dataDir, '--organisation', 'ward-6', '--runs', '2', '--json'];
   const { code, stdout, stderr } = await collector(['demo', '--port', port, ...data]);
   expect([code, stderr]).toEqual([0, '']);
-  expect((JSON.parse(stdout) as Told).sent['url']).toBe(`http://127.0.0.1:${port}/`);
+  expect((JSON.parse(stdout) as Summary).sent['url']).toBe(`http://127.0.0.1:${port}/`);
   for (const [args, message] of [
     [['--port', '0'], '--port: "0" is not a whole number from 1 to 65535'],
     [['--port', '65536'], '--port: "65536" is not a whole number from 1 to 65535'],
-    [['--port', port, '--url', one.running.url], '--port: --url says already where'],
+    [['--port', port, '--url', one.running.url], '--port: not together with --url'],
     [['--port', port, '--out', 'x.ndjson'], '--port: nothing is sent with --out'],
   ] as const) {
     expect(await collector(['demo', ...args])).toEqual({
@@ -276,7 +268,7 @@ test('a collector on this host can be given by its port, as serve has it', async
   }
 });
 
-test('interrupted, it says what was done and how to send the rest', async () => {
+test('when interrupted, it prints what was sent and how to send the rest', async () => {
   const args = ['demo', '--url', one.running.url, '--data-dir', one.dataDir, '--organisation', 'ward-5'];
   const child = launch([...args, '--rate', '50/s']);
   await expect
@@ -286,7 +278,7 @@ test('interrupted, it says what was done and how to send the rest', async () => 
   expect(await child.exited).toBe(130);
   expect(child.output.stdout).toContain('INTERRUPTED before all was sent');
   expect(child.output.stdout).toMatch(
-    /^The rest, and those that were sent again: collector demo --runs 1000 /m,
+    /^To send the rest, and the others again: collector demo --runs 1000 /m,
   );
   const accepted = /^ {2}(\d+) events accepted/m.exec(child.output.stdout)?.[1];
   expect(await storedEvents(one.dataDir, '--organisation', 'ward-5')).toHaveLength(Number(accepted));

@@ -13,7 +13,7 @@ function script(runs: number): DemoScript {
   return new DemoScript({ seed: 'file', runs, period: { since: UNTIL - 30 * 86_400_000, until: UNTIL } });
 }
 
-test('[R-717] every sending is a line with its kind, from which its exact text can be taken', async () => {
+test('[R-717] each line has the kind and the exact text of one sending', async () => {
   const file = scratchDirectory('events.ndjson');
   const written = await writeEvents(file, 'ward-7', script(1500).events(), NEVER);
   const expected = [...script(1500).events()];
@@ -26,14 +26,14 @@ test('[R-717] every sending is a line with its kind, from which its exact text c
     const event = expected[place] as SentEvent;
     const { kind, body } = JSON.parse(line) as { kind: string; body?: string };
     expect(kind).toBe(event.planned.kind);
-    // Without a line break the text stands in the line as it is.
+    // A text without line breaks is not encoded again.
     if (body === undefined)
       expect(line).toBe(`{"kind":"${kind}","organisation":"ward-7","event":${textOf(event)}}`);
     else expect(body).toBe(textOf(event));
   }
 });
 
-test('a file that is there is not written over, and nothing is left beside it', async () => {
+test('an existing file is not overwritten, and no temporary file is left', async () => {
   const directory = scratchDirectory();
   const file = path.join(directory, 'events.ndjson');
   fs.writeFileSync(file, 'mine');
@@ -42,7 +42,7 @@ test('a file that is there is not written over, and nothing is left beside it', 
   expect(fs.readFileSync(file, 'utf8')).toBe('mine');
 });
 
-test('when it is stopped, or what is written fails, no file is left', async () => {
+test('no file is left when writing stops or fails', async () => {
   const directory = scratchDirectory();
   const file = path.join(directory, 'events.ndjson');
   const stop = new AbortController();

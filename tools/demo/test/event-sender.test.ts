@@ -22,7 +22,7 @@ interface Asked {
 }
 type Reply = { status: number; code?: string; retryAfter?: number } | 'hang up';
 
-/** A server that answers as told, and remembers what it was asked. */
+/** A server with given answers, which records the requests. */
 async function server(reply: (asked: Asked, times: number) => Reply | Promise<Reply>) {
   const asked: Asked[] = [];
   const listening = http.createServer((request, response) => {
@@ -79,7 +79,7 @@ test('events go to the endpoint of their kind below the address, with the key', 
   });
 });
 
-test('what may be sent again is sent again: after Retry-After, or a hang-up, until it is accepted', async () => {
+test('after a temporary failure an event is sent again, until it is accepted', async () => {
   const failures: Reply[] = [
     { status: 503, code: 'overloaded', retryAfter: 1 },
     'hang up',
@@ -99,7 +99,7 @@ test('what may be sent again is sent again: after Retry-After, or a hang-up, unt
   expect(asked.length).toBe(all.length + sender.answers.retries);
 });
 
-test('while it is asked to wait, it sends nothing else either', async () => {
+test('Retry-After holds up all events', async () => {
   let waiting = 0;
   const { asked, url } = await server(() =>
     waiting++ === 0 ? { status: 503, code: 'overloaded', retryAfter: 1 } : { status: 201 },
@@ -109,7 +109,7 @@ test('while it is asked to wait, it sends nothing else either', async () => {
   expect((second ?? 0) - (first ?? 0)).toBeGreaterThan(950);
 });
 
-test('a conflict waits until the event that it is in conflict with has been answered', async () => {
+test('a conflict waits for the answer to the event before it', async () => {
   const all = events(400);
   const conflict = all.find(({ sending }) => sending === 'conflict');
   const pair = all.filter(({ planned }) => planned.eventId === conflict?.planned.eventId);
@@ -126,7 +126,7 @@ test('a conflict waits until the event that it is in conflict with has been answ
   expect(sender.answers).toMatchObject({ accepted: 1, conflicts: 1, retries: 0 });
 });
 
-test('what is refused for good is counted by its code, and the rest is sent', async () => {
+test('a refused event is counted by its code, and the rest is sent', async () => {
   const all = events().filter(({ sending, inOwnWords }) => sending === 'first' && !inOwnWords);
   const { url } = await server((one) =>
     one.id === all[3]?.planned.eventId ? { status: 400, code: 'validation_failed' } : { status: 201 },
@@ -150,7 +150,7 @@ test.each([
   expect(asked.length).toBeLessThan(20);
 });
 
-test('it keeps to the rate, and stops when told to', async () => {
+test('it keeps to the rate, and stops when asked to', async () => {
   const { asked, url } = await server(() => ({ status: 201 }));
   const stop = new AbortController();
   const stopping = expect
@@ -161,11 +161,10 @@ test('it keeps to the rate, and stops when told to', async () => {
   const sender = senderTo(url, { perSecond: 100, stop: stop.signal });
   await sender.send(events(2000).values());
   await stopping;
-  // Never faster than that; slower where the machine is busy.
+  // A busy machine may be slower.
   const most = (performance.now() - since) / 10 + 5;
   expect(asked.length).toBeLessThanOrEqual(most);
   expect(asked.length).toBeLessThan(2000);
-  // What was sent was answered, and counted.
   const { accepted, repeats, missedConflicts } = sender.answers;
   expect(accepted + repeats + missedConflicts).toBe(asked.length);
 });

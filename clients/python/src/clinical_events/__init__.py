@@ -1,4 +1,4 @@
-"""Captures what a clinical AI does, writes it to disk before it is sent, and loses nothing."""
+"""Captures events of a clinical AI, stores them on disk before sending, and loses none."""
 
 from ._client import Client, ClientState
 from ._core import Captured

@@ -1,6 +1,6 @@
 """A strict reader of a collector's answers (RFC 9112; docs/CLIENT_SPEC.md, "Sending to the collector").
 
-What two readers could understand differently is no answer, because an answer has an event deleted.
+An ambiguous answer is refused, because an answer deletes an event.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 class NoAnswer(Exception):
-    """No answer came: whether the event is stored is not known. ``reason`` has no value of an event."""
+    """No valid answer came, so it is unknown whether the event is stored. ``reason`` holds no value of an
+    event."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +34,7 @@ class NoAnswer(Exception):
 
 
 class Answer:
-    """A whole answer. Names of headers are in lower case."""
+    """A whole answer. Header names are in lower case."""
 
     __slots__ = ("body", "headers", "status")
 
@@ -44,7 +45,7 @@ class Answer:
 
 
 class AnswerReader:
-    """Reads one answer from its bytes, in pieces of any size. What it keeps is bounded."""
+    """Reads one answer from pieces of any size, in bounded memory."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -58,13 +59,13 @@ class AnswerReader:
 
     @property
     def waits(self) -> bool:
-        """Nothing of a final answer has come, but perhaps whole ones of status 1xx."""
+        """Whether no byte of a final answer has come; whole 1xx answers may have."""
         return self.status == 0 and not self._bytes
 
     def feed(self, data: bytes, ended: bool = False) -> None:
-        """Takes what has come, and whether it is all that comes. Raises NoAnswer for what is no answer."""
+        """Takes received bytes, ``ended`` with the connection. Raises NoAnswer for an invalid answer."""
         if self.answer is not None:
-            # Behind an answer there is nothing that was asked for.
+            # Bytes after an answer belong to no request.
             self.keeps_open = False
             return
         self.untouched = self.untouched and not data
@@ -86,7 +87,7 @@ class AnswerReader:
             left -= len(head) + 4
             status, newer, headers = _read_head(head)
             if status == 101:
-                raise NoAnswer("the answer is of another protocol")
+                raise NoAnswer("the answer switches to another protocol")
         length, tokens = _framing(status, newer, headers), headers.get("connection", "").lower()
         self.status = status
         self.keeps_open = newer and length is not None and "close" not in re.split(r"[ \t,]+", tokens)
@@ -148,7 +149,7 @@ def _read_head(head: bytes) -> tuple[int, bool, dict[str, str]]:
     lines = head.split(b"\r\n")
     first = _STATUS.fullmatch(lines[0])
     if first is None:
-        raise NoAnswer("the answer does not begin as HTTP/1.1 does")
+        raise NoAnswer("the answer does not begin like HTTP/1.1")
     headers: dict[str, str] = {}
     for line in lines[1:]:
         field = _FIELD.fullmatch(line)
@@ -162,19 +163,19 @@ def _read_head(head: bytes) -> tuple[int, bool, dict[str, str]]:
 
 
 def _framing(status: int, newer: bool, headers: dict[str, str]) -> int | None:
-    """How long the body is (RFC 9112, 6.3); -1: in chunks; None: until the connection ends."""
+    """Returns the length of the body (RFC 9112, 6.3); -1: in chunks; None: until the connection ends."""
     length, encoding = headers.get("content-length"), headers.get("transfer-encoding")
     if length is not None and _LENGTH.fullmatch(length) is None:
         raise NoAnswer("the answer does not say how long it is")
     if encoding is not None and (encoding.lower() != "chunked" or length is not None or not newer):
-        raise NoAnswer("the answer has an encoding that was not asked for")
+        raise NoAnswer("the answer has an encoding that was not requested")
     if status in (204, 304):
         return 0
     return -1 if encoding is not None else None if length is None else int(length)
 
 
 def fields(body: bytes) -> dict[str, Any]:
-    """The members of a JSON object; none for anything else."""
+    """Returns the members of a JSON object; empty for any other text."""
     try:
         value = json.loads(body, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -201,7 +202,7 @@ def _nests_deeper(value: object, levels: int) -> bool:
 
 
 def refusal(answer: Answer, said: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of an answer that refuses an event; ``said`` is its body."""
+    """Returns what quarantine keeps of a refusal; ``said`` is its body."""
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
     kept: dict[str, Any] = {"status": answer.status, "at": now.replace("+00:00", "Z")}
     kept.update({name: said[name] for name in ("code", "message") if isinstance(said.get(name), str)})
@@ -211,12 +212,13 @@ def refusal(answer: Answer, said: dict[str, Any]) -> dict[str, Any]:
     request_id = answer.headers.get("x-request-id", "")
     if _REQUEST_ID.fullmatch(request_id):
         kept["request_id"] = request_id
-    # A lone surrogate is in no UTF-8, and so in no line of the quarantine.
+    # UTF-8 cannot write a lone surrogate, so neither can a line of the quarantine.
     return cast("dict[str, Any]", json.loads(json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")))
 
 
 def retry_after(value: str) -> float:
-    """Seconds or a date (RFC 9110, 10.2.3); 0 for anything else."""
+    """Reads Retry-After as seconds or a date (RFC 9110, 10.2.3); 0 for any other text."""
+
     if re.fullmatch("[0-9]{1,9}", value):
         return float(value)
     match = _DATE.fullmatch(value)

@@ -1,4 +1,4 @@
-"""The way to the disk for what one process captures."""
+"""Writes the events of one process to its segments."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ._parts import Part
 from ._segment import Segment
 
 _LAST = (1 << 24) - 1
-"""The last number of a segment in its series."""
+"""The largest number of a segment in its series."""
 
 
 class HomeGone(Exception):
-    """The segment, or the directory in which it would be, has no name any more."""
+    """The segment or its directory was renamed or removed."""
 
 
 class Appender:
-    """Writes groups to the segments of one process. One caller at a time, and no lock.
+    """Writes groups to the segments of one process. One caller at a time; it takes no lock.
 
-    A group is there whole or not at all, as far as this process lives to see it.
+    While the process lives, a group is written whole or not at all.
     """
 
     def __init__(self, mine: Mine, *, durable: bool, segment_bytes: int, backlog: Backlog) -> None:
@@ -40,7 +40,7 @@ class Appender:
         self._home: Part | None = None
 
     def write(self, events: Sequence[tuple[int, int, bytes]], size: int) -> None:
-        """On return the group is as durable as the mode says. ``size`` is that of its frames.
+        """Writes the group, as durably as the mode says. ``size`` is the bytes of its frames.
 
         Raises HomeGone, SpoolFull, SpoolUnwritable; then nothing of the group is in the spool.
         """
@@ -57,13 +57,13 @@ class Appender:
             [encode_frame(start, kind, at, number + i, body) for i, (kind, at, body) in enumerate(events)]
         )
         try:
-            # By the attribute, which ``forget`` has changed when a signal came here and this is a child.
+            # Read from the attribute: in a forked child ``forget`` has changed it.
             written = os.pwrite(self._fd, frames, segment.end)
             if written < len(frames):
                 write_all(self._mine, self._fd, frames[written:], segment.end + written)
             if self._durable:
                 datasync(self._fd)
-            # Whoever took this process for dead has renamed the file, and may not have found this write.
+            # A process that adopted this part has renamed the file and may have missed this write.
             os.stat(segment.path)
             self._publish(segment, events, len(frames))
         except FileNotFoundError as error:
@@ -83,7 +83,7 @@ class Appender:
         self._backlog.written += size
         segment.bytes += size
         segment.events = (segment.events or 0) + len(events)
-        # Last: from here on the reader gives them out. No interrupt comes between the two.
+        # Last: from here on the reader gives the events out. No interrupt comes between the two.
         segment.end += size
         self.groups += 1
 
@@ -97,7 +97,7 @@ class Appender:
         if self._next > _LAST:
             raise HomeGone
         identity = segment_id(part.series, self._next)
-        # Before the file is made: an interrupt behind that leaves it there.
+        # Before the file is made: an interrupt after that leaves the file.
         self._next += 1
         segment = Segment(part.path, identity.hex(), identity, own=True)
         try:
@@ -123,28 +123,29 @@ class Appender:
         return segment
 
     def finish(self) -> None:
-        """Ends the segment that is open with the frame that saves its next reader from counting."""
+        """Ends the open segment with the end frame, which saves its next reader from counting."""
         segment = self._segment
         if segment is None:
             return
         at = segment.first_at or 0
-        # Its events are there without it.
+        # The end frame is optional.
         with contextlib.suppress(OSError):
             end = encode_frame(segment.start, END, at, segment.events or 0, b"")
             write_all(self._mine, self._fd, end, segment.end)
         self.leave()
 
     def leave(self) -> None:
-        """Nothing more is appended to the segment that is open; what was acknowledged in it stays."""
+        """Ends the open segment; its acknowledged events stay."""
         segment, self._segment = self._segment, None
         self._close()
         if segment is not None:
             segment.complete = True
 
     def _undo(self, segment: Segment) -> bool:
-        """Leaves the segment; returns whether nothing of the group that failed is there.
+        """Leaves the segment and returns whether nothing of the failed group is in it.
 
-        Its numbers are used up, and after a flush that failed the kernel may call clean what is not written.
+        Its frame numbers are used up, and after a failed flush the kernel may report unwritten pages as
+        clean.
         """
         undone = True
         try:
@@ -163,7 +164,7 @@ class Appender:
                 os.close(fd)
 
     def forget(self) -> None:
-        """In a child: closes the descriptor."""
+        """Closes the descriptor in a forked child."""
         self._close()
 
 
@@ -171,5 +172,5 @@ def _refusal(error: OSError, undone: bool) -> Refused:
     if not undone:
         return SpoolUnwritable("the event could be neither written nor taken back", uncertain=True)
     if error.errno in FULL:
-        return SpoolFull("there is no room on the disk")
+        return SpoolFull("the disk is full")
     return SpoolUnwritable(f"the event could not be written ({errno_name(error)})")

@@ -1,4 +1,4 @@
-"""All that waits: the segments in the order in which they are read, what was given out, and what is done."""
+"""The waiting events: segments in reading order, events given out, and events that are done."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ._format import Frame, Lost, Reader, encode_marks
 from ._segment import Segment, SpooledEvent, load_marks, survey
 
 _MOST_MARKS = 1 << 17
-"""What is done beyond that, while the disk takes no marks, is sent again after a crash."""
+"""The most marks to keep while the disk takes none; events beyond it are sent again after a crash."""
 _CHUNK_BYTES = 1 << 20
 
 
 class Backlog:
-    """All that waits. Of events that nothing has taken it holds only their number.
+    """The waiting events. It holds only the number of events that were not given out yet.
 
-    All methods but ``begin`` are for the one thread that holds the lock of the spool. Any thread puts into
+    All methods but ``begin`` are for the thread that holds the lock of the spool. Any thread may append to
     ``settled`` and ``arrived``.
     """
 
@@ -28,20 +28,20 @@ class Backlog:
         self,
         root: str,
         mine: Mine,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         on_damage: Callable[[int, int, str | None], None],
         clock: Callable[[], float],
     ) -> None:
         self._root = root
         self._mine = mine
-        self._tell = tell
+        self._report = report
         self._on_damage = on_damage
         self._clock = clock
         self.segments: list[Segment] = []
         self._to_read: list[Segment] = []
         self.settled: deque[tuple[SpooledEvent, bool]] = deque()
         self.arrived: deque[list[Segment]] = deque()
-        """Segments that others have left."""
+        """Segments that other processes left."""
         self._back: deque[SpooledEvent] = deque()
         self._back_first = False
         self._marks = 0
@@ -52,17 +52,17 @@ class Backlog:
 
     @property
     def stored(self) -> int:
-        """Bytes of all segments, those done among them that are still there."""
+        """Bytes of all segments, finished ones included until they are removed."""
         return self.written + self._adopted - self._removed
 
     def begin(self, segment: Segment) -> None:
-        """A segment to read behind all others, which may grow. Called by the appender, without the lock."""
+        """Adds a growing segment, to be read last. The appender calls it without the lock."""
         self.written += segment.end
         self.segments.append(segment)
         self._to_read.append(segment)
 
     def take(self) -> SpooledEvent | None:
-        """The next event. Those given back come first every other time, so that none waits forever."""
+        """Returns the next event. Every other call returns one that was given back, so that none starves."""
         self.drain()
         self._back_first = not self._back_first
         if not (self._back_first and self._back):
@@ -74,7 +74,7 @@ class Backlog:
         return event
 
     def drain(self) -> None:
-        """On return what was settled and what has arrived is taken note of."""
+        """Records the events that were settled and the segments that arrived."""
         while self.arrived:
             for left in self.arrived.popleft():
                 self._adopted += left.end
@@ -93,7 +93,7 @@ class Backlog:
                     segment.marks.append(event.offset)
 
     def _read_in_order(self, segment: Segment) -> None:
-        """The oldest first. The appender may append meanwhile."""
+        """Reads the oldest segment first. The appender may append meanwhile."""
         at = 0
         while at < len(self._to_read) and self._to_read[at].name < segment.name:
             at += 1
@@ -103,7 +103,7 @@ class Backlog:
         at = 0
         while at < len(self._to_read):
             segment = self._to_read[at]
-            # Before its end is asked for: what was appended before it was complete is in front of that.
+            # Read before the end is asked for: every earlier append lies in front of that end.
             complete = segment.complete
             reader = segment.reader or self._open(segment)
             if reader is None:
@@ -123,7 +123,7 @@ class Backlog:
             elif complete:
                 self._end_reading(segment, reader)
             else:
-                # It may grow, and others may wait behind it.
+                # The segment may grow, and later segments may hold events.
                 at += 1
         return None
 
@@ -135,10 +135,10 @@ class Backlog:
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
                 return None
-            # Whatever is wrong with this one, the next one is read. One that is gone was adopted.
+            # A fault of this segment does not stop the next one. A segment that is gone was adopted.
             if error.errno != errno.ENOENT:
-                self._tell(
-                    f"{segment.path} cannot be read ({errno_name(error)}); its events wait for the next start"
+                self._report(
+                    f"{segment.path} cannot be read ({errno_name(error)}); the next start tries again"
                 )
             self._to_read.remove(segment)
             self._drop(segment)
@@ -162,24 +162,24 @@ class Backlog:
             segment.marks.clear()
 
     def _set_aside(self, segment: Segment, lost: Lost) -> None:
-        # What this process has acknowledged is no write that was cut off, whatever it looks like now.
+        # A write that this process acknowledged was not cut off, whatever the bytes look like now.
         if lost.cut and not segment.own and not segment.count.ended:
             segment.cut += 1
             return
         kept: str | None = None
-        what = f"{lost.size} bytes at {lost.offset} of segment {segment.name} are no whole frame"
+        what = f"{lost.size} bytes at {lost.offset} of segment {segment.name} are not a frame"
         try:
             kept = self._keep(segment, lost)
-            self._tell(f"{what}; they are {'kept in ' + kept if kept else 'zeros'}")
+            self._report(f"{what}; they are {'kept in ' + kept if kept else 'zeros'}")
         except OSError as error:
             segment.keep = True
-            self._tell(
-                f"{what}, and cannot be kept ({errno_name(error)}); the segment is left for the next start"
+            self._report(
+                f"{what} and cannot be kept ({errno_name(error)}); the segment is left for the next start"
             )
         self._on_damage(lost.size, 0, kept)
 
     def _keep(self, segment: Segment, lost: Lost) -> str | None:
-        """On return the bytes are durable in ``damaged``, in the file that is returned, or all zeros."""
+        """Stores the bytes durably in ``damaged`` and returns the file; None if they are all zeros."""
         directory = os.path.join(self._root, "damaged")
         path = os.path.join(directory, f"{segment.name}-{lost.offset}.bytes")
         copy = -1
@@ -202,7 +202,7 @@ class Backlog:
                 os.close(copy)
 
     def _note_missing(self, segment: Segment, missing: int) -> None:
-        """Before the segment goes, and with it the last trace of them."""
+        """Reports missing events before the segment, their last trace, is removed."""
         directory = os.path.join(self._root, "damaged")
         path: str | None = os.path.join(directory, segment.name + ".missing")
         text = json.dumps({"segment": segment.name, "missing_events": missing}, separators=(",", ":"))
@@ -218,7 +218,7 @@ class Backlog:
         except OSError:
             segment.keep = True
             path = None
-        self._tell(f"segment {segment.name} is damaged: {missing} of its events are missing")
+        self._report(f"segment {segment.name} is damaged: {missing} of its events are missing")
         self._on_damage(0, missing, path)
 
     def _end_reading(self, segment: Segment, reader: Reader) -> None:
@@ -228,9 +228,9 @@ class Backlog:
         if segment.own:
             missing = max(missing, (segment.events or 0) - segment.met)
         if reader.unreadable is not None:
-            # Whatever the disk could not read now, it may at the next start.
+            # The next start may be able to read it.
             segment.keep = True
-            self._tell(f"some of {segment.path} cannot be read ({errno_name(reader.unreadable)})")
+            self._report(f"a part of {segment.path} cannot be read ({errno_name(reader.unreadable)})")
         elif missing:
             self._note_missing(segment, missing)
         segment.done = set()
@@ -239,12 +239,12 @@ class Backlog:
         segment.read = True
 
     def stop_reading(self) -> None:
-        """Closes all that is being read."""
+        """Closes the segments that are open for reading."""
         for segment in list(self.segments):
             segment.stop_reading()
 
     def note(self) -> None:
-        """Writes down what is done, and removes what is finished; ``on_trouble`` hears of faults."""
+        """Writes marks and removes finished segments; faults are reported to ``on_trouble``."""
         self.drain()
         for segment in list(self.segments):
             try:
@@ -253,14 +253,14 @@ class Backlog:
                 if segment.marks:
                     self._mark(segment)
             except OSError as error:
-                self._tell(f"what is done in {segment.path} could not be noted ({errno_name(error)})")
+                self._report(f"the marks of {segment.path} could not be written ({errno_name(error)})")
 
     def _mark(self, segment: Segment) -> None:
         batch = encode_marks(segment.start, segment.marks)
         try:
             fd = open_file(segment.marks_path, os.O_RDWR | os.O_CREAT, self._mine)
         except FileNotFoundError:
-            # The directory was adopted: what is done in it is sent again.
+            # The directory was adopted; its unmarked events are sent again.
             self._marks -= len(segment.marks)
             segment.marks.clear()
             return
@@ -273,7 +273,7 @@ class Backlog:
         segment.marks.clear()
 
     def _remove(self, segment: Segment) -> bool:
-        """Returns whether the segment is forgotten. One that rests is marked as any other."""
+        """Returns whether the segment is dropped. A segment that rests is marked like any other."""
         if segment.rests_until:
             if self._clock() < segment.rests_until:
                 return False
@@ -287,14 +287,14 @@ class Backlog:
             if segment.marks:
                 self._mark(segment)
         else:
-            # In this order: marks without a segment mean nothing.
+            # In this order: marks without a segment are harmless.
             self._mine.remove(segment.path)
             self._mine.remove(segment.marks_path)
         self._drop(segment)
         return True
 
     def _look_again(self, segment: Segment) -> bool:
-        """Whoever wrote it may have been stopped, and may not know yet that it was adopted."""
+        """Removes the segment unless it grew: a paused writer may not know that it was adopted."""
         size = os.stat(segment.path, follow_symlinks=False).st_size
         segment.rests_until = 0.0
         if size <= segment.end:
@@ -308,7 +308,7 @@ class Backlog:
         return True
 
     def count(self) -> tuple[int, int, int | None]:
-        """How many events wait, how many bytes they take, and when the first of them was captured."""
+        """Returns the number and bytes of waiting events and the time of the first capture."""
         waiting = size = 0
         oldest: int | None = None
         for segment in list(self.segments):
@@ -320,7 +320,7 @@ class Backlog:
         return waiting, size, oldest
 
     def _waiting(self, segment: Segment) -> tuple[int, int]:
-        """How many events of it are not settled, and how many bytes they take."""
+        """Returns the number and bytes of events that are not settled."""
         if segment.events is None:
             try:
                 self._survey(segment)
@@ -329,7 +329,7 @@ class Backlog:
         return (segment.events or 0) - segment.settled, max(0, segment.bytes - segment.settled_bytes)
 
     def _survey(self, segment: Segment) -> None:
-        """Counts what waits in a segment of another."""
+        """Counts the waiting events of an adopted segment."""
         done = segment.done if segment.reader else load_marks(segment)[0]
         fd = open_file(segment.path, os.O_RDONLY)
         try:
@@ -340,5 +340,5 @@ class Backlog:
 
     @property
     def cut(self) -> int:
-        """Writes of others that were cut off."""
+        """Writes of other processes that were cut off."""
         return self._cut + sum(segment.cut for segment in self.segments)

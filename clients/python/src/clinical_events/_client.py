@@ -1,10 +1,10 @@
-"""The client and its runs: the application reports what happens, and every call returns at once.
+"""The client: the application reports what happens, and every call returns immediately.
 
-The one exception that a call raises is Python's own TypeError for a name that it does not have. Whatever else
-is wrong with an event stands in what the call returns, in ``on_refused``, and in one warning.
+The only exception that a call raises is Python's own TypeError for an unknown parameter. Every other fault of
+an event is reported in the return value, to ``on_refused``, and in one warning.
 """
 
-# What a process ends with belongs to the client, and stands outside of it.
+# The exit hooks at the end of this file use members of the client.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ PROTOCOL_VERSION = "0.0.1"
 MODES = ("os", "fsync", "memory", "direct")
 MAX_EVENT_BYTES = 64 << 20
 _INT32_MAX = 2**31 - 1
-#: The year 9999: RFC 3339 has no later one.
+#: The end of the year 9999, the last that RFC 3339 can write.
 _LATEST = 253_402_300_799_999
 _SILENCE = 60.0
 
-#: Clients that have captured and are not closed.
+#: Clients that have captured an event and are not closed.
 _open: list[Client] = []
 
 
 class ClientState:
-    """What a client holds; sizes in bytes, ``oldest`` in milliseconds since 1970, None when nothing waits."""
+    """Counts of a client. Sizes are in bytes; ``oldest`` is in milliseconds since 1970, None if nothing
+    waits."""
 
     __slots__ = (
         *("cut", "oldest", "quarantined", "refused", "erased"),
@@ -67,11 +68,11 @@ class ClientState:
 
 
 class Client:
-    """Captures what a clinical AI does, and sends it to a collector. One for the whole process is right.
+    """Captures events of a clinical AI and sends them to a collector. A process needs one client.
 
-    Nothing is opened and no thread starts before the first capture. What a deployment sets (address, key,
-    directory) raises nothing: a warning reports it, and events wait or are refused. Raises ValueError for
-    what stands in the code and is no choice: mode, profile, a size below 1.
+    Nothing is opened and no thread starts before the first capture. A wrong address, key or directory raises
+    nothing: a warning reports it, and events wait or are refused. Raises ValueError for an invalid mode,
+    profile, sampling or size, which are set in code.
     """
 
     def __init__(
@@ -97,13 +98,13 @@ class Client:
         enabled: bool = True,
     ) -> None:
         if mode not in MODES:
-            raise ValueError(f"mode is one of {', '.join(MODES)}")
+            raise ValueError(f"mode must be one of {', '.join(MODES)}")
         if profile not in PROFILES:
-            raise ValueError(f"profile is one of {', '.join(PROFILES)}")
+            raise ValueError(f"profile must be one of {', '.join(PROFILES)}")
         if sampling is not None and type(sampling) is not Sampling:
-            raise ValueError("sampling is a Sampling")
+            raise ValueError("sampling must be a Sampling")
         if min(max_bytes, connections) < 1 or not 1 <= max_event_bytes <= MAX_EVENT_BYTES:
-            raise ValueError(f"sizes are from 1 on, max_event_bytes up to {MAX_EVENT_BYTES}")
+            raise ValueError(f"sizes must be at least 1, and max_event_bytes at most {MAX_EVENT_BYTES}")
         environment = os.environ
         self._url = url or environment.get("COLLECTOR_URL") or None
         self._api_key = api_key or environment.get("COLLECTOR_KEY") or None
@@ -111,7 +112,11 @@ class Client:
         self._directory = os.path.abspath(directory) if directory else None
         self._mode, self._max_bytes, self._max_event_bytes = mode, max_bytes, max_event_bytes
         self._connections, self._ca_file, self._exit_timeout = connections, ca_file, exit_timeout
-        self._told_refused, self._told_quarantine, self._told_warning = on_refused, on_quarantine, on_warning
+        self._reported_refused, self._reported_quarantine, self._reported_warning = (
+            on_refused,
+            on_quarantine,
+            on_warning,
+        )
         self._content = _content_directory(content)
         self._validators = [validator(kind, profile) for kind in KINDS]
         self._source = {"hostname": hostname or socket.gethostname()}
@@ -121,7 +126,7 @@ class Client:
         self._enabled, self._closed = enabled, False
         self._cores: dict[int, Core] = {}
         self._warned: dict[str, float] = {}
-        self._telling: set[int] = set()
+        self._reporting: set[int] = set()
         _take_hook_of_uwsgi()
 
     def start_run(
@@ -140,10 +145,10 @@ class Client:
         parent_event_id: str | None = None,
         metadata: Fields | None = None,
     ) -> Run:
-        """Begins a run: its start is captured, and the events that it is asked for belong to it.
+        """Captures the start of a run and returns the run, which captures its further events.
 
-        Nested in ``parent``, or in the current run of this client. ``content`` is stored by itself, and
-        named by ``inputs.input_uri``. ``fields`` are more fields of the event.
+        The run is nested in ``parent``, or in the current run of this client. ``content`` is stored apart
+        from the event, and ``inputs.input_uri`` names it. ``fields`` are added to the event.
         """
         bound = binding.get()
         if bound is not None and bound.log is self:
@@ -160,7 +165,7 @@ class Client:
         return Run(self, run_id, parent, payload, fields, details)
 
     def run(self, run_id: str) -> RunHandle:
-        """A run by its id alone, on any day and in any process: for outcomes and feedback."""
+        """Returns the run with this id, in any process and at any later time: for outcomes and feedback."""
         return RunHandle(self, run_id)
 
     def runs(
@@ -175,7 +180,7 @@ class Client:
     ) -> Callable[[Function], Function]:
         """Decorates a def, async def, generator or async generator: each call is a run.
 
-        Of a generator the run is the current one during its steps alone, and begins with the first.
+        The run of a generator begins with its first step and is current only during its steps.
         """
         said: dict[str, Any] = {
             "model": model,
@@ -193,7 +198,7 @@ class Client:
         return decorate
 
     def flush(self, timeout: float = 30.0) -> bool:
-        """Whether the collector has everything within ``timeout`` seconds: what others have left, too."""
+        """Waits up to ``timeout`` seconds and returns whether the collector has everything in the spool."""
         core = self._core() if self._enabled and not self._closed else None
         try:
             return core.flush(timeout) if core is not None else True
@@ -202,17 +207,17 @@ class Client:
             return False
 
     async def aflush(self, timeout: float = 30.0) -> bool:
-        """The same, in a thread of the loop's executor."""
-        # Whoever awaits has imported it.
+        """``flush`` in a thread of the event loop's executor."""
+        # Already imported by a caller that awaits.
         loop = sys.modules["asyncio"].get_running_loop()
         flushed: bool = await loop.run_in_executor(None, self.flush, timeout)
         return flushed
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Refuses what comes from now on, and gives the collector ``timeout`` seconds.
+        """Refuses further events and waits up to ``timeout`` seconds for the collector to take the others.
 
-        Returns whether it has everything. What still waits stays in the spool, for the
-        next client on the directory.
+        Returns whether the collector has everything. Other events stay in the spool for the next client on
+        the directory.
         """
         self._closed = True
         core = self._cores.get(os.getpid())
@@ -227,7 +232,7 @@ class Client:
                 self._summarise(core, at_least=0.0)
             return core.finish(timeout)
         except Exception as error:  # noqa: BLE001
-            self._warn(f"the client could not be closed in order ({type(error).__name__})")
+            self._warn(f"the client could not be closed ({type(error).__name__})")
             return False
 
     __reduce__ = not_copied
@@ -240,7 +245,7 @@ class Client:
 
     @property
     def state(self) -> ClientState:
-        """What waits now in this process, and what became of the rest."""
+        """Counts of waiting, sent, refused and quarantined events of this process."""
         state = ClientState()
         core = self._cores.get(os.getpid())
         if core is None:
@@ -258,7 +263,7 @@ class Client:
         return state
 
     def _core(self) -> Core:
-        """That of this process; those of its parents are forgotten. Every step of it is atomic."""
+        """The core of this process; those of its parents are dropped. Every step is atomic."""
         pid = os.getpid()
         core = self._cores.get(pid)
         if core is None:
@@ -276,7 +281,7 @@ class Client:
         return core
 
     def _forget_parents(self) -> None:
-        """In a forked child: what the parent has opened is closed here."""
+        """Closes, in a forked child, what the parent has opened."""
         own = os.getpid()
         for pid in list(self._cores):
             core = self._cores.pop(pid, None) if pid != own else None
@@ -287,7 +292,7 @@ class Client:
         if self._mode == "memory" or (self._mode == "direct" and self._directory is None):
             return MemorySpool()
         if self._directory is None:
-            raise SpoolRefused("no directory is given for the spool: set spool or COLLECTOR_SPOOL")
+            raise SpoolRefused("no spool directory is set: pass spool or set COLLECTOR_SPOOL")
         durability = "fsync" if self._mode == "fsync" else "os"
         return Spool(self._directory, durability=durability, max_bytes=self._max_bytes, on_trouble=self._warn)
 
@@ -306,11 +311,11 @@ class Client:
     def _capture(
         self, kind: int, run_id: Any, payload: dict[str, Any], details: Details, more: Fields | None
     ) -> Captured:
-        """Makes the event, fixes its bytes, and hands it to the spool. ``run_id`` None: that of the event."""
+        """Builds the event, serialises it and passes it to the spool. ``run_id`` None: the event's own id."""
         if not self._enabled:
             return nothing_captured()
         core = self._core()
-        # A clock before 1970 or beyond what a frame has costs no event.
+        # An absurd clock, before 1970 or beyond what a frame can hold, loses no event.
         now = min(max(0, time.time_ns() // 1_000_000), _LATEST)
         event = core.new_event(kind, now)
         try:
@@ -323,10 +328,10 @@ class Client:
                 self._sample(core, core.sampler, event, kind, value, content, details)
         except Exception as error:
             if core.has(event):
-                # A signal handler has raised it: the event is on its way.
+                # A signal handler raised it; the event is already queued.
                 raise
             if not isinstance(error, Refused):
-                # Not with the error: it may name values.
+                # The error may contain values, so it is not reported.
                 error = EventInvalid("the event cannot be read", code="not_json")
             core.refuse(event, error)
         return event
@@ -347,7 +352,7 @@ class Client:
         details: Details,
         more: Fields | None,
     ) -> tuple[dict[str, Any], Content | None]:
-        """The event as JSON, and what is to be stored before it. Raises EventInvalid, ContentNotStored."""
+        """Returns the event as JSON and the content to store first. Raises EventInvalid, ContentNotStored."""
         content = None
         if details.content is not None:
             content = self._named(kind, details.content, payload)
@@ -367,9 +372,9 @@ class Client:
         value = json_value(event, self._max_event_bytes)
         issues = self._validators[kind](value)
         if issues:
-            told = "; ".join(f"{pointer or 'the event'} {message}" for pointer, _, message in issues)
+            reported = "; ".join(f"{pointer or 'the event'} {message}" for pointer, _, message in issues)
             raise EventInvalid(
-                f"the event is not valid: {told}", code="validation_failed", pointer=issues[0][0]
+                f"the event is not valid: {reported}", code="validation_failed", pointer=issues[0][0]
             )
         return value, content
 
@@ -383,24 +388,24 @@ class Client:
         content: Content | None,
         details: Details,
     ) -> None:
-        """Of a valid event: what is left out was checked like the rest."""
+        """Decides on a valid event, so that events that are left out were validated too."""
         name, run_id = KINDS[kind], value["run_id"]
         if kind == START:
             details.sampled = sampler.begin(run_id, value.get("model_instance", {}), details.sampled)
         run = sampler.known(details.sampled, run_id)
-        fate, marks = sampler.judge(run, name, value)
+        decision, marks = sampler.judge(run, name, value)
         if marks:
             value["system_metadata"]["sampling"] = marks
-        told = sampler.take() if fate == CAPTURED else None
-        if told is not None:
-            value["system_metadata"]["not_captured"] = told
-            core.undo(event, lambda: sampler.put_back(told))
+        reported = sampler.take() if decision == CAPTURED else None
+        if reported is not None:
+            value["system_metadata"]["not_captured"] = reported
+            core.undo(event, lambda: sampler.put_back(reported))
         body = json_bytes(value, self._max_event_bytes)
-        if fate == CAPTURED or run is None:
+        if decision == CAPTURED or run is None:
             self._keep(core, event, body, content)
             return
         core.leave_out(event)
-        if fate == HELD:
+        if decision == HELD:
             size = len(body) + (0 if content is None else len(content.data))
             sampler.hold(run, name, size, lambda: self._release(core, core.again(event), body, content))
         else:
@@ -413,26 +418,26 @@ class Client:
             core.refuse(event, error)
 
     def _summarise(self, core: Core, *, at_least: float = 60.0) -> None:
-        """Tells what was left out in an event of its own, when no other has for ``at_least`` seconds."""
+        """Captures the counts of what was left out, unless an event did within ``at_least`` seconds."""
         sampler = core.sampler
         if sampler is None or core.forgotten:
             return
         sampler.expire()
-        told = sampler.take() if _system.monotonic() - sampler.omissions.told_at >= at_least else None
-        if told is None:
+        reported = sampler.take() if _system.monotonic() - sampler.omissions.reported_at >= at_least else None
+        if reported is None:
             return
         now = time.time_ns() // 1_000_000
         event = core.new_event(ARTIFACT, now)
-        core.undo(event, lambda: sampler.put_back(told))
+        core.undo(event, lambda: sampler.put_back(reported))
         value = {
             "event_id": event.event_id,
             "timestamp": _stamp(now),
             "protocol_version": PROTOCOL_VERSION,
-            "system_metadata": {**self._source, "proc_id": str(core.pid), "not_captured": told},
+            "system_metadata": {**self._source, "proc_id": str(core.pid), "not_captured": reported},
             "artifact": {
                 "artifact_type": "other",
                 "artifact_uri": f"urn:uuid:{event.event_id}",
-                "description": "How many runs and events sampling has left out: see system_metadata.",
+                "description": "Runs and events that sampling left out: see system_metadata.",
             },
         }
         self._release(core, event, json_bytes(value, self._max_event_bytes), None)
@@ -447,9 +452,9 @@ class Client:
         return metadata
 
     def _named(self, kind: int, content: Any, payload: dict[str, Any]) -> Content:
-        """Returns what is to be stored once the event is valid. On return the payload names it."""
+        """Returns the content to store once the event is valid. On return the payload names it."""
         if self._content is None:
-            raise ContentNotStored("the client was made without a directory for content")
+            raise ContentNotStored("the client has no directory for content")
         stored = self._content.read(content)
         uri = f"sha256:{stored.sha256}"
         name = PAYLOADS[kind]
@@ -458,27 +463,27 @@ class Client:
         return stored
 
     def _on_refused(self, kind: int, event_id: str, error: Refused) -> None:
-        if self._told_refused is None:
+        if self._reported_refused is None:
             self._warn(f"an event ({KINDS[kind]}) was not captured: {error}")
             return
         me = _system.thread_ident()
-        if me in self._telling:
-            # What the callback itself captures, and is refused: it would be told without end.
+        if me in self._reporting:
+            # An event that the callback captures and that is refused must not call it again.
             return
-        self._telling.add(me)
+        self._reporting.add(me)
         try:
-            self._told_refused(KINDS[kind], event_id, error)
+            self._reported_refused(KINDS[kind], event_id, error)
         except Exception:  # noqa: BLE001, S110
-            # It is the application's, and no one could act on it here.
+            # A fault of the application's callback.
             pass
         finally:
-            self._telling.discard(me)
+            self._reporting.discard(me)
 
     def _on_quarantine(self, kind: str, event_id: str | None, refusal: dict[str, Any]) -> None:
-        if self._told_quarantine is None:
+        if self._reported_quarantine is None:
             status, code = refusal.get("status"), refusal.get("code") or ""
             if not CODE.fullmatch(code):
-                # Whatever answers may repeat what it was sent.
+                # An answer may repeat values of the event, so its message is not printed.
                 code = ""
             self._warn(
                 f"an event ({kind}) was refused: {f'{status} {code}'.strip()}. It is kept in quarantine; "
@@ -486,12 +491,12 @@ class Client:
             )
             return
         try:
-            self._told_quarantine(kind, event_id, refusal)
+            self._reported_quarantine(kind, event_id, refusal)
         except Exception:  # noqa: BLE001
             return
 
     def _warn(self, text: str) -> None:
-        """The same sentence once a minute at most. Raises nothing."""
+        """Prints each sentence at most once a minute. Raises nothing."""
         try:
             now = _system.monotonic()
             if now - self._warned.get(text, -_SILENCE) < _SILENCE:
@@ -499,21 +504,21 @@ class Client:
             if len(self._warned) > 100:
                 self._warned.clear()
             self._warned[text] = now
-            if self._told_warning is not None:
-                self._told_warning(text)
+            if self._reported_warning is not None:
+                self._reported_warning(text)
             else:
-                # Not by sys.stderr, whose lock a thread of the parent may have held at a fork.
+                # Not through sys.stderr: a thread of the parent may have held its lock at the fork.
                 os.write(2, f"clinical-events: {text}\n".encode(errors="replace"))
         except Exception:  # noqa: BLE001
             return
 
 
 def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
-    """The application's own fields, none of which may be there already."""
+    """Adds the application's own fields. Raises EventInvalid for a name that the call already sets."""
     for name, value in _members(fields, pointer).items():
         if name in into:
             raise EventInvalid(
-                "the event is not valid: fields has a name that the call has too",
+                "the event is not valid: fields has a name that the call also sets",
                 code="validation_failed",
                 pointer=f"{pointer}/{name}",
             )
@@ -521,7 +526,7 @@ def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
 
 
 def _over(bound: dict[str, Any], metadata: Any) -> Any:
-    """What is no mapping stays, and is refused where the event is made."""
+    """Returns other values unchanged; building the event refuses them."""
     if metadata is not None and not issubclass(type(metadata), Mapping):
         return metadata
     merged: dict[str, Any] = {**bound, **(metadata or {})}
@@ -539,7 +544,8 @@ def _members(given: Any, pointer: str) -> dict[Any, Any]:
 
 
 def _whole(latency_ms: Any) -> Any:
-    """As an int32: an absurd time must not cost the record of what happened. What is no number is refused."""
+    """Rounds to an int32, at most its maximum; None for NaN and below zero. Only the schema refuses a
+    latency."""
     if not isinstance(latency_ms, float):
         return latency_ms
     if not latency_ms >= 0:
@@ -550,7 +556,7 @@ def _whole(latency_ms: Any) -> Any:
 def _content_directory(directory: str | os.PathLike[str] | None) -> ContentDirectory | None:
     if directory is None:
         return None
-    # Only for those who use it: hashlib takes 3 ms to import.
+    # Imported on use: hashlib takes 3 ms to import.
     from ._content import ContentDirectory
 
     return ContentDirectory(os.fspath(directory))
@@ -560,10 +566,10 @@ _last_second = (0, "1970-01-01T00:00:00")
 
 
 def _stamp(now: int) -> str:
-    """RFC 3339 in UTC with milliseconds."""
+    """Formats a time by RFC 3339, in UTC with milliseconds."""
     global _last_second
     second, millisecond = divmod(now, 1000)
-    # Read and replaced in one step: threads share it.
+    # Read and replaced in one step, since threads share it.
     last, text = _last_second
     if second != last:
         text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
@@ -577,7 +583,7 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    """In each process that ends in code. A forked child that has captured nothing has no core."""
+    """Closes each client at the end of a process that runs exit code."""
     for client in list(_open):
         core = client._cores.get(os.getpid())
         if core is not None:
@@ -585,14 +591,14 @@ def _at_exit() -> None:
 
 
 def _finish_with_multiprocessing(client: Client, pid: int) -> None:
-    """Children of multiprocessing, and of Celery's billiard, end without atexit."""
+    """Registers a finalizer: children of multiprocessing and of Celery's billiard run no atexit."""
     for package in ("multiprocessing", "billiard"):
         process, util = sys.modules.get(f"{package}.process"), sys.modules.get(f"{package}.util")
         if process is None or util is None:
             continue
         if getattr(process.current_process(), "_parent_pid", None) is not None:
             util.Finalize(None, _at_exit, exitpriority=-100)
-    # Workers of Celery end without those, too.
+    # Celery workers run no finalizers either.
     signals = sys.modules.get("celery.signals")
     if signals is not None:
         signals.worker_process_shutdown.connect(_finish_with_celery, weak=False)
@@ -603,7 +609,8 @@ def _finish_with_celery(**_: object) -> None:
 
 
 def _take_hook_of_uwsgi() -> None:
-    """uWSGI forks without the hooks of Python."""
+    """Registers uWSGI's own hook: uWSGI forks without Python's hooks."""
+
     uwsgi: Any = sys.modules.get("uwsgi")
     if uwsgi is None or getattr(uwsgi, "_clinical_events", False):
         return

@@ -1,6 +1,6 @@
-"""The ``clinical-events`` command: what ``collector-spool`` of the client for Node does, in the same words.
+"""The ``clinical-events`` command, the counterpart of ``collector-spool`` of the Node client.
 
-Names of JSON members and exit codes are a promise to scripts.
+Scripts rely on its JSON members and exit codes, which are those of ``collector-spool``.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def _version() -> str:
 
 
 def _check_that_there(directory: str) -> None:
-    """Opening a spool would make it, and a mistyped path would look like one in which nothing waits."""
+    """Refuses a path without a spool: opening it would make an empty one from a mistyped path."""
     try:
         there = looks_like_spool(directory)
     except (FileNotFoundError, NotADirectoryError):
         raise CommandFailure(f"there is no directory {directory}", NOT_FOUND) from None
     if not there:
-        raise CommandFailure(f"{directory} holds other things, and no spool", NOT_FOUND)
+        raise CommandFailure(f"{directory} is not a spool", NOT_FOUND)
 
 
 def run(arguments: Sequence[str], output: Output) -> int:
@@ -60,8 +60,8 @@ def run(arguments: Sequence[str], output: Output) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Does what the command line says and returns the exit code."""
-    # As for any program: a traceback says nothing to whoever has pressed Ctrl-C.
+    """Runs the command line and returns the exit code."""
+    # The default action: no traceback after Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     output = Output()
     try:
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.buffer.flush()
         return code
     except BrokenPipeError:
-        # Whoever reads has seen enough. What is still in the buffer must not be tried again at the end.
+        # The reader has closed the pipe. The buffer must not be written again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return OK
     except CommandFailure as failure:
@@ -81,5 +81,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - one line, and no traceback with values in it
         code, message = FAILURE, said(error)
     sys.stdout.buffer.flush()
-    output.tell(message)
+    output.report(message)
     return code

@@ -1,4 +1,4 @@
-"""``clinical-events drain``: sends what waits where no application does, say after a host was replaced."""
+"""``clinical-events drain``: sends waiting events without an application, as from a replaced host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ._spool import Spool, SpoolState
 
 _TIMEOUT = 60.0
 _KIND_TIMEOUT = 5.0
-"""A key that may not send one kind may send the others: they are waited for, but not for long."""
+"""Seconds to send the other kinds when the key may not send one kind."""
 _LOOK = 0.2
 _BACKOFF = Backoff(0.2, 5.0)
-"""A person waits, and one request at a time is made while it fails: shorter pauses than an application's."""
+"""The longest pause in seconds: shorter than an application's, since a person waits."""
 _MINUTES = f"{PATIENCE / 60:g} minutes"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -39,7 +39,7 @@ class _Damage:
 
 
 class _Course:
-    """How it goes, and why it has ended before all was sent."""
+    """The progress of a drain, and why it ended early."""
 
     def __init__(self, timeout: float | None, output: Output, live: bool) -> None:
         self.why: str | None = None
@@ -49,7 +49,7 @@ class _Course:
         self._timeout = timeout
         self._output = output
         self._live = live
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._settled = 0
         self._progress_at = _system.monotonic()
 
@@ -67,16 +67,16 @@ class _Course:
         self.why = self.why or why
 
     def warn(self, text: str) -> None:
-        """Told by the sender."""
+        """Prints a warning of the sender, each once, unless the drain has ended."""
         if self.why is not None:
             return
         if not (self.sender and text == self.sender.hopeless) and not self._live:
-            self._tell(text)
+            self._report(text)
 
-    def _tell(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
-            self._output.tell(text)
+    def _report(self, text: str) -> None:
+        if text not in self._reported:
+            self._reported.add(text)
+            self._output.report(text)
 
     def look(self, sender: Sender, state: SpoolState) -> None:
         if sender.hopeless is not None:
@@ -102,24 +102,22 @@ class _Course:
             self._output.progress(f"{done}; {self.cause}" if self.cause else done)
 
     def _watch(self, settled: int, watched: int, standing: float) -> None:
-        """All is sent but for what someone may hold who cannot be asked."""
+        """Waits for parts whose lock cannot be probed, once all other events are sent."""
         if watched == 0:
             return
         if self._timeout is not None and standing >= self._timeout:
             self.end("given up")
             return
         parts = counted(watched, "part")
-        text = (
-            f"{parts} of another host, or from before a restart: taken when {_MINUTES} show no sign of life"
-        )
+        text = f"{parts} of another host or from before a restart: adopted if untouched for {_MINUTES}"
         if self._live:
             self._output.progress(f"{counted(settled, 'event')} sent; {text}")
         else:
-            self._tell(text)
+            self._report(text)
 
 
 class _Left(NamedTuple):
-    """What is in the spool afterwards: what living processes hold, and what else is left."""
+    """The events left in the spool: held by live processes, and others."""
 
     held: Sums
     left: Sums
@@ -128,9 +126,9 @@ class _Left(NamedTuple):
 
 def drain(request: Request, output: Output, patience: float = PATIENCE) -> int:
     if not request.url:
-        raise CommandFailure("where is the collector? --url, or COLLECTOR_URL")
+        raise CommandFailure("no collector address: give --url or set COLLECTOR_URL")
     if not request.api_key:
-        raise CommandFailure("with which API key? --api-key-file, or COLLECTOR_KEY")
+        raise CommandFailure("no API key: give --api-key-file or set COLLECTOR_KEY")
     try:
         Destination(request.url, request.api_key)
     except CannotSend as error:
@@ -140,7 +138,7 @@ def drain(request: Request, output: Output, patience: float = PATIENCE) -> int:
     spool = Spool(
         request.directory,
         durability="fsync",
-        on_trouble=output.tell,
+        on_trouble=output.report,
         on_damage=damage.meet,
         patience=patience,
     )
@@ -159,16 +157,16 @@ def drain(request: Request, output: Output, patience: float = PATIENCE) -> int:
     spool.close()
     output.end_progress()
     if state.waiting > 0 and course.why is not None:
-        output.tell(f"{course.why}: {course.cause}" if course.cause else course.why)
+        output.report(f"{course.why}: {course.cause}" if course.cause else course.why)
     return _report(request, output, course, sender, damage, state)
 
 
 def _ignore(*_: object) -> None:
-    """Events in quarantine are counted, not reported one by one."""
+    """Reports no single event: quarantined events are counted."""
 
 
 def _send(spool: Spool, sender: Sender, course: _Course) -> None:
-    """On return nothing is sent any more: all is sent, or there is a reason to end."""
+    """Sends until all events are sent or there is a reason to end."""
     sender.start()
     tended = _system.monotonic()
     while course.why is None:
@@ -182,7 +180,7 @@ def _send(spool: Spool, sender: Sender, course: _Course) -> None:
             sender.wake()
         _system.sleep(_LOOK if state.waiting > 1000 or sender.idle else 0.01)
     sender.stop(0.5)
-    # What stands behind the last event is read too: it may be damaged.
+    # Reads beyond the last event too: the bytes may be damaged.
     if course.why is None and (event := spool.take()) is not None:
         spool.settle(event, False)
     spool.tend()
@@ -200,7 +198,7 @@ def _why_not_taken(part: InspectedPart) -> str | None:
     if part.holder is None:
         return part.problem
     seen = f"held by another host or before a restart of this one, last seen {iso(part.holder.touched_at)}"
-    why = f"{seen}; drain and running clients take it once they have seen it unchanged for {_MINUTES}"
+    why = f"{seen}; drain and running clients adopt it once it was unchanged for {_MINUTES}"
     return f"{why}; {part.problem}" if part.problem else why
 
 
@@ -210,7 +208,7 @@ def _report(
     inspection = inspect(request.directory)
     quarantined = sum(file.events for file in inspection.quarantine)
     found = _left_of(inspection)
-    # By now another process may have taken what waited in the end, and send it.
+    # Another process may have adopted the remaining events meanwhile.
     known = max(state.waiting, found.left.waiting)
     still = None if found.left.uncounted else known
     if request.json:
@@ -252,10 +250,10 @@ def _report_rest(output: Output, sender: Sender, damage: _Damage, quarantined: i
         output.say(f"NOT TAKEN: {each['path']}: {count}; {each['why']}")
     if damage.found:
         gone = f", {counted(damage.missing, 'event')} missing" if damage.missing else ""
-        output.say(f"DAMAGED: {size(damage.bytes)} that were no event{gone}; see clinical-events show")
+        output.say(f"DAMAGED: {size(damage.bytes)} that are not events{gone}; see clinical-events show")
     if quarantined:
         output.say(f"{counted(quarantined, 'event')} in quarantine: see clinical-events show --events")
     if found.held.uncounted:
-        output.say("Events are left to the processes that hold them, unknown how many.")
+        output.say("An unknown number of events is left to the processes that hold them.")
     elif found.held.waiting:
         output.say(f"{counted(found.held.waiting, 'event')} left to the processes that hold them.")

@@ -1,4 +1,4 @@
-"""The command line of ``clinical-events``: what may stand in it, what it says, and how it is printed."""
+"""The command line of ``clinical-events``: arguments, usage, and output."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from ._http import said
 
 USAGE = """Usage: clinical-events COMMAND DIRECTORY [options]
 
-Looks into the spool of a clinical-events client, also while applications run on it.
+Shows and sends the events in the spool of a clinical-events client, also while applications use it.
 
 Commands:
-  show     what waits, since when and for whom, what was refused and why
-  requeue  puts the refused events back among those that wait
-  drain    sends now what waits and no living process holds
+  show     prints waiting events, their age and holder, and refused events with reasons
+  requeue  moves refused events from quarantine back to the waiting ones
+  drain    sends the waiting events that no live process holds
 
 Options:
-  --events             show: each event that waits or was refused, one a line
-  --check              show: reads every byte, and reports what is damaged
-  --contents           show --events: also the events themselves, and the collector's words. Patient data
-  --json               for scripts; with --events one object a line
-  --url URL            drain: where the collector is; or COLLECTOR_URL
-  --api-key-file FILE  drain: the API key; or COLLECTOR_KEY
-  --timeout SECONDS    drain: gives up when nothing was sent for so long; 60
+  --events             show: one line for each waiting or refused event
+  --check              show: read every byte and report damage
+  --contents           show --events: print the events and the collector's messages too (patient data)
+  --json               print JSON; with --events one object a line
+  --url URL            drain: the collector's address; default COLLECTOR_URL
+  --api-key-file FILE  drain: a file with the API key; default COLLECTOR_KEY
+  --timeout SECONDS    drain: give up after this time without progress; default 60
   -h, --help           print this help
   --version            print the version
 
-drain stops immediately when waiting does not help: the collector does not take the key, its certificate is
-not trusted (SSL_CERT_FILE=FILE names authorities of your own), or the address is not a collector's. Nothing
-is lost by it. A spool that is sealed by a key is for collector-spool, the command of the client for Node.
+drain stops immediately when waiting does not help: the collector refuses the key, its certificate is not
+trusted (SSL_CERT_FILE=FILE names your own authorities), or the server is not a collector. No event is lost.
+For a spool that is encrypted with a key use collector-spool, the command of the Node client.
 
 Exit codes:
   0    done
   1    failed for an unexpected reason
-  2    the command line is wrong; nothing was done
-  3    something in the spool is damaged: show --check; drain, when it met damage, whatever else it did
-  6    there is no spool
-  7    some of the events still wait, or were refused (drain), or cannot be read (show --events)
-  130  a signal ended it; what was sent is done (drain)
+  2    invalid command line; nothing was done
+  3    damage in the spool (show --check, drain)
+  6    no spool in the directory
+  7    some events still wait or were refused (drain), or cannot be read (show --events)
+  130  ended by a signal; events that were sent stay sent (drain)
 """
 OK, FAILURE, WRONG, DAMAGED, NOT_FOUND, PARTLY, INTERRUPTED = 0, 1, 2, 3, 6, 7, 130
 COMMANDS = ("show", "requeue", "drain")
-# Control characters, those of direction, and those that show nothing: what a spool holds is another's.
+# Control, direction and invisible characters: the contents of a spool are not trusted.
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
@@ -57,7 +57,7 @@ _ONLY = {"events": "show", "check": "show", "contents": "show"} | dict.fromkeys(
 
 
 class CommandFailure(Exception):
-    """The command cannot do what it was asked. One line for people, without a key or a value of an event."""
+    """The command failed. The message is one line without a key or a value of an event."""
 
     def __init__(self, message: str, code: int = WRONG) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class CommandFailure(Exception):
 
 
 class Request(NamedTuple):
-    """A command line that makes sense."""
+    """A valid command line."""
 
     command: str
     directory: str
@@ -79,7 +79,7 @@ class Request(NamedTuple):
 
 
 class Output:
-    """All that the command prints. Nothing in it can move a cursor, turn words around, or begin a line."""
+    """The output of a command. Text of a spool cannot move the cursor, change direction or begin a line."""
 
     def __init__(self) -> None:
         self.live = sys.stderr.isatty()
@@ -92,12 +92,12 @@ class Output:
         for line in json.dumps(value, indent=2, ensure_ascii=False).split("\n"):
             self.say(line)
 
-    def tell(self, line: str) -> None:
-        """On standard error: what goes wrong on the way."""
+    def report(self, line: str) -> None:
+        """Prints a line on standard error."""
         self._write(f"clinical-events: {printable(line)}\n")
 
     def progress(self, line: str) -> None:
-        """The last line of a terminal, written over by the next one."""
+        """Prints a progress line, which the next output overwrites."""
         try:
             width = os.get_terminal_size(2).columns
         except OSError:
@@ -114,16 +114,16 @@ class Output:
             sys.stderr.buffer.write((cleared + text).encode())
             sys.stderr.buffer.flush()
         except OSError:
-            pass  # whoever read it has left
+            pass  # the reader has closed the pipe
 
 
 def printable(line: str) -> str:
-    """Spells what shows nothing as JSON does, so that a line of JSON stays the same JSON."""
+    """Escapes invisible characters as JSON does, so that a line of JSON keeps its value."""
     return _UNPRINTABLE.sub(lambda character: f"\\u{ord(character[0]):04x}", line)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of aligned columns; all rows have as many cells."""
+    """Returns lines of aligned columns; all rows have the same number of cells."""
     shown = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     return [
@@ -157,12 +157,12 @@ def read_arguments(arguments: Sequence[str]) -> Request | str:
     if "version" in options:
         return "version"
     if not words:
-        raise CommandFailure("which command? One of: " + ", ".join(COMMANDS))
+        raise CommandFailure("a command is missing: one of " + ", ".join(COMMANDS))
     command = words[0]
     if command not in COMMANDS:
         raise CommandFailure(f"there is no command {command}; there are {', '.join(COMMANDS)}")
     if len(words) < 2:
-        raise CommandFailure(f"{command} needs the directory of a spool")
+        raise CommandFailure(f"{command} needs a spool directory")
     if len(words) > 2:
         raise CommandFailure(f"{command} takes one directory")
     for name, only in _ONLY.items():
@@ -196,5 +196,5 @@ def _text_in(file: str) -> str:
 
 def _seconds(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or float(text) == 0:
-        raise CommandFailure("--timeout is a number of seconds above 0")
+        raise CommandFailure("--timeout must be a number of seconds above 0")
     return float(text)

@@ -1,4 +1,4 @@
-"""``clinical-events requeue``: events out of quarantine wait again, say because a key's profile was fixed."""
+"""``clinical-events requeue``: moves quarantined events back, for example after a key's profile was fixed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GROUP_BYTES = 1 << 20
 
 
 def requeue(request: Request, output: Output) -> int:
-    spool = Spool(request.directory, durability="fsync", on_trouble=output.tell)
+    spool = Spool(request.directory, durability="fsync", on_trouble=output.report)
     try:
         events, unreadable = _requeue(request.directory, spool)
     finally:
@@ -28,25 +28,25 @@ def requeue(request: Request, output: Output) -> int:
         return OK
     output.say(f"{counted(events, 'event')} put back.")
     for file in unreadable:
-        output.say(f"A line that cannot be read is kept in {file}.")
+        output.say(f"An unreadable line is kept in {file}.")
     if events > 0:
         output.say(
-            "A client that runs on this spool sends them within seconds; so does: clinical-events drain"
+            "A client on this spool sends them within seconds; without one, run: clinical-events drain"
         )
     return OK
 
 
 def _requeue(directory: str, spool: Spool) -> tuple[int, list[str]]:
-    """On return what stood in quarantine waits, and stands there no more.
+    """Moves all quarantined events to the waiting ones.
 
-    Each file is moved away, so that its writer begins another one. Wherever this is stopped, each event is in
-    the quarantine, in the spool, or in both.
+    Each file is moved away first, so that its writer begins another one. Wherever this stops, each event is
+    in the quarantine, in the spool, or in both.
     """
     root = os.path.abspath(directory)
     files = quarantine_files(root)
     if any(line.event == "sealed" for file in files for line in quarantined_lines(file)):
         raise CommandFailure(
-            "the quarantine is sealed: collector-spool requeue --key-file FILE opens it", WRONG
+            "the quarantine is encrypted: use collector-spool requeue --key-file FILE", WRONG
         )
     count, unreadable = 0, list[str]()
     for file in files:
@@ -61,7 +61,7 @@ def _requeue(directory: str, spool: Spool) -> tuple[int, list[str]]:
         size = 0
         for line in quarantined_lines(taken):
             if line.event is None or isinstance(line.event, str):
-                # A writer may have begun the line meanwhile: it finds its file moved, and writes it again.
+                # A writer may have begun a line meanwhile: it finds its file moved and writes the line again.
                 unreadable += _kept_aside(root, taken, line.offset, line.size)
                 continue
             group.append(line.event)
@@ -81,7 +81,7 @@ def _append(spool: Spool, group: list[QuarantinedEvent]) -> int:
 
 
 def _milliseconds(time: str) -> int:
-    """Of a time in a line; 0 when it is none, for it says only what people read."""
+    """Reads the time of a line; 0 when it is invalid, since only people read it."""
     try:
         return max(0, round(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp() * 1000))
     except (ValueError, OverflowError):

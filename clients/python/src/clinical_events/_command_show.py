@@ -1,4 +1,4 @@
-"""``clinical-events show``: what a spool holds, in numbers, event by event, or byte by byte."""
+"""``clinical-events show``: prints the counts, the events or a check of a spool."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def show(request: Request, output: Output) -> int:
 
 
 class Sums:
-    """What waits altogether in some parts, as far as it can be counted."""
+    """Sums over parts, and the number of parts that cannot be counted."""
 
     def __init__(self, parts: list[InspectedPart]) -> None:
         self.uncounted = sum(part.waiting is None for part in parts)
@@ -55,7 +55,7 @@ def _as_json(directory: str, inspection: Inspection) -> dict[str, Any]:
     files = inspection.quarantine
     return {
         "directory": directory,
-        # Of a spool that cannot be counted as a whole, no number is given that could be taken for it.
+        # No total is printed when some part cannot be counted.
         "waiting": None if sums.uncounted else sums.waiting,
         "waiting_bytes": None if sums.uncounted else sums.bytes,
         "oldest": time_of(sums.oldest),
@@ -96,7 +96,10 @@ def _as_text(inspection: Inspection) -> list[str]:
     lines = [known]
     if sums.uncounted:
         parts = counted(sums.uncounted, "part")
-        lines = [f"Unknown how many events wait: {parts} cannot be counted, see below. In the others {known}"]
+        lines = [
+            f"The number of waiting events is unknown: {parts} cannot be counted, see below. "
+            f"In the others {known}"
+        ]
     if inspection.parts:
         rows = [["PART", "HELD BY", "EVENTS", "SIZE", "OLDEST"]]
         for part in inspection.parts:
@@ -129,9 +132,9 @@ def _quarantine_as_text(inspection: Inspection) -> list[str]:
 def _damage_as_text(inspection: Inspection) -> list[str]:
     if not inspection.damaged:
         return []
-    lines = ["", "Damage that was found. Take these files away to have it forgotten:"]
+    lines = ["", "Damage was found. Move these files away to clear it:"]
     for kept in inspection.damaged:
-        what = f"{size(kept.bytes)} that were no event"
+        what = f"{size(kept.bytes)} that are not events"
         if kept.missing is not None:
             what = f"{counted(kept.missing, 'event')} missing"
         lines.append(f"{kept.path} ({what})")
@@ -157,7 +160,7 @@ def _show_events(request: Request, output: Output) -> int:
 
     reading = read(request.directory, visit)
     for path, message in reading.findings:
-        output.tell(f"{path}: {message}")
+        output.report(f"{path}: {message}")
     return PARTLY if reading.findings else OK
 
 

@@ -1,9 +1,9 @@
 """Content that events refer to, in a directory by its SHA-256: ``<first two digits>/<all digits>``.
 
-It is stored in the caller's call, for an event is captured after its content is durable, and not before.
+The caller's thread stores it, since an event is captured only after its content is durable.
 """
 
-# What is checked here may be of any type.
+# Checked values may be of any type.
 # pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Content:
-    """Bytes, and their hash in lower-case hexadecimal."""
+    """Bytes and their SHA-256 in lower-case hexadecimal."""
 
     __slots__ = ("data", "sha256")
 
@@ -30,18 +30,18 @@ class Content:
 
 
 class ContentDirectory:
-    """A directory of which only its user can read what it holds."""
+    """A directory for content, readable by its user alone."""
 
     def __init__(self, directory: str) -> None:
-        # Without a name nothing is stored: never in the working directory by a slip.
+        # An empty name must not mean the working directory.
         self._root = os.path.abspath(directory) if directory else None
 
     def read(self, content: Any) -> Content:
-        """A copy of a text (as UTF-8) or of bytes. Raises ContentNotStored for what is neither."""
+        """Copies a text (as UTF-8) or bytes. Raises ContentNotStored for other types."""
         return Content(_bytes_of(content))
 
     def put(self, content: Content) -> None:
-        """On return the content is durable under its hash, whole. Raises ContentNotStored."""
+        """Stores the whole content durably under its hash. Raises ContentNotStored."""
         if self._root is None:
             raise ContentNotStored("the directory for content has no name")
         directory = os.path.join(self._root, content.sha256[:2])
@@ -53,7 +53,7 @@ class ContentDirectory:
             path = os.path.join(directory, content.sha256)
             if not _is_there(path, content):
                 _write(path, content.data)
-            # Also for content that was there: whoever renamed it may have ended before this.
+            # Also for existing content: the process that renamed it may have ended before this flush.
             _sync(directory)
         except OSError as error:
             raise ContentNotStored(
@@ -74,9 +74,9 @@ def _bytes_of(content: Any) -> bytes:
 
 
 def _is_there(path: str, content: Content) -> bool:
-    """A file under this name with other bytes is damaged, and is replaced."""
+    """Whether the file has this content. A file with other bytes is damaged and replaced."""
     try:
-        # Whatever lies there, opening it does not wait: a pipe would.
+        # Opened without blocking: a pipe would wait.
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False

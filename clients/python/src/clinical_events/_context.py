@@ -1,4 +1,4 @@
-"""What a web request binds to the runs that start within it."""
+"""Values that a web request binds to the runs that start within it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Any, Protocol
 
 
 class Binding(Protocol):
-    """Binds to the runs of one client, ``log``."""
+    """A binding for the runs of one client, ``log``."""
 
     log: object
 
     def said(self) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-        """The ``user`` of a run that starts now, if any, and more of its ``metadata``. Does not raise."""
+        """Returns the ``user`` of a run that starts now, if any, and further ``metadata``. Does not raise."""
+
         ...
 
 

@@ -1,12 +1,12 @@
-"""What belongs to one process: the events on their way to the spool, its threads, and its end.
+"""The client's state in one process: queued events, threads, and the end of the process.
 
-In mode ``os`` the caller writes, for whatever else loses what it holds at every end of a process that runs
-no code. Whoever captures joins a queue, and the first to find no one writing writes what is there, at most
-twice; a thread writes while the disk is slow. All of it may be entered again by a signal handler, a callback
-or a destructor, and so nothing waits for a lock that its own thread may hold.
+In mode ``os`` the caller writes, since a writer thread loses its queue when a process ends without running
+code. A capture joins a queue, and the first caller to find no writer writes the queue, at most twice; a
+thread writes while the disk is slow. A signal handler, a callback or a destructor may re-enter any of it, so
+nothing waits for a lock that its own thread may hold.
 """
 
-# What becomes of an event is set by the core alone.
+# Only the core sets the outcome of an event.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
     from ._sampling import Sampler
 
-#: What may wait for a disk that does not answer.
+#: Bytes that may wait for a disk that does not answer.
 _MOST_WAITING = 32 << 20
 _GROUP_BYTES = 4 << 20
 _SLOW_DISK = 0.02
-#: Seconds that the end of the process waits for a write that is under way.
+#: Seconds that the end of the process waits for a pending write.
 _LAST_WRITE = 5.0
 _NO_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class Captured:
-    """An event on its way into the spool; it may be awaited, and need not be.
+    """An event on its way into the spool, which a caller may await.
 
-    ``event_id`` is known at once, and never used again, whatever becomes of the event. ``error`` says why it
-    was not captured, once that is known.
+    ``event_id`` is set immediately and never reused, also when the event is refused. ``error`` is set when
+    the event was not captured.
     """
 
     __slots__ = (
@@ -56,23 +56,23 @@ class Captured:
         self._kind = kind
         self._at = at
         self._body = b""
-        # Of a client that is switched off there is nothing to wait for.
+        # A client that is switched off captures nothing.
         self._settled = core is None
         self._waiters: list[Callable[[], object]] = []
-        #: Sampling has decided against it, or holds it.
+        #: True when sampling left the event out or holds it.
         self._left_out = False
         self._undo: Callable[[], object] | None = None
 
     @property
     def done(self) -> bool:
-        """Whether it is known what became of the event: it is in the spool, or ``error`` says why not."""
+        """Whether the outcome is known: the event is in the spool, or ``error`` says why not."""
         return self._settled
 
     def wait(self, timeout: float | None = None) -> bool:
-        """True once the event is as durable as the mode says; False after ``timeout`` seconds.
+        """Returns True once the event is as durable as the mode says, False after ``timeout`` seconds.
 
-        Raises Refused when it was not captured. False, too, when sampling left it out or holds it, in a child
-        that was forked meanwhile, for the event is the parent's, and in a signal handler within the write.
+        Raises Refused when the event was not captured. Returns False also when sampling left it out or holds
+        it, in a forked child, where the event is the parent's, and in a signal handler within the write.
         """
         if not self._settled:
             core = self._core
@@ -88,51 +88,51 @@ class Captured:
 
     def __await__(self) -> Any:
         if not self._settled:
-            # Whoever awaits has imported it.
+            # Already imported by a caller that awaits.
             loop = sys.modules["asyncio"].get_running_loop()
             future = loop.create_future()
 
-            def tell() -> None:
+            def report() -> None:
                 if not future.done():
                     future.set_result(None)
 
-            self._when_settled(lambda: loop.call_soon_threadsafe(tell))
+            self._when_settled(lambda: loop.call_soon_threadsafe(report))
             yield from future
         return self.wait()
 
     def _when_settled(self, call: Callable[[], object]) -> None:
         self._waiters.append(call)
         if self._settled:
-            self._tell()
+            self._report()
 
     def _settle(self, error: Refused | None) -> None:
         self.error = error
         self._body = b""
         self._settled = True
         if self._waiters:
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         while self._waiters:
             try:
                 self._waiters.pop()()
             except (RuntimeError, IndexError):
-                # A loop that is closed; another thread that was faster.
+                # The loop is closed, or another thread was faster.
                 continue
 
 
 def not_copied(self: object) -> NoReturn:
-    """Instead of a copy or a pickle of what belongs to one process."""
+    """Raises TypeError: a client belongs to one process and cannot be copied or pickled."""
     raise TypeError("a client cannot be copied or pickled: make one in each process, pass the ids of runs")
 
 
 def nothing_captured() -> Captured:
-    """Of a client that is switched off."""
+    """The result of a capture by a client that is switched off."""
     return Captured(None, _NO_ID, 0, 0)
 
 
 class Core:
-    """The client in one process: made at the first capture there, and opened by the first write."""
+    """The client's state in one process, made at its first capture and opened by its first write."""
 
     __reduce__ = not_copied
 
@@ -149,9 +149,9 @@ class Core:
         #: Called by the thread that tends the spool.
         self.each_second: Callable[[], object] = int
         self.pid = os.getpid()
-        #: In a forked child, which has a core of its own.
+        #: True in a forked child, which has a core of its own.
         self.forgotten = False
-        #: No thread writes any more: whoever captures writes.
+        #: True when no thread writes any more and each capture writes by itself.
         self.ended = False
         self.refused = 0
         self.spool: Spool | MemorySpool | None = None
@@ -164,7 +164,7 @@ class Core:
         self._lock = _system.RLock()
         self._queue: deque[Captured] = deque()
         self._waiting_bytes = 0
-        #: The thread that writes; 0: no one.
+        #: The thread that writes; 0 when none does.
         self._writer = 0
         self._slow = False
         self._threaded = False
@@ -174,9 +174,9 @@ class Core:
         self._last_stamp = 0
 
     def new_event(self, kind: int, at: int) -> Captured:
-        """With a UUID of version 7 (RFC 9562): 12 bits of counter behind the milliseconds, so that ids rise.
+        """Returns a UUID version 7 (RFC 9562) with a 12-bit counter after the milliseconds, so that ids rise.
 
-        A clock that is set back by more than ten seconds has been put right, and is followed.
+        A clock that was set back by more than ten seconds is taken as a correction and followed.
         """
         chance = os.urandom(10)
         stamp = (at << 12) | (int.from_bytes(chance[8:], "big") & 0x7FF)
@@ -191,9 +191,9 @@ class Core:
         return Captured(self, event_id, kind, at)
 
     def put(self, event: Captured, body: bytes) -> None:
-        """The event joins the queue, and what the queue holds is written where nothing forbids it.
+        """Queues the event and writes the queue, unless another thread or an outer call does.
 
-        Raises SpoolFull when too much waits. The event itself learns what becomes of it later.
+        Raises SpoolFull when too much waits. The outcome is set on the event later.
         """
         with guarded(self._lock):
             if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
@@ -202,12 +202,12 @@ class Core:
             self._queue.append(event)
             self._waiting_bytes += len(body)
         if self.forgotten:
-            # A signal handler forked within this call: the event is the parent's, which completes the call.
+            # A signal handler forked within this call: the parent completes the call and owns the event.
             return
         if not self._threaded:
             self._write_all()
             if self._mode in ("os", "fsync") and _system.is_before_fork():
-                # The workers take it over, and send it.
+                # The worker threads write and send it.
                 self._in_turn(self._let_go)
         elif self._mode != "fsync":
             for _ in range(2):
@@ -220,25 +220,25 @@ class Core:
             self._send_now(self.sender)
 
     def undo(self, event: Captured, undo: Callable[[], object]) -> None:
-        """What is to be called if the event is refused."""
+        """Sets the callback for a refused event."""
         event._undo = undo
 
     def leave_out(self, event: Captured) -> None:
-        """Sampling has decided, or holds the event."""
+        """Marks the event as left out or held by sampling."""
         event._left_out = True
         event._settle(None)
 
     def again(self, event: Captured) -> Captured:
-        """The same event, that sampling held, on its way into the spool."""
+        """Returns a pending event with the id of one that sampling held."""
         return Captured(self, event.event_id, event._kind, event._at)
 
     @staticmethod
     def has(event: Captured) -> bool:
-        """Whether the event was queued, and so is not refused for what a signal handler raises."""
+        """Whether the event was queued; then an exception of a signal handler does not refuse it."""
         return event._settled or bool(event._body)
 
     def refuse(self, event: Captured, error: Refused) -> None:
-        """The event is not captured. What raised the error may hold values, and so may its frames."""
+        """Refuses the event. The error's cause and traceback are dropped: they may hold values."""
         error.__context__ = error.__traceback__ = None
         event._settle(error)
         self.refused += 1
@@ -247,9 +247,9 @@ class Core:
         self._on_refused(event._kind, event.event_id, error)
 
     def flush(self, timeout: float, *, ending: bool = False) -> bool:
-        """Whether the collector has everything, within ``timeout`` seconds; ``ending``: until a failure.
+        """Waits up to ``timeout`` seconds and returns whether the collector has everything.
 
-        What other processes have left is adopted and sent, too.
+        ``ending`` stops at the first failure. Parts that other processes left are adopted and sent too.
         """
         limit = _system.monotonic() + timeout
         while self._queue and _system.monotonic() < limit:
@@ -275,9 +275,9 @@ class Core:
         return not self._queue
 
     def finish(self, timeout: float) -> bool:
-        """The client or the process ends: what waits is written, sent for so long, and left to others.
+        """Ends the core: writes the queue, sends for ``timeout`` seconds, and releases the part.
 
-        Returns whether nothing waits. What is captured later is written by its caller, to a part of its own.
+        Returns whether no event waits. Later captures are written by their callers, to a new part.
         """
         if self.forgotten or self.pid != os.getpid():
             return False
@@ -302,7 +302,7 @@ class Core:
         return []
 
     def forget(self) -> None:
-        """In a forked child: closes what was inherited, and touches no lock, which may be held for ever."""
+        """Closes inherited descriptors in a forked child. Touches no lock: its holder may not exist here."""
         self.forgotten = True
         if self.sender is not None:
             self.sender.forget()
@@ -311,34 +311,34 @@ class Core:
 
     @property
     def interrupted(self) -> bool:
-        """Whether this thread is within a write, as a signal handler is: to wait for it would be for ever."""
+        """Whether this thread is already writing, as in a signal handler: waiting for it would deadlock."""
         return bool(self._writer == _system.thread_ident())
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """Events that are not in the spool yet, and their bytes."""
+        """Returns the number and the bytes of events that are not in the spool yet."""
         return len(self._queue), self._waiting_bytes
 
     def _wake(self) -> None:
-        """The thread looks at the queue. Never waits."""
+        """Wakes the writer thread. Never waits."""
         try:
             if self._signal.locked():
                 self._signal.release()
         except RuntimeError:
-            # Another thread, or a signal handler, was faster.
+            # Another thread or a signal handler was faster.
             return
 
     def _write_all(self) -> None:
-        """Without a thread: until nothing waits."""
+        """Writes the queue in the caller until it is empty."""
         limit = _system.monotonic() + _LAST_WRITE
         while self._queue and not self.forgotten:
             if self._write_once():
                 continue
             if self.interrupted:
-                # Left to the call that was interrupted, which looks again.
+                # The interrupted call looks at the queue again.
                 return
             if is_finalizing() or _system.monotonic() > limit:
-                # Its thread does not run any more, and what it has done is not known: a part of its own.
+                # The writer thread has ended in an unknown state, so a new part is made.
                 self.spool = None
                 self._writer = 0
             else:
@@ -348,13 +348,13 @@ class Core:
         return self._in_turn(self._write_group)
 
     def _in_turn(self, act: Callable[[], list[Captured]]) -> bool:
-        """Acts while no one else writes, and tells of the events that it returns; else False."""
+        """Runs ``act`` unless a write is in progress and settles the events that it returns; else False."""
         mine = False
         refused: list[Captured] = []
         try:
             with guarded(self._lock):
                 if not self._writer:
-                    # In one step: an interrupt comes with a call.
+                    # One step: interrupts come only at calls.
                     self._writer, mine = _system.thread_ident(), True
             if mine:
                 refused = act()
@@ -366,7 +366,7 @@ class Core:
         return mine
 
     def _write_group(self) -> list[Captured]:
-        """Returns the events that the spool has refused."""
+        """Writes the events and returns those that the spool refused."""
         group: list[Captured] = []
         error: Refused | None = None
         began = _system.monotonic()
@@ -374,7 +374,7 @@ class Core:
         try:
             size = 0
             while self._queue and size < _GROUP_BYTES:
-                # Not the other way round: an interrupt between the two must not lose it.
+                # This order: an interrupt between the two must not lose the event.
                 group.append(self._queue[0])
                 self._queue.popleft()
                 size += len(group[-1]._body)
@@ -382,14 +382,14 @@ class Core:
                 spool = self.spool or self._open()
                 spool.append([(event._kind, event._at, event._body) for event in group])
         except Forked:
-            # A signal handler forked within this call: the parent completes it.
+            # A signal handler forked within this call; the parent completes it.
             return []
         except BaseException as fault:
             taken = not (group and self._queue and self._queue[0] is group[-1])
             written = self.spool is not None and self.spool.groups != groups
             error = _refusal_of(fault) if taken and not written else None
             if error is None:
-                # KeyboardInterrupt, or what a signal handler raises.
+                # KeyboardInterrupt, or an exception of a signal handler.
                 if not taken:
                     group.pop()
                 if written:
@@ -406,20 +406,20 @@ class Core:
     def _settle(self, group: list[Captured], error: Refused | None) -> None:
         size = sum(len(event._body) for event in group)
         with guarded(self._lock):
-            # What an interrupt left uncounted is forgotten whenever nothing waits.
+            # When the queue is empty, an error of an interrupt in the count is corrected.
             self._waiting_bytes = self._waiting_bytes - size if self._queue else 0
         try:
             for event in group:
                 event._settle(error)
         except BaseException:
-            # An interrupt must not leave someone who waits.
+            # An interrupt must not leave a waiting caller.
             for event in group:
                 event._settle(error)
             raise
 
     def _open(self) -> Spool | MemorySpool:
         spool = self._open_spool()
-        # Without threads a request must not take longer than the process may.
+        # Without threads a request must not take longer than the exit may.
         quick = self.ended
         sender = self._open_sender(spool, quick)
         self.spool, self.sender = spool, sender
@@ -430,18 +430,18 @@ class Core:
             _system.start_thread(self._keep, ())
             self._threaded = self._sends = True
         except RuntimeError:
-            # Since 3.12 no thread starts once the interpreter ends.
+            # Since Python 3.12 no thread starts while the interpreter ends.
             self.ended = True
         return spool
 
     def _open_for_others(self) -> list[Captured]:
-        """For a flush of a client that has captured nothing: others may have left something."""
+        """Opens the spool for a flush of a client that has captured nothing, to send abandoned parts."""
         if self.spool is None:
             self._open()
         return []
 
     def _keep(self) -> None:
-        """The thread that writes for a slow disk and in mode ``fsync``, and tends the spool each second."""
+        """Runs in a thread: writes in mode ``fsync`` and for a slow disk, and tends the spool each second."""
         due = _system.monotonic() + 1.0
         while not self.ended and not self.forgotten:
             self._signal.acquire(True, max(0.0, due - _system.monotonic()))
@@ -464,7 +464,7 @@ class Core:
             self._on_warning(f"the spool could not be tended ({type(error).__name__})")
 
     def _send_now(self, sender: Sender) -> None:
-        """Mode ``direct``: all that can be sent now."""
+        """Sends, in mode ``direct``, all events that can be sent now."""
         try:
             while sender.run_once():
                 pass
@@ -474,7 +474,7 @@ class Core:
 
 
 def _refusal_of(fault: BaseException) -> Refused | None:
-    """Why the spool refused a group; None for what a signal handler has raised in the midst of a write."""
+    """Returns why the spool refused a group; None for an exception of a signal handler during the write."""
     if isinstance(fault, Refused):
         return fault
     trace = fault.__traceback__

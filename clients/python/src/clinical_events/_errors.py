@@ -17,14 +17,14 @@ class Refused(Exception):
 
 
 class EventInvalid(Refused):
-    """The collector would not take the event.
+    """The event is not valid.
 
     ``code`` is ``validation_failed``, ``not_json``, ``nesting_too_deep`` or ``body_too_large``.
     """
 
 
 class SpoolFull(Refused):
-    """The disk, the quota or the spool is full; nothing that was captured before makes room."""
+    """The disk, the quota or the spool is full. Captured events are never dropped to make room."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="spool_full")
@@ -33,8 +33,7 @@ class SpoolFull(Refused):
 class SpoolUnwritable(Refused):
     """The spool cannot be written.
 
-    ``uncertain`` is true when the disk failed and what the write left could not be cut off: the event may
-    then be found after a crash.
+    ``uncertain`` is true when a failed write could not be undone: the event may then be found after a crash.
     """
 
     def __init__(self, message: str, *, uncertain: bool = False) -> None:
@@ -43,7 +42,7 @@ class SpoolUnwritable(Refused):
 
 
 class SpoolRefused(Refused):
-    """The whole spool is refused: its format is earlier, or others than its user have or can write it."""
+    """The spool has an earlier format, or other users own it or can write to it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="spool_refused")
@@ -57,7 +56,7 @@ class ContentNotStored(Refused):
 
 
 class ClientClosed(Refused):
-    """The event came after ``close``."""
+    """The event was captured after ``close``."""
 
     def __init__(self) -> None:
         super().__init__("the client is closed", code="client_closed")

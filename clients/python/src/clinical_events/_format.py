@@ -1,6 +1,6 @@
-"""The spool format, version 2, as bytes: headers, frames, marks, and where frames are in what a disk gives.
+"""The spool format, version 2: headers, frames and marks as bytes, and the search for frames in a file.
 
-Nothing here opens a file. The layout, and what counts as a frame, is docs/CLIENT_SPEC.md ("Spool format").
+Nothing here opens a file. docs/CLIENT_SPEC.md ("Spool format") defines the layout and what counts as a frame.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from zlib import crc32
 
 KINDS = ("inference-start", "internal-artifact", "human-output", "outcome", "user-feedback")
 END = 255
-"""The kind of the frame that ends a segment: its number says how many events the segment has."""
+"""The kind of the frame that ends a segment; its number is the number of events in the segment."""
 HEADER_BYTES = 64
 FRAME_BYTES = 32
-"""Of a frame without its body."""
+"""Bytes of a frame without its body."""
 SEGMENT_BYTES = 16 << 20
 MAX_SEGMENT_BYTES = 256 << 20
 LATEST = 8_640_000_000_000_000
-"""The last time that is allowed, in milliseconds since 1970."""
+"""The latest allowed time, in milliseconds since 1970."""
 MARKER = b"\xff\x5a\xce\xfe"
 SERIES_NAME = re.compile("[0-9a-f]{26}")
 SEGMENT_NAME = re.compile(r"([0-9a-f]{32})\.segment")
@@ -38,20 +38,21 @@ _HEADER = Struct("<8sBBHI16s28x")
 
 
 def segment_id(series: bytes, number: int) -> bytes:
-    """The 16 bytes that name a segment: its series of 13 bytes, and its number in it, from 0."""
+    """Returns the 16 bytes that name a segment: 13 bytes of its series, then its number in it, from 0."""
     return series + number.to_bytes(3, "big")
 
 
 def encode_header(identity: bytes) -> bytes:
-    """The 64 bytes in front of the frames of a segment that is not sealed."""
+    """Returns the 64 bytes before the frames of a segment that is not sealed."""
     header = _HEADER.pack(_MAGIC, _VERSION, 0, 0, HEADER_BYTES, identity)
     return header + _U32.pack(crc32(header))
 
 
 class Header(NamedTuple):
-    """``what`` is ``clear``, ``sealed``, ``earlier`` or ``later`` (another version), or ``damaged``.
+    """A header. ``what`` is ``clear``, ``sealed``, ``earlier`` or ``later`` (another version), or
+    ``damaged``.
 
-    ``identity`` is that of the segment, and empty unless the header is ``clear`` or ``sealed``.
+    ``identity`` names the segment and is empty unless the header is ``clear`` or ``sealed``.
     """
 
     what: str
@@ -59,7 +60,7 @@ class Header(NamedTuple):
 
 
 def decode_header(data: bytes) -> Header:
-    """What the first bytes of a segment say. Version and cipher count only where the checksum holds."""
+    """Reads the first bytes of a segment. Version and cipher count only when the checksum is right."""
     if len(data) < HEADER_BYTES or crc32(data[:60]) != _U32.unpack_from(data, 60)[0]:
         return Header("damaged")
     magic, version, cipher, _, _, identity = _HEADER.unpack_from(data)
@@ -71,20 +72,20 @@ def decode_header(data: bytes) -> Header:
 
 
 def encode_frame(start: int, kind: int, captured_at: int, number: int, body: bytes) -> bytes:
-    """A whole frame. ``start`` is the CRC-32 of the segment's id, ``number`` the frames in front of it."""
+    """Returns a frame. ``start`` is the CRC-32 of the segment's id, ``number`` counts the frames before."""
     head = _HEAD.pack(MARKER, FRAME_BYTES + len(body), kind, 0, 0, captured_at, number)
     return _U32.pack(crc32(body, crc32(head, start))) + head + body
 
 
 def encode_marks(start: int, offsets: Iterable[int]) -> bytes:
-    """One batch for the file of marks: the offsets of frames that are done."""
+    """Returns one batch for the marks file: the offsets of frames that are done."""
     marks = [_U32.pack(offset) for offset in offsets]
     batch = _U32.pack(len(marks)) + b"".join(marks)
     return _U32.pack(crc32(batch, start)) + batch
 
 
 def decode_marks(start: int, data: bytes) -> tuple[set[int], int]:
-    """The offsets that are marked, and how many bytes of the file hold: the next batch goes there."""
+    """Returns the marked offsets and the length of the valid bytes, where the next batch is written."""
     done: set[int] = set()
     at = 0
     while at + 8 <= len(data):
@@ -98,12 +99,12 @@ def decode_marks(start: int, data: bytes) -> tuple[set[int], int]:
 
 
 def checksum_holds(checksum: int, data: bytes, start: int, end: int, initial: int) -> bool:
-    """Whether ``data[start:end]``, behind an id whose CRC-32 is ``initial``, has that checksum."""
+    """Whether ``data[start:end]``, after an id with the CRC-32 ``initial``, has this checksum."""
     return crc32(memoryview(data)[start:end], initial) == checksum
 
 
 class Frame(NamedTuple):
-    """A frame that holds. ``size`` is that of the whole frame; the ``body`` of a sealed one is not given."""
+    """A valid frame. ``size`` is that of the whole frame; ``body`` is empty when the frame is sealed."""
 
     offset: int
     size: int
@@ -115,7 +116,7 @@ class Frame(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """Bytes that are no frame. ``cut``: at the end of the file, and what a write that was cut off leaves."""
+    """Bytes that are not a frame. ``cut``: they end the file, as a write that was cut off leaves it."""
 
     offset: int
     size: int
@@ -123,9 +124,9 @@ class Lost(NamedTuple):
 
 
 def decode_frame(data: bytes, at: int, offset: int, room: int, start: int, blind: bool) -> Frame | int:
-    """The frame at ``data[at]``, which is byte ``offset`` of its segment, of which ``room`` bytes are left.
+    """Returns the frame at ``data[at]``, which is byte ``offset`` of a segment with ``room`` bytes left.
 
-    Returns 0 when no frame is there, and the number of bytes that it takes when ``data`` ends before them.
+    Returns 0 when there is no frame, and the number of needed bytes when ``data`` ends too early.
     """
     size: int
     marker, size, kind, flags, _, captured_at, number = _HEAD.unpack_from(data, at + 4)
@@ -145,7 +146,7 @@ def decode_frame(data: bytes, at: int, offset: int, room: int, start: int, blind
 
 
 def captured_at(head: bytes) -> int | None:
-    """The time in the first 32 bytes of a frame, whether its checksum holds or not."""
+    """Returns the time in the first 32 bytes of a frame, whatever its checksum."""
     if len(head) < FRAME_BYTES or head[4:8] != MARKER:
         return None
     _, size, _, _, _, at, _ = _HEAD.unpack_from(head, 4)
@@ -153,9 +154,9 @@ def captured_at(head: bytes) -> int | None:
 
 
 def looks_cut(head: bytes, room: int) -> bool:
-    """Whether the last ``room`` bytes of a segment begin as a frame does that ends behind them.
+    """Whether the last ``room`` bytes of a segment begin a frame that ends beyond the file.
 
-    ``head`` are the first of them, 12 if there are as many. The event of such a frame was never acknowledged.
+    ``head`` is the first 12 of them, or fewer. The event of such a frame was never acknowledged.
     """
     if head[4:8] != MARKER[: max(0, min(4, room - 4))]:
         return False
@@ -166,10 +167,10 @@ def looks_cut(head: bytes, room: int) -> bool:
 
 
 class Reader:
-    """Gives the frames of one segment in order, and the stretches between them that are no frames.
+    """Reads the frames of one segment in order, and the ranges between them that are not frames.
 
-    ``read(size, offset)`` gives bytes of the file, fewer at its end, or raises OSError. Memory is 256 KiB, or
-    one frame if that is more. A ``blind`` reader gives sealed frames too, without their bodies.
+    ``read(size, offset)`` returns bytes of the file, fewer at its end, or raises OSError. Memory is 256 KiB,
+    or one frame if that is larger. A ``blind`` reader returns sealed frames too, without their bodies.
     """
 
     __slots__ = ("_base", "_blind", "_cut", "_data", "_end", "_lost", "_read", "_start", "at", "unreadable")
@@ -187,10 +188,10 @@ class Reader:
         self._end = MAX_SEGMENT_BYTES
         self.at = at
         self.unreadable: OSError | None = None
-        """Why some bytes could not be read; they count as zeros."""
+        """The error of bytes that could not be read; they count as zeros."""
 
     def step(self, limit: int) -> Frame | Lost | None:
-        """The next frame or lost stretch in front of byte ``limit``; None when there is nothing more."""
+        """Returns the next frame or lost range before byte ``limit``; None at the end."""
         while self.at < (limit := min(limit, self._end)):
             at = self.at - self._base
             room = limit - self.at
@@ -220,7 +221,7 @@ class Reader:
         return lost
 
     def _next(self, at: int) -> int:
-        """Where a frame may begin behind ``at``: before a marker, also one that the data may cut in two."""
+        """Returns where the next frame may begin after ``at``, also when the data cuts its marker in two."""
         marker = self._data.find(MARKER, at + 5)
         return marker - 4 if marker >= 0 else max(at + 1, len(self._data) - 7)
 
@@ -238,7 +239,7 @@ class Reader:
         self._base = self.at
 
     def _read_block(self, size: int, offset: int) -> bytes:
-        """A bad sector takes no more than its block with it."""
+        """Reads a block; an unreadable sector loses no more than its block."""
         try:
             return self._read(size, offset)
         except OSError as error:
@@ -247,7 +248,7 @@ class Reader:
 
 
 class Count:
-    """What the frames of a segment, given in order, tell of events that are not there any more."""
+    """Counts missing events from the frames of a segment in order."""
 
     __slots__ = ("_written", "done", "ended", "events")
 
@@ -269,5 +270,6 @@ class Count:
         return not marked
 
     def missing(self, done: set[int]) -> int:
-        """How many events are not there and not marked. No frame tells of the last ones."""
+        """Returns the number of events that are neither present nor marked. No frame shows the last ones."""
+
         return max(0, self._written - self.events - (len(done) - self.done))

@@ -23,8 +23,8 @@ _NO_LOCK = _NoLock()
 
 
 def guarded(lock: Any) -> Any:
-    """The lock; none while the interpreter ends: one thread runs then, others were stopped in it.
+    """Returns the lock, or a null context while the interpreter ends and other threads were stopped.
 
-    For ``with``, which no interrupt leaves between the lock and its release. A call of acquire is left so.
+    For use with ``with``: an interrupt may come right after a call of ``acquire``, but not there.
     """
     return _NO_LOCK if is_finalizing() else lock

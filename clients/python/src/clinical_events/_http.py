@@ -1,4 +1,4 @@
-"""Where events are sent, and one kept connection to it (docs/CLIENT_SPEC.md, "Sending to the collector").
+"""The collector's address and one kept connection to it (docs/CLIENT_SPEC.md, "Sending to the collector").
 
 Sockets never block and every wait has the request's deadline. Environment variables for proxies are not read.
 """
@@ -24,38 +24,38 @@ _SMALL = 16 << 10  # a request up to this size is written at once
 _HELD = 0.02
 _IDLE = 4.0
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]\\%]+)(?::([0-9]{0,5}))?(/[^\s?#\\]*)?", re.I)
-# Without it a write to a closed connection ends a process that has set SIGPIPE to its default.
+# Without it, a write to a closed connection ends a process that set SIGPIPE to its default.
 _NOSIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
 _poll: Callable[[], Any] = _system._original("select", "poll", getattr(select, "poll", None))  # pyright: ignore[reportPrivateUsage]
 
 
 class CannotSend(NoAnswer):
-    """Waiting does not help: the address, the key or the certificate is at fault.
+    """The address, the key or the certificate is wrong, so that waiting does not help.
 
-    ``what`` names the trouble; ``reason`` is what the system or the client says of it, perhaps empty.
+    ``what`` names the fault; ``reason`` is the message of the system or the client, perhaps empty.
     """
 
-    def __init__(self, reason: str, what: str = "nothing can be sent") -> None:
+    def __init__(self, reason: str, what: str = "no event can be sent") -> None:
         super().__init__(reason)
         self.what = what
 
 
 class Destination:
-    """Where events go. Raises CannotSend, which repeats neither address nor key, for what can never do."""
+    """The collector's address and key. Raises CannotSend, without either, for invalid ones."""
 
     def __init__(self, url: str | None, api_key: str | None, ca_file: str | None = None) -> None:
         if not url:
-            raise CannotSend("there is no address of a collector (url or COLLECTOR_URL)")
+            raise CannotSend("no collector address is set (url or COLLECTOR_URL)")
         match = _URL.fullmatch(url.strip())
         if not re.match(r"https?://", url.strip(), re.I):
-            raise CannotSend("the URL of a collector begins with http:// or https://")
+            raise CannotSend("the URL of a collector must begin with http:// or https://")
         if match is None or int(match[3] or 0) > 65535:
             raise CannotSend("the URL of a collector is an origin and a path, and nothing else")
         key = (api_key or "").strip()
         if not key:
-            raise CannotSend("there is no API key (api_key or COLLECTOR_KEY)")
+            raise CannotSend("no API key is set (api_key or COLLECTOR_KEY)")
         if not re.fullmatch(r"[\x21-\x7e]+", key):
-            raise CannotSend("the API key has characters that no key has")
+            raise CannotSend("the API key has invalid characters")
         self.secure = match[1].lower() == "https"
         self.port = int(match[3] or (443 if self.secure else 80))
         try:
@@ -64,7 +64,7 @@ class Destination:
             path = re.sub(rb"[^!-~]", lambda byte: b"%%%02X" % ord(byte[0]), (match[4] or "").encode())
         except UnicodeError:
             raise CannotSend("the URL of a collector is an origin and a path, and nothing else") from None
-        # Bytes, because the system's functions import the codec of international names for a str.
+        # As bytes: for a str the socket functions import the IDNA codec.
         self.host = host.strip(b"[]")
         usual = self.port == (443 if self.secure else 80)
         port = b"" if usual else b":%d" % self.port
@@ -80,7 +80,7 @@ class Destination:
         return self.before + kind.encode() + self.after + b"%d\r\n\r\n" % size
 
     def context(self) -> ssl.SSLContext:
-        """Made at the first connection and not in the application's thread: it reads all certificates."""
+        """Makes the TLS context at the first connection, not in the application's thread: it reads files."""
         if self._context is None:
             context = ssl.create_default_context()
             context.set_alpn_protocols(["http/1.1"])
@@ -88,20 +88,20 @@ class Destination:
                 try:
                     context.load_verify_locations(self._ca_file)
                 except (OSError, ValueError) as error:
-                    raise CannotSend(said(error), "the file of certificates cannot be used") from None
+                    raise CannotSend(said(error), "the certificate file cannot be used") from None
             self._context = context
         return self._context
 
 
 class _Tls:
-    """TLS in memory, so that the socket stays the system's own under gevent."""
+    """TLS over memory buffers, so that the socket stays unpatched under gevent."""
 
     def __init__(self, context: ssl.SSLContext, host: bytes) -> None:
         self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._object = context.wrap_bio(self._in, self._out, server_hostname=host)
 
     def handshake(self, data: bytes) -> tuple[bytes, bool]:
-        """Takes what came. Returns what is to be sent, and whether the handshake is done."""
+        """Takes received bytes. Returns the bytes to send, and whether the handshake is done."""
         self._in.write(data)
         try:
             self._object.do_handshake()
@@ -114,7 +114,7 @@ class _Tls:
         return self._out.read()
 
     def open(self, data: bytes) -> tuple[bytes, bool]:
-        """Takes what came. Returns what it says, and whether the other side has ended TLS in order."""
+        """Takes received bytes. Returns the plain bytes, and whether the peer has closed TLS in order."""
         self._in.write(data)
         pieces: list[bytes] = []
         try:
@@ -128,7 +128,7 @@ class _Tls:
 
 
 class Connection:
-    """A connection that is opened at the first request, kept, and used by one thread at a time."""
+    """A kept connection, opened by the first request and used by one thread at a time."""
 
     def __init__(self, destination: Destination, timeout: float = 30.0) -> None:
         self._destination = destination
@@ -143,7 +143,7 @@ class Connection:
         self._early = False
 
     def post(self, kind: str, body: bytes) -> Answer:
-        """Returns the whole answer of the collector. Raises NoAnswer within the time-out."""
+        """Sends the request and returns the collector's whole answer. Raises NoAnswer within the timeout."""
         self._deadline = _system.monotonic() + self._timeout
         head = self._destination.head(kind, len(body))
         reused = self._is_usable()
@@ -158,7 +158,7 @@ class Connection:
                 raise
             except (OSError, _Ended) as error:
                 self.close()
-                # A kept connection that closes before anything came says nothing of the collector.
+                # A kept connection that closes before an answer says nothing about the collector.
                 if reused and reader.untouched and _is_reset(error):
                     reused = False
                     continue
@@ -179,7 +179,7 @@ class Connection:
             connection.close()
 
     def abort(self) -> None:
-        """Ends the request of another thread, which then has no answer. Nothing is sent after that."""
+        """Ends the request of another thread without an answer. Nothing is sent afterwards."""
         self._aborted = True
         connection = self._socket
         if connection is not None:
@@ -187,7 +187,7 @@ class Connection:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """In a forked child: closes the descriptor, and leaves the connection to the parent."""
+        """Closes the descriptor in a forked child; the connection stays the parent's."""
         connection, self._socket = self._socket, None
         if connection is not None:
             with contextlib.suppress(OSError):
@@ -202,7 +202,7 @@ class Connection:
         return False
 
     def _is_quiet(self) -> bool:
-        """Nothing has come that was not asked for, and no end; what TLS says for itself is taken."""
+        """Whether the idle connection is usable: open, and without unrequested bytes beside TLS records."""
         try:
             data = self._socket.recv(_READ)
             return bool(data) and self._tls is not None and self._tls.open(data) == (b"", False)
@@ -237,7 +237,7 @@ class Connection:
                 if not data:
                     raise _Ended
         if (self._tls is not None and self._tls.open(b"") != (b"", False)) or not self._is_quiet():
-            raise NoAnswer("the connection spoke or ended before it was asked")
+            raise NoAnswer("the connection received bytes or ended before the request")
 
     def _open(self, family: int, address: Any, seconds: float) -> None:
         if self._aborted:
@@ -259,7 +259,7 @@ class Connection:
         self._poller.register(connection, select.POLLIN)
 
     def _wait(self, mask: int, seconds: float | None = None) -> int:
-        """What of the mask is possible; 0 when the time is up. Raises NoAnswer at the deadline."""
+        """Returns the ready events of the mask; 0 after ``seconds``. Raises NoAnswer at the deadline."""
         left = self._deadline - _system.monotonic()
         if mask != select.POLLIN:
             self._poller.modify(self._socket, mask)
@@ -275,14 +275,15 @@ class Connection:
         try:
             for piece in _pieces(head, body):
                 if piece is None:
-                    # The system takes more than the other side has read: an answer to less comes now.
+                    # The system buffers more than the peer has read: an answer to an incomplete request
+                    # comes now.
                     while reader.answer is None and self._wait(select.POLLIN, _HELD):
                         self._receive(reader)
                 elif reader.answer is None:
                     self._write(self._tls.seal(piece) if self._tls else piece, reader)
             self._unsent = reader.answer is not None
         except (BrokenPipeError, ConnectionResetError):
-            # A collector that refuses a request closes before it has read all of it.
+            # A collector that refuses a request may close before it has read the whole request.
             if not self._wait(select.POLLIN, 0):
                 raise
         while reader.answer is None:
@@ -315,17 +316,17 @@ class Connection:
         if data or ended:
             reader.feed(data, ended)
         self._early = self._early or (self._unsent and not reader.waits)
-        # Whoever says what became of an event that it does not have yet is no collector.
+        # No collector answers for an event that it has not received.
         if self._early and reader.status in (201, 409):
             raise NoAnswer(f"{reader.status} came before the whole event was sent")
 
 
 class _Ended(Exception):
-    """The other side has closed the connection, and TLS has not said so."""
+    """The peer closed the connection without closing TLS."""
 
 
 def _pieces(head: bytes, body: bytes) -> Iterator[bytes | memoryview | None]:
-    """A request in pieces. None stands where an answer to less than the whole is waited for."""
+    """Yields a request in pieces, and None where to look for an early answer."""
     if len(head) + len(body) <= _SMALL:
         yield head + body
         return
@@ -342,7 +343,7 @@ def _is_reset(error: Exception) -> bool:
 
 
 def said(error: BaseException) -> str:
-    """What the system says of an error of its own, without a path or an address."""
+    """Returns the system's message of an error, without a path or an address."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message
     if isinstance(error, OSError) and error.strerror:
@@ -363,7 +364,7 @@ def _no_answer(error: Exception) -> NoAnswer:
             "RECORD_LAYER_FAILURE",
             "PACKET_LENGTH_TOO_LONG",
         ):
-            return CannotSend("", "what answers at this address speaks no TLS")
+            return CannotSend("", "the server at this address does not speak TLS")
         if reason == "UNEXPECTED_EOF_WHILE_READING" or isinstance(error, ssl.SSLEOFError):
             return NoAnswer("the connection was closed without an answer")
         return CannotSend("", f"TLS with the collector fails ({reason})")

@@ -1,4 +1,4 @@
-"""What a spool holds, for people to see: nothing is taken, moved or removed, and nothing is held up."""
+"""Reads a spool for ``show``. It takes, moves, removes and locks nothing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _NOTE = re.compile(rb'"missing_events":(\d{1,15})\}')
 
 
 class Holder(NamedTuple):
-    """Who holds a part. ``here``: it lives on this host; otherwise it cannot be asked, and may be long gone.
+    """The holder of a part. ``here``: a live process on this host; otherwise its lock cannot be probed.
 
-    ``pid`` is its own word, ``touched_at`` its last sign of life in milliseconds since 1970.
+    ``pid`` is what ``owner`` says, ``touched_at`` the last touch of ``owner`` in milliseconds since 1970.
     """
 
     pid: int | None
@@ -32,7 +32,8 @@ class Holder(NamedTuple):
 
 
 class InspectedPart(NamedTuple):
-    """``waiting``, ``waiting_bytes`` and ``oldest`` (milliseconds) are None when not all can be counted."""
+    """A part. ``waiting``, ``waiting_bytes`` and ``oldest`` (milliseconds) are None if not all can be
+    counted."""
 
     path: str
     holder: Holder | None
@@ -44,7 +45,7 @@ class InspectedPart(NamedTuple):
 
 
 class InspectedQuarantine(NamedTuple):
-    """``reasons`` are status, code and number of events; ``unreadable`` are lines of no event."""
+    """A quarantine. ``reasons``: status, code and number of events; ``unreadable``: invalid lines."""
 
     path: str
     events: int
@@ -54,7 +55,7 @@ class InspectedQuarantine(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A file in ``damaged``; ``missing`` events where it is a note."""
+    """A file in ``damaged``; a note has the number of ``missing`` events."""
 
     path: str
     bytes: int
@@ -62,7 +63,7 @@ class Kept(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What ``show`` counts."""
+    """The counts that ``show`` prints."""
 
     parts: list[InspectedPart]
     quarantine: list[InspectedQuarantine]
@@ -70,7 +71,7 @@ class Inspection(NamedTuple):
 
 
 class Met(NamedTuple):
-    """An event that waits or is in quarantine (``refusal``), and where; None for a line of no event."""
+    """A waiting or quarantined (``refusal``) event and its place; None for an invalid line."""
 
     path: str
     offset: int
@@ -79,7 +80,7 @@ class Met(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What reading every byte has found; ``findings`` are a path and what is wrong there."""
+    """The result of a check of every byte; each finding is a path and its fault."""
 
     segments: int
     events: int
@@ -91,7 +92,7 @@ class Reading(NamedTuple):
 
 
 def looks_like_spool(directory: str) -> bool:
-    """Whether the directory is empty, or has anything in it that a spool puts there. Raises OSError."""
+    """Whether the directory is empty or holds an entry of a spool. Raises OSError."""
     names = os.listdir(directory)
     return not names or any(
         name in ("quarantine", "damaged") or SERIES_NAME.fullmatch(name.removeprefix(DRAFT)) for name in names
@@ -99,7 +100,7 @@ def looks_like_spool(directory: str) -> bool:
 
 
 def inspect(directory: str) -> Inspection:
-    """Counts what waits, part by part. Raises OSError when the directory cannot be read."""
+    """Counts the waiting events of each part. Raises OSError when the directory cannot be read."""
     root = os.path.abspath(directory)
     watch = _watch(root)
     parts: list[InspectedPart] = []
@@ -108,10 +109,10 @@ def inspect(directory: str) -> Inspection:
         try:
             parts.append(_inspect_part(path, _holder_of(watch, path)))
         except FileNotFoundError:
-            # Another process has adopted it: it is found elsewhere.
+            # Another process has adopted it and shows it.
             continue
         except OSError as error:
-            problem = f"{path} cannot be looked at ({errno_name(error)})"
+            problem = f"{path} cannot be read ({errno_name(error)})"
             parts.append(InspectedPart(path, None, 0, None, None, None, problem))
     return Inspection(parts, [_inspect_quarantine(path) for path in quarantine_files(root)], kept_in(root))
 
@@ -163,7 +164,7 @@ def _inspect_part(path: str, holder: Holder | None) -> InspectedPart:
 
 
 def _count(part: str, left: LeftSegment) -> tuple[int, int, int | None]:
-    """Events, bytes and first time of what waits. Sealed events are counted without the key."""
+    """Returns number, bytes and first time of waiting events. Sealed events are counted without the key."""
     segment = Segment(part, left.name, left.header.identity, own=False)
     done, _ = load_marks(segment)
     fd = open_file(segment.path, os.O_RDONLY)
@@ -179,7 +180,7 @@ def _read(fd: int) -> Callable[[int, int], bytes]:
 
 
 def reason_of(refusal: dict[str, Any]) -> tuple[str, str]:
-    """Status and code, and nothing that is none: the words of a server may be about a patient."""
+    """Returns status and code, and nothing else: a server's words may be about a patient."""
     status, code = refusal.get("status"), refusal.get("code")
     said = str(status) if type(status) is int and 100 <= status <= 999 else "unknown"
     if isinstance(code, str) and _CODE.fullmatch(code):
@@ -200,7 +201,7 @@ def _inspect_quarantine(path: str) -> InspectedQuarantine:
                 sealed += 1
                 continue
             reason = reason_of(line.event.refusal)
-            # Of a file that is full of reasons of its own, the first ones will do.
+            # The number of different reasons is bounded.
             if reason in reasons or len(reasons) < _MOST_REASONS:
                 reasons[reason] = reasons.get(reason, 0) + 1
     except OSError:
@@ -210,7 +211,7 @@ def _inspect_quarantine(path: str) -> InspectedQuarantine:
 
 
 def kept_in(root: str) -> list[Kept]:
-    """What was kept and noted in ``damaged`` so far. Raises OSError."""
+    """Lists the files and notes in ``damaged``. Raises OSError."""
     directory = os.path.join(root, "damaged")
     try:
         names = sorted(os.listdir(directory))
@@ -224,7 +225,7 @@ def _kept(path: str) -> Kept:
         found = _NOTE.search(read_all(path, 256)) if path.endswith(".missing") else None
         return Kept(path, os.stat(path, follow_symlinks=False).st_size, int(found[1]) if found else None)
     except OSError:
-        # What cannot be opened is none of the spool's, and must not hide the others.
+        # A file that cannot be opened must not hide the others.
         return Kept(path, 0, None)
 
 
@@ -235,9 +236,9 @@ class _Sums:
 
 
 def read(directory: str, visit: Callable[[Met], None] | None = None) -> Reading:
-    """Reads every byte, part by part, then what is in quarantine; ``visit`` is given each event that waits.
+    """Reads every byte of all parts and quarantines, and calls ``visit`` with each waiting event.
 
-    What a living process does meanwhile may or may not be seen. Raises OSError, and SpoolRefused for a sealed
+    Changes by a live process meanwhile may or may not be seen. Raises OSError, and SpoolRefused for a sealed
     part and for an earlier format.
     """
     root = os.path.abspath(directory)
@@ -248,7 +249,7 @@ def read(directory: str, visit: Callable[[Met], None] | None = None) -> Reading:
         for line in quarantined_lines(path):
             if line.event is None:
                 sums.findings.append(
-                    (path, f"{line.size} bytes at {line.offset} are no line of a quarantine")
+                    (path, f"{line.size} bytes at {line.offset} are not a line of a quarantine")
                 )
             else:
                 sums.quarantined += 1
@@ -259,9 +260,9 @@ def read(directory: str, visit: Callable[[Met], None] | None = None) -> Reading:
         sums.findings.append(
             (
                 path,
-                f"{size} bytes that were no event when they were read, and are kept here"
+                f"{size} damaged bytes, copied when they were read"
                 if missing is None
-                else f"events were missing when their segment was read: {missing}",
+                else f"events missing when their segment was read: {missing}",
             )
         )
     return Reading(
@@ -281,7 +282,7 @@ def _read_part(root: str, name: str, sums: _Sums, visit: Callable[[Met], None] |
         if segment.why == SEALED:
             raise SpoolRefused(f"{path} {SEALED}")
         if segment.why:
-            sums.findings.append((segment.path, f"it {segment.why}"))
+            sums.findings.append((segment.path, f"the segment {segment.why}"))
             continue
         if segment.damaged:
             sums.findings.append((segment.path, "its header is damaged"))
@@ -301,7 +302,7 @@ def _read_segment(
     found: Frame | Lost | None = None
     try:
         done, _ = load_marks(segment)
-        # What is written meanwhile is not looked at: it may be half of a frame.
+        # Bytes that are written meanwhile are not read: they may be half a frame.
         end = max(HEADER_BYTES, os.fstat(fd).st_size)
         reader = Reader(_read(fd), crc32(left.header.identity))
         while (step := reader.step(end)) is not None:
@@ -316,15 +317,15 @@ def _read_segment(
     sums.segments += 1
     sums.events += count.events
     sums.done += count.done
-    # The end of a segment that is being written may be half of a frame.
+    # The end of a segment that is being written may be half a frame.
     if isinstance(found, Lost) and _watch(root).state_of(name) != "abandoned":
         lost.pop()
     for bytes_ in lost:
         if bytes_.cut and not count.ended:
             sums.cut += 1
         else:
-            sums.findings.append((segment.path, f"{bytes_.size} bytes at {bytes_.offset} are no whole frame"))
+            sums.findings.append((segment.path, f"{bytes_.size} bytes at {bytes_.offset} are not a frame"))
     if missing := count.missing(done):
         sums.findings.append((segment.path, f"{missing} of its events are missing"))
     if reader.unreadable is not None:
-        sums.findings.append((segment.path, "some of it cannot be read"))
+        sums.findings.append((segment.path, "part of it cannot be read"))

@@ -1,7 +1,7 @@
-"""The parts of a spool: one directory for each process, held by a socket, adopted when it is abandoned.
+"""The parts of a spool: a directory for each process, held by a socket, adopted when it is abandoned.
 
-The kernel answers for the holder: it refuses a connection once nothing listens, however the holder ended. A
-file with a process id does not show that: a container sees no process of its neighbour.
+The kernel refuses a connection once no process listens, however the holder ended. A file with a process id
+cannot show that: a container does not see the processes of another.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ._files import Mine, errno_name, make_directory, open_file, sync_directory
 from ._format import SERIES_NAME
 
 PATIENCE = 180.0
-"""Seconds; longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds)."""
+"""Seconds; longer than an NFS client caches the times of a file (acregmax, 60 seconds)."""
 DRAFT = "new-"
 LOCK = "lock"
 OWNER = "owner"
@@ -38,13 +38,13 @@ def _host() -> str:
 
 
 HOST = _host()
-"""What tells this host from others, and one start of it from the next where the system says so."""
+"""Returns an id of this host and, where the system has one, of its current boot."""
 
 
 def prepare(directory: str) -> None:
-    """On return the directory exists, belongs to the user of this process, and no other can write to it.
+    """Makes the directory, owned by the user of this process and writable by no other user.
 
-    Raises SpoolRefused, and OSError when it cannot be made.
+    Raises SpoolRefused for another owner or wider rights, and OSError when it cannot be made.
     """
     make_directory(directory)
     found = os.stat(directory)
@@ -55,13 +55,13 @@ def prepare(directory: str) -> None:
         )
     if found.st_mode & 0o022:
         raise SpoolRefused(
-            f"others can write to {directory} (mode {found.st_mode & 0o777:o}): remove that, "
+            f"other users can write to {directory} (mode {found.st_mode & 0o777:o}): change its mode, "
             "or name a directory inside it"
         )
 
 
 def _at_lock(directory: str, call: Callable[[str], object]) -> None:
-    """Calls with a path of the lock that the system takes, however long that of the directory is."""
+    """Calls ``act`` with a path of the lock that fits a socket address, also in a long directory path."""
     path = os.path.join(directory, LOCK)
     if len(os.fsencode(path)) <= _LONGEST_PATH or sys.platform != "linux":
         call(path)
@@ -74,15 +74,15 @@ def _at_lock(directory: str, call: Callable[[str], object]) -> None:
 
 
 def new_series() -> bytes:
-    """13 bytes: the time in milliseconds, so that later series sort behind earlier ones, and chance."""
+    """Returns 13 bytes: the time in milliseconds, so that series sort by time, and random bytes."""
     return int(time.time() * 1000).to_bytes(6, "big") + os.urandom(7)
 
 
 class Part:
-    """A directory of the spool that this process holds from its making to ``end``."""
+    """A directory of the spool that this process holds until ``end``."""
 
     def __init__(self, root: str, mine: Mine) -> None:
-        """On return the part is there, held and durable. Raises OSError; then nothing of it is left."""
+        """Makes and holds the part durably. Raises OSError, having left nothing."""
         self._root = root
         self._mine = mine
         self.series = new_series()
@@ -109,31 +109,31 @@ class Part:
             raise
 
     def touch(self) -> None:
-        """Shows that this process lives. Raises FileNotFoundError when another one has adopted the part."""
+        """Touches ``owner``. Raises FileNotFoundError when another process has adopted the part."""
         os.utime(os.path.join(self.path, OWNER))
         if sys.platform != "linux":
-            # BSD refuses a connection when the queue is full, which would look like a holder that has ended.
+            # BSD refuses a connection when the queue is full, as if the holder had ended.
             with contextlib.suppress(OSError):
                 while True:
                     self._socket.accept()[0].close()
 
     def end(self) -> None:
-        """On return anyone may adopt the part, or it is gone if nothing is left in it. Raises OSError."""
+        """Releases the part for adoption, and removes it if it is empty. Raises OSError."""
         self._mine.remove(os.path.join(self.path, OWNER))
         self.forget()
-        # Not empty: the next one on the directory adopts it.
+        # Not empty: the next process on the directory adopts it.
         with contextlib.suppress(OSError):
             remove_emptied(self.path, self._mine)
 
     def forget(self) -> None:
-        """Closes the descriptor and no more: a shutdown in a child would reach its parent."""
+        """Closes the descriptor only: a shutdown in a child would reach the parent."""
         fd = self._socket.detach()
         if fd >= 0:
             os.close(fd)
 
 
 def remove_emptied(directory: str, mine: Mine) -> None:
-    """On return the directory is gone. Raises OSError when anything is in it but a lock and an owner."""
+    """Removes the directory. Raises OSError when it holds anything but a lock and an owner."""
     if not set(os.listdir(directory)) <= {LOCK, OWNER}:
         raise OSError(errno.ENOTEMPTY, "is not empty", directory)
     mine.remove(os.path.join(directory, OWNER))
@@ -142,14 +142,14 @@ def remove_emptied(directory: str, mine: Mine) -> None:
 
 
 class Holder(NamedTuple):
-    """What an ``owner`` says, which is only a word of its host."""
+    """The content of ``owner``, which its host alone vouches for."""
 
     host: str
     pid: int | None
 
 
 def read_owner(directory: str) -> Holder | None:
-    """Who holds the part, or held it last; None without an ``owner``. Raises OSError."""
+    """Returns the present or last holder of the part; None without an ``owner``. Raises OSError."""
     try:
         fd = open_file(os.path.join(directory, OWNER), os.O_RDONLY)
     except FileNotFoundError:
@@ -163,10 +163,10 @@ def read_owner(directory: str) -> Holder | None:
 
 
 def lock_state(directory: str) -> str:
-    """``free``: nothing listens. ``missing``: no socket is there. Every other answer means ``held``."""
+    """Returns ``free`` when no process listens, ``missing`` without a socket, and otherwise ``held``."""
     probe: socket.socket = _system.Socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # A call that blocks would wait as long as the queue of the holder is full.
+        # A blocking call would wait while the holder's queue is full.
         probe.setblocking(False)
         _at_lock(directory, probe.connect)
     except ConnectionRefusedError:
@@ -190,7 +190,7 @@ class _Seen:
 
 
 class Watch:
-    """Looks for parts that are abandoned. ``clock`` is monotonic, in seconds: one that is set has no say."""
+    """Finds abandoned parts. ``clock`` is monotonic, in seconds, so that setting the time has no effect."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class Watch:
         self._seen: dict[str, _Seen] = {}
 
     def abandoned(self, own: str | None = None) -> list[str]:
-        """The paths of abandoned parts but for ``own``, oldest first. Raises OSError for the whole spool."""
+        """Returns the paths of abandoned parts except ``own``, oldest first. Raises OSError for the spool."""
         names = sorted(os.listdir(self._root))
         for name in self._seen.keys() - set(names):
             del self._seen[name]
@@ -223,16 +223,16 @@ class Watch:
                     if self.state_of(name) == "abandoned":
                         found.append(path)
                 elif name.startswith(DRAFT) and self._is_quiet(name, path):
-                    # Its maker ended before it was done.
+                    # Its maker ended before it was complete.
                     remove_emptied(path, self._mine)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                self._on_trouble(f"{path} cannot be looked at ({errno_name(error)})")
+                self._on_trouble(f"{path} cannot be read ({errno_name(error)})")
         return found
 
     def state_of(self, name: str) -> str:
-        """``held``, ``abandoned``, or ``unknown`` as long as only waiting tells. Raises OSError."""
+        """Returns ``held``, ``abandoned``, or ``unknown`` until watched long enough. Raises OSError."""
         path = os.path.join(self._root, name)
         holder = read_owner(path)
         if holder is None:
@@ -245,7 +245,7 @@ class Watch:
         if self._is_quiet(name, os.path.join(path, OWNER)):
             return "abandoned"
         if holder.host != HOST and self._seen[name].alive:
-            self._on_trouble(f"{path} is in use by another host: a spool is for the processes of one")
+            self._on_trouble(f"{path} is in use by another host: a spool is for the processes of one host")
         return "unknown"
 
     def _is_quiet(self, name: str, path: str) -> bool:
@@ -259,7 +259,7 @@ class Watch:
 
     @property
     def watched(self) -> int:
-        """How many parts show no sign of life, and have not been watched for long enough."""
+        """Returns the number of parts that are not touched and were not watched long enough."""
         since = self._clock() - self._patience
         seen = list(self._seen.items())
         return sum(
@@ -267,5 +267,5 @@ class Watch:
         )
 
     def may_come_back(self, path: str) -> bool:
-        """Whether only watching has shown that the part is abandoned: its holder may have been stopped."""
+        """Whether only watching showed that the part is abandoned: its holder may be paused."""
         return os.path.basename(path) in self._seen

@@ -1,4 +1,4 @@
-"""Events that the collector will never take, each with its answer: one JSON object a line."""
+"""The quarantine: events that the collector will never take, each with its answer, one JSON object a line."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _YEAR_9600 = (datetime(9600, 1, 1, tzinfo=timezone.utc) - _EPOCH) // timedelta(m
 
 
 def iso(milliseconds: int) -> str:
-    """The time as RFC 3339 with milliseconds in UTC; from the year 10000 on as ECMA-262 extends it."""
-    # Every 400 years the calendar is the same.
+    """Formats a time as RFC 3339 in UTC with milliseconds; from the year 10000 on in ECMA-262's extended
+    form."""
+    # The calendar repeats every 400 years.
     cycles = max(0, milliseconds - _YEAR_9600) // _CYCLE
     at = _EPOCH + timedelta(milliseconds=milliseconds - cycles * _CYCLE)
     text = f"{at.isoformat(timespec='milliseconds')[:-6]}Z"
@@ -42,7 +43,7 @@ class Quarantine:
         self.bytes = 0
 
     def add(self, event: SpooledEvent, refusal: Mapping[str, Any], *, full: bool) -> None:
-        """On return the line is in the file, as durable as the mode says. Raises OSError."""
+        """Appends the line, as durably as the mode says. Raises OSError."""
         line = _line(event, refusal, full=full)
         make_inside(self.directory)
         while not self._append(line):
@@ -50,7 +51,7 @@ class Quarantine:
         self.bytes += len(line)
 
     def _append(self, line: bytes) -> bool:
-        """Returns false when the file was moved away, so that whoever did that may not have seen the line."""
+        """Returns False when the file was moved away meanwhile: its new owner may have missed the line."""
         fd = open_file(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mine)
         try:
             at = os.fstat(fd).st_size
@@ -75,7 +76,7 @@ class Quarantine:
             os.close(again)
 
     def weigh(self) -> None:
-        """Counts what the quarantine of the whole spool takes."""
+        """Counts the bytes of the whole spool's quarantine."""
         total = 0
         with contextlib.suppress(OSError):
             for name in os.listdir(self.directory):
@@ -87,7 +88,7 @@ class Quarantine:
 def _line(event: SpooledEvent, refusal: Mapping[str, Any], *, full: bool) -> bytes:
     at = iso(int(time.time() * 1000))
     said = {**refusal, "at": refusal.get("at", at)}
-    # A server's words may be long, and may be what JSON has no form for.
+    # A server's message may be long, and may have no JSON form.
     short = {key: said[key] for key in ("status", "code", "at") if key in said}
     record: dict[str, Any] = {
         "at": at,
@@ -115,7 +116,7 @@ _TAKEN = ".requeue"
 
 
 class QuarantinedEvent(NamedTuple):
-    """An event in quarantine: ``captured_at`` is RFC 3339, ``body`` the exact bytes that were captured."""
+    """A quarantined event. ``captured_at`` is RFC 3339; ``body`` has the exact captured bytes."""
 
     kind: str
     captured_at: str
@@ -124,7 +125,7 @@ class QuarantinedEvent(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of a quarantine, whose ``event`` is None when it is none that a quarantine has."""
+    """A line of a quarantine; ``event`` is None when the line is invalid."""
 
     offset: int
     size: int
@@ -132,7 +133,7 @@ class Line(NamedTuple):
 
 
 def quarantine_files(root: str) -> list[str]:
-    """The paths of the files, those that a requeue has begun among them. Raises OSError."""
+    """Returns the paths of the files, including those of an unfinished requeue. Raises OSError."""
     directory = os.path.join(root, "quarantine")
     try:
         names = sorted(os.listdir(directory))
@@ -142,7 +143,7 @@ def quarantine_files(root: str) -> list[str]:
 
 
 def quarantined_lines(path: str) -> Iterator[Line]:
-    """The lines of a file but for empty ones, in bounded memory; none when it is gone. Raises OSError."""
+    """Yields the non-empty lines of a file in bounded memory; none when the file is gone. Raises OSError."""
     try:
         fd = open_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -156,7 +157,7 @@ def quarantined_lines(path: str) -> Iterator[Line]:
 
 
 def _lines(fd: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """Offset, size and text of each line; no text where it is longer than any that a quarantine has."""
+    """Yields offset, size and text of each line; no text when it is longer than a valid line."""
     offset = position = 0
     held: list[bytes] = []
     while piece := os.pread(fd, _PIECE_BYTES, position):

@@ -1,6 +1,6 @@
-"""Runs as the application sees them: it reports what happens in one, and every call returns at once."""
+"""Runs: the application reports what happens in a run, and every call returns immediately."""
 
-# The two classes of a run know each other.
+# The two classes of a run use each other's members.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     GivenContent = str | bytes | bytearray | memoryview
 
 START, ARTIFACT, OUTPUT, OUTCOME, FEEDBACK = range(5)
-#: By kind: the field that has the payload, of a start that has its content; and where in it content is named.
+#: By kind: the field of the payload, and the member in it that names content.
 PAYLOADS = ("inputs", "artifact", "output", "outcome", "feedback")
 URI_FIELDS = ("input_uri", "artifact_uri", "output_uri", "evidence_uri", "")
 _GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
@@ -35,12 +35,12 @@ _current: ContextVar[Run | None] = ContextVar("clinical_events_run", default=Non
 
 
 def current_run() -> Run | None:
-    """The innermost run of ``with`` or of a decorator around this code; None outside."""
+    """Returns the innermost run of a ``with`` block or decorator around this code; None outside of any."""
     return _current.get()
 
 
 class Details:
-    """What a call says beside the payload."""
+    """Details of a call beside the payload."""
 
     __slots__ = ("content", "latency_ms", "metadata", "parent_event_id", "sampled", "timestamp")
 
@@ -57,18 +57,18 @@ class Details:
         self.parent_event_id = parent_event_id
         self.metadata = metadata
         self.content = content
-        #: Of a start: the decision that it shares, and then its own.
+        #: Sampling of a start: the decision that it shares with others, and its own.
         self.sampled: SampledRun | None = None
 
 
 class RunHandle:
-    """A run of which nothing is known but its id."""
+    """A run that is known by its id alone."""
 
     _sampled: SampledRun | None = None
 
     def __init__(self, client: Client, run_id: Any) -> None:
         self._client = client
-        #: A UUID, the same in all events of the run.
+        #: A UUID that all events of the run share.
         self.id: str = run_id
 
     def artifact(
@@ -85,9 +85,9 @@ class RunHandle:
         parent_event_id: str | None = None,
         metadata: Fields | None = None,
     ) -> Captured:
-        """The model has made something on its way: a tool call, a trace, text that was retrieved.
+        """Captures an intermediate artifact: a tool call, a reasoning trace, retrieved text.
 
-        Without ``artifact_uri`` and ``content`` a URI of its own is made.
+        Without ``artifact_uri`` and ``content`` the artifact gets a new URI.
         """
         if artifact_uri is None and content is None:
             artifact_uri = self._artifact_uri()
@@ -98,7 +98,7 @@ class RunHandle:
             "description": description,
         }
         details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
-        return self._tell(ARTIFACT, named, fields, details)
+        return self._report(ARTIFACT, named, fields, details)
 
     def output(
         self,
@@ -113,12 +113,12 @@ class RunHandle:
         parent_event_id: str | None = None,
         metadata: Fields | None = None,
     ) -> Captured:
-        """Content has been shown to a person. ``latency_ms`` is measured from the start of its run."""
+        """Captures content that a person was shown. ``latency_ms`` is measured from the start of the run."""
         named = {"output_uri": output_uri, "summary": summary, "output_type": output_type}
         details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
         if latency_ms is None and timestamp is None:
             details.latency_ms = self._elapsed()
-        return self._tell(OUTPUT, named, fields, details)
+        return self._report(OUTPUT, named, fields, details)
 
     def outcome(
         self,
@@ -134,7 +134,7 @@ class RunHandle:
         parent_event_id: str | None = None,
         metadata: Fields | None = None,
     ) -> Captured:
-        """Something has happened, perhaps much later, that bears on the run. Content is its evidence."""
+        """Captures an outcome of the run, perhaps much later. Content is its evidence."""
         named = {
             "outcome_type": outcome_type,
             "occurred_at": occurred_at,
@@ -142,7 +142,7 @@ class RunHandle:
             "evidence_uri": evidence_uri,
         }
         details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
-        return self._tell(OUTCOME, named, fields, details)
+        return self._report(OUTCOME, named, fields, details)
 
     def feedback(
         self,
@@ -157,7 +157,7 @@ class RunHandle:
         parent_event_id: str | None = None,
         metadata: Fields | None = None,
     ) -> Captured:
-        """A user has said what they think of the run. Thumbs have a ``direction``: ``up`` or ``down``."""
+        """Captures a user's feedback on the run. Thumbs have a ``direction``: ``up`` or ``down``."""
         named = {
             "feedback_type": feedback_type,
             "rating_value": rating_value,
@@ -165,11 +165,11 @@ class RunHandle:
             "direction": direction,
         }
         details = Details(timestamp, latency_ms, parent_event_id, metadata)
-        return self._tell(FEEDBACK, named, fields, details)
+        return self._report(FEEDBACK, named, fields, details)
 
-    def _tell(self, kind: int, named: dict[str, Any], fields: Fields | None, details: Details) -> Captured:
+    def _report(self, kind: int, named: dict[str, Any], fields: Fields | None, details: Details) -> Captured:
         said = {name: value for name, value in named.items() if value is not None}
-        # An id that is missing must not become one of the event's own.
+        # A missing run id must not open a run with the event's own id.
         details.sampled = self._sampled
         run_id = "" if self.id is None else self.id  # pyright: ignore[reportUnnecessaryComparison]
         return self._client._capture(kind, run_id, {PAYLOADS[kind]: said}, details, fields)
@@ -182,9 +182,9 @@ class RunHandle:
 
 
 class Run(RunHandle):
-    """A run that was started here. ``start`` is what became of the event that opened it.
+    """A run that this process started. ``start`` is the capture of its first event.
 
-    ``with`` and ``async with`` make it the current run, and write its ending when an exception leaves them.
+    ``with`` and ``async with`` make it the current run and capture its ending when an exception leaves them.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class Run(RunHandle):
         parent_event_id: str | None = None,
         metadata: Fields | None = None,
     ) -> Run:
-        """A run within this one: of another model, say, that this one has called."""
+        """Starts a run nested in this one, for example of a model that this one calls."""
         return self._client.start_run(
             model=model,
             target=target,
@@ -243,23 +243,23 @@ class Run(RunHandle):
         )
 
     def fail(self, error: BaseException | None = None) -> None:
-        """The run has failed. Of the error its class and a status of HTTP are told, never its words.
+        """Captures that the run failed, with the error's class and HTTP status, never its message.
 
-        What is no Exception (CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit) is an abort.
+        CancelledError, GeneratorExit, KeyboardInterrupt and SystemExit are captured as an abort.
         """
         aborted = error is not None and not issubclass(type(error), Exception)
         self._end("aborted" if aborted else "failed", error)
 
     def abort(self) -> None:
-        """The application has given the run up."""
+        """Captures that the application aborted the run."""
         self._end("aborted", None)
 
     def unfinished(self) -> None:
-        """The run waits for someone, or for something that another process does."""
+        """Captures that the run waits for a person or for another process."""
         self._end("unfinished", None)
 
     def _end(self, ending: str, error: BaseException | None) -> None:
-        """One ending a run: the first."""
+        """Captures the first ending of the run and ignores later ones."""
         if self._ended:
             return
         self._ended = True
@@ -286,7 +286,7 @@ class Run(RunHandle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Left in another context than entered, as when a loop closes an async generator.
+        # Left in another context than it was entered in, as when a loop closes an async generator.
         with contextlib.suppress(ValueError, RuntimeError, IndexError):
             _current.reset(self._tokens.pop())
         if error is not None:
@@ -308,13 +308,13 @@ class Run(RunHandle):
 
 
 def _class_of(error: BaseException) -> str:
-    # By no way that the class may have changed.
+    # Not through attributes that the class may override.
     name: str = type.__dict__["__name__"].__get__(type(error))
     return name
 
 
 def _status_of(error: BaseException | None) -> int | None:
-    """The status of HTTP that errors of the libraries have under one of three names."""
+    """Returns the HTTP status of a library's error, which has one of three attribute names."""
     for name in ("status_code", "status", "code"):
         try:
             status = getattr(error, name, None)
@@ -326,7 +326,7 @@ def _status_of(error: BaseException | None) -> int | None:
 
 
 def decorated(function: Any, start: Callable[[], Run]) -> Any:
-    """By the flags of its code: ``inspect`` would take 5 ms to import."""
+    """Tells the kinds of functions apart by their code flags: importing ``inspect`` takes 5 ms."""
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     wrap = _around_call
     if flags & _ASYNC_GENERATOR:
@@ -362,7 +362,7 @@ def _around_generator(function: Any, start: Callable[[], Run]) -> Any:
         thrown: BaseException | None = None
         try:
             while True:
-                # Set for the step alone: what is set across a yield leaks to the caller.
+                # Set for one step only: a context variable that is set across a yield leaks to the caller.
                 token = _current.set(run)
                 try:
                     value = steps.send(sent) if thrown is None else steps.throw(thrown)
@@ -418,6 +418,6 @@ def _around_async_generator(function: Any, start: Callable[[], Run]) -> Any:
 
 
 def _left(token: Any) -> None:
-    # Unless the step ended in another context than it began in.
+    # The step may have ended in another context than it began in.
     with contextlib.suppress(ValueError, RuntimeError):
         _current.reset(token)

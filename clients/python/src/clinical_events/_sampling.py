@@ -1,10 +1,10 @@
-"""Which runs are captured, when not all are; what is left out is counted (docs/reference/sampling.md).
+"""Sampling: decides which runs are captured and counts those that are left out (docs/reference/sampling.md).
 
-A run is decided as a whole, with the runs nested in it, when it begins. A risk, an outcome or feedback may
-turn the decision, and then what is held of the run follows. Outcomes and feedback are always captured.
+The decision is made when a run begins and holds for the run and those nested in it. A risk, an outcome or
+feedback may reverse it; then the held events are captured. Outcomes and feedback are always captured.
 """
 
-# The runs of a sampler are its own.
+# A sampler uses private members of its runs.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Risk = Callable[[str, dict[str, Any]], bool]
 
-#: What a held event takes beside its bytes, about.
+#: Approximate memory of a held event beside its bytes.
 _HELD_OVERHEAD = 512
 _MOST_MODELS = 32
 _MOST_VERSIONS = 1000
@@ -31,13 +31,12 @@ CAPTURED, HELD, LEFT_OUT = "captured", "held", "left out"
 
 
 class Sampling:
-    """Which runs are captured. Raises ValueError for what is no rate or size.
+    """Options of sampling. Raises ValueError for an invalid rate or size.
 
-    ``rate`` is the share that chance selects. ``risk(kind, event)`` is asked for each event, as JSON, until
-    it says that its run must be captured; one that raises has said so. Until then the events of runs that
-    chance did not select are held, within three bounds: of runs, of seconds and of bytes. For
-    ``after_model_change`` seconds after this process has first seen a version of a model,
-    ``rate_after_model_change`` counts.
+    ``rate`` is the share of runs that chance selects. ``risk(kind, event)`` is called with each event, as
+    JSON, until it returns true or raises; then the run is captured. Until then the events of runs that chance
+    did not select are held, within bounds of runs, seconds and bytes. For ``after_model_change`` seconds
+    after this process first saw a version of a model, ``rate_after_model_change`` applies.
     """
 
     def __init__(
@@ -52,16 +51,16 @@ class Sampling:
         rate_after_model_change: float = 1.0,
     ) -> None:
         if not (0 <= rate <= 1 and 0 <= rate_after_model_change <= 1):
-            raise ValueError("a rate of sampling is from 0 to 1")
+            raise ValueError("a sampling rate must be from 0 to 1")
         if not all(size >= 0 for size in (window_runs, window_seconds, window_bytes, after_model_change)):
-            raise ValueError("the sizes and times of sampling are from 0 on")
+            raise ValueError("sampling sizes and times must be at least 0")
         self.rate, self.risk = rate, risk
         self.window_runs, self.window_seconds, self.window_bytes = window_runs, window_seconds, window_bytes
         self.after_model_change, self.rate_after_model_change = after_model_change, rate_after_model_change
 
 
 class SampledRun:
-    """A run with the runs nested in it, as far as sampling is concerned."""
+    """The sampling state of a run and the runs nested in it."""
 
     __slots__ = ("_began", "_held", "_marks", "_risky", "_run_ids", "_sampler", "_state", "model")
 
@@ -69,23 +68,23 @@ class SampledRun:
         self.model = model
         self._sampler = sampler
         self._state = state
-        #: What its starts carry.
+        #: The decision that its starts carry.
         self._marks = marks
         self._began = _system.monotonic()
         self._risky = False
         self._run_ids: list[str] = []
-        #: Of each event that waits: its kind, its bytes, and what captures it after all.
+        #: For each held event: its kind, its bytes, and a function that captures it.
         self._held: list[tuple[str, int, Callable[[], object]]] = []
 
 
 class Sampler:
-    """Decides in one process."""
+    """Makes the decisions of one process."""
 
     def __init__(self, sampling: Sampling, on_warning: Callable[[str], None]) -> None:
         self._sampling = sampling
         self._on_warning = on_warning
         self._lock = _system.RLock()
-        #: Runs that may still be brought in whole, selected ones too, the oldest first; and by their ids.
+        #: Runs whose decision may still change, selected ones included, the oldest first; and the same by id.
         self._window: OrderedDict[SampledRun, None] = OrderedDict()
         self._by_id: dict[str, SampledRun] = {}
         self._held_bytes = 0
@@ -93,7 +92,7 @@ class Sampler:
         self.omissions = Omissions()
 
     def begin(self, run_id: str, model: dict[str, Any], outer: SampledRun | None) -> SampledRun:
-        """A run begins; a nested one shares the decision. What a forked child inherits is its parent's."""
+        """Registers a run; a nested one shares the decision. A forked child makes its own decisions."""
         with guarded(self._lock):
             nested = outer is not None and outer._sampler is self
             run = outer if nested and outer is not None else self._decide(model)
@@ -105,11 +104,11 @@ class Sampler:
             return run
 
     def known(self, run: SampledRun | None, run_id: str) -> SampledRun | None:
-        """The run, if this process decides about it; by its id, if it is in the window."""
+        """Returns the run if this process decides on it, or finds it by id in the window."""
         return run if run is not None and run._sampler is self else self._by_id.get(run_id.lower())
 
     def judge(self, run: SampledRun | None, kind: str, event: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """What becomes of an event, and what its ``system_metadata.sampling`` says. Releases what is held."""
+        """Returns the decision on an event and its ``system_metadata.sampling``. May release held events."""
         self.expire()
         if run is None:
             return CAPTURED, {}
@@ -119,7 +118,7 @@ class Sampler:
             run._risky = run._risky or risky
             if not risky and kind not in ("outcome", "user-feedback"):
                 return run._state, marks
-            # Also of a run that chance selected: such runs are captured all, and others in proportion.
+            # Asked for selected runs too: all risky runs are captured, others in proportion to the rate.
             if run in self._window:
                 marks["trigger"] = "risk" if risky else kind
             run._state = CAPTURED
@@ -129,7 +128,7 @@ class Sampler:
         return CAPTURED, marks
 
     def hold(self, run: SampledRun, kind: str, size: int, release: Callable[[], object]) -> None:
-        """Keeps an event of ``size`` bytes until its run is captured or has to go."""
+        """Holds an event of ``size`` bytes until its run is captured or dropped."""
         with guarded(self._lock):
             late = run._state
             if late == HELD:
@@ -146,17 +145,17 @@ class Sampler:
             self.omissions.add(kind, run.model, 1)
 
     def take(self) -> dict[str, Any] | None:
-        """The counts that an event is to carry, which count as told from now on; None without any."""
+        """Returns the counts for an event and marks them as reported; None when there are none."""
         with guarded(self._lock):
             return self.omissions.take() if self.omissions.events else None
 
-    def put_back(self, told: dict[str, Any]) -> None:
-        """The event that carried them was not captured."""
+    def put_back(self, reported: dict[str, Any]) -> None:
+        """Takes the counts back when the event that carried them was not captured."""
         with guarded(self._lock):
-            self.omissions.put_back(told)
+            self.omissions.put_back(reported)
 
     def expire(self, *, all_of_them: bool = False) -> None:
-        """Lets go of the runs for which the window has no room, and counts what is left out."""
+        """Drops the runs for which the window has no room, and counts them as left out."""
         sampling = self._sampling
         with guarded(self._lock):
             now = _system.monotonic()
@@ -181,7 +180,7 @@ class Sampler:
         return SampledRun(self, model, state, marks)
 
     def _age(self, model: dict[str, Any]) -> float:
-        """For how many seconds this version has been known. One that comes back has not changed again."""
+        """Returns the seconds since this version was first seen. A version that returns is not a change."""
         name = (model.get("model_id"), model.get("model_version"))
         now = _system.monotonic()
         seen = self._first_seen.setdefault(name, now)
@@ -199,9 +198,9 @@ class Sampler:
                 return bool(answer)
             answer.close()
         except Exception:  # noqa: BLE001, S110
-            # Not with the error: it may name values of the event.
+            # The error may contain values of the event, so it is not reported.
             pass
-        self._on_warning("the predicate of risk has raised or is a coroutine; the run is captured")
+        self._on_warning("the risk predicate raised or is a coroutine; the run is captured")
         return True
 
     def _let_go(self, run: SampledRun) -> list[tuple[str, int, Callable[[], object]]]:
@@ -221,7 +220,7 @@ class Omissions:
         self._runs = 0
         self._since = _now()
         self._models: dict[tuple[Any, Any], list[int]] = {}
-        self.told_at = _system.monotonic()
+        self.reported_at = _system.monotonic()
 
     def add(self, kind: str, model: dict[str, Any], events: int) -> None:
         runs = int(kind == "inference-start")
@@ -245,16 +244,16 @@ class Omissions:
             }
             for name, counts in self._models.items()
         ]
-        told = {"since": self._since, "runs": self._runs, "events": self.events, "models": models}
+        reported = {"since": self._since, "runs": self._runs, "events": self.events, "models": models}
         self.events, self._runs, self._since, self._models = 0, 0, _now(), {}
-        self.told_at = _system.monotonic()
-        return told
+        self.reported_at = _system.monotonic()
+        return reported
 
-    def put_back(self, told: dict[str, Any]) -> None:
-        self._since = told["since"]
-        self._runs += told["runs"]
-        self.events += told["events"]
-        for one in told["models"]:
+    def put_back(self, reported: dict[str, Any]) -> None:
+        self._since = reported["since"]
+        self._runs += reported["runs"]
+        self.events += reported["events"]
+        for one in reported["models"]:
             self._count((one.get("model_id"), one.get("model_version")), one["runs"], one["events"])
 
 

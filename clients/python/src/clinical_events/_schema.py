@@ -1,10 +1,10 @@
-"""Checks events against the schemas of the protocol, as the collector does (JSON Schema 2020-12).
+"""Validates events against the protocol's schemas, as the collector does (JSON Schema 2020-12).
 
-It knows the keywords that those schemas use, and refuses to be made from one that has another. Neither
-pointers nor messages hold a value, or a name that the schemas do not know.
+It supports the keywords that these schemas use and refuses a schema with another one. Neither pointers nor
+messages hold a value or a name that the schemas do not define.
 """
 
-# What is checked here may be of any type.
+# Validated values may be of any type.
 # pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 KINDS = ("inference-start", "internal-artifact", "human-output", "outcome", "user-feedback")
 PROFILES = ("minimum", "full")
-#: The most issues that are told of one event.
+#: The most issues that are reported for one event.
 MAX_ISSUES = 20
 
 _SCHEMAS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "schemas")
@@ -39,7 +39,7 @@ _NOUNS = {"string": "a string", "object": "an object", "number": "a number", "in
 
 @functools.cache
 def validator(kind: str, profile: str) -> Callable[[Any], list[Issue]]:
-    """A function that returns the faults of a JSON value, at most 20, each as pointer, rule and message."""
+    """Returns a function that lists the faults of a JSON value, at most 20: pointer, rule and message."""
     check = _compiled(resolved(f"{kind}.{profile}.json"), "")
 
     def validate(value: Any) -> list[Issue]:
@@ -51,7 +51,7 @@ def validator(kind: str, profile: str) -> Callable[[Any], list[Issue]]:
 
 
 def _read(name: str) -> dict[str, Any]:
-    # By the loader, for a package that is imported from an archive.
+    # Read through the loader, which also works for a package in an archive.
     text = __loader__.get_data(os.path.join(_SCHEMAS, name))  # type: ignore[name-defined]
     schema: dict[str, Any] = json.loads(text)
     return schema
@@ -62,10 +62,10 @@ def resolved(name: str) -> dict[str, Any]:
 
 
 def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
-    """One schema without references: what it refers to, and its own behind it."""
+    """Returns a schema with its references resolved, its own members last."""
     unknown = schema.keys() - _CHECKED - _ANNOTATIONS
     if unknown:
-        raise ValueError(f"a schema has {sorted(unknown)[0]}, which is not known here")
+        raise ValueError(f"a schema has the unsupported keyword {sorted(unknown)[0]}")
     merged: dict[str, Any] = {}
     if "$ref" in schema:
         _merge(merged, resolved(schema["$ref"]))
@@ -79,7 +79,7 @@ def _resolve(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge(into: dict[str, Any], schema: dict[str, Any]) -> None:
-    """Both hold afterwards. No schema of the protocol narrows a type or a range."""
+    """Merges two schemas so that both apply. No schema of the protocol narrows a type or a range."""
     for name, value in schema.items():
         if name == "required":
             into[name] = [*into.get(name, []), *value]
@@ -92,7 +92,7 @@ def _merge(into: dict[str, Any], schema: dict[str, Any]) -> None:
 
 
 def expectation(schema: dict[str, Any]) -> str:
-    """What a field must be, in the words of the collector."""
+    """Returns what a field must be, in the collector's words."""
     types = _types(schema)
     kind = next(name for name in types if name != "null")
     if "enum" in schema:
@@ -184,7 +184,7 @@ _DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 def is_date_time(text: str) -> bool:
-    """RFC 3339 section 5.6: a real day, and an offset; the second 60 in the last minute of a day in UTC."""
+    """RFC 3339 section 5.6: an existing day and an offset; second 60 only in the last minute of a UTC day."""
     match = _DATE_TIME.fullmatch(text)
     if match is None:
         return False
@@ -200,7 +200,7 @@ def is_date_time(text: str) -> bool:
     return second < 60 or (hour * 60 + minute - offset) % 1440 == 1439
 
 
-# RFC 3986, appendix A. One character or one octet a step, so that no text takes more than linear time.
+# RFC 3986, appendix A. One character or octet per step, so that matching takes linear time.
 _HOST = r"[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2}"
 _PATH = rf"(?:{_HOST}|[:@/])*"
 _QUERY = rf"(?:{_HOST}|[:@/?])*"
@@ -211,7 +211,7 @@ _LONGEST_IPV6 = 45
 
 
 def is_uri(text: str) -> bool:
-    """RFC 3986 section 3: absolute, which is to say that it has a scheme; a fragment is allowed."""
+    """RFC 3986 section 3: absolute, that is, with a scheme; a fragment is allowed."""
     match = _URI.fullmatch(text)
     if match is None:
         return False

@@ -1,4 +1,4 @@
-"""A segment as the spool knows it while its events wait, and what a look at one finds."""
+"""A segment of the spool while its events wait, and its description for ``show``."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Segment:
         self.own = own
         self.complete = not own
         self.end = HEADER_BYTES
-        """Behind the last byte that may be read."""
+        """The end of the bytes that may be read."""
         self.events: int | None = 0 if own else None
-        """How many events wait or waited here since it was opened; None until they are counted."""
+        """The number of events that waited here when it was opened, and since; None until counted."""
         self.bytes = 0
         self.first_at: int | None = None
         self.met = 0
@@ -52,7 +52,7 @@ class Segment:
         self.read = False
         self.reader: Reader | None = None
         self.fd = -1
-        """What ``reader`` reads from."""
+        """The descriptor that ``reader`` reads from."""
         self.count = Count()
         self.cut = 0
         self.done: set[int] = set()
@@ -60,17 +60,17 @@ class Segment:
         self.marks_end = 0
         self.rests_until = 0.0
         self.keep = False
-        """Not to be removed: something in it could not be read, or put aside."""
+        """True to keep the file: a part of it could not be read or put aside."""
 
     @property
     def finished(self) -> bool:
-        """Whether nothing in it is needed. Damage shows only when all of a segment of another was read."""
+        """Whether no event in it is needed. An adopted segment is read to its end first, to find damage."""
         if self.own and self.complete and self.settled == self.events:
             return True
         return self.read and self.settled == self.met
 
     def stop_reading(self) -> None:
-        """Closes what it was read from."""
+        """Closes the descriptor that it was read from."""
         self.reader = None
         fd, self.fd = self.fd, -1
         if fd >= 0:
@@ -78,7 +78,7 @@ class Segment:
 
 
 class SpooledEvent:
-    """An event that was taken and is not settled. ``body`` are the exact bytes that were captured."""
+    """An event that was given out and is not settled. ``body`` has the exact captured bytes."""
 
     __slots__ = ("body", "captured_at", "kind", "offset", "out", "segment", "size")
 
@@ -95,22 +95,22 @@ class SpooledEvent:
 
 
 def load_marks(segment: Segment) -> tuple[set[int], int]:
-    """The offsets that are marked, and where the next marks go. Raises OSError."""
+    """Returns the marked offsets and the position of the next marks. Raises OSError."""
     return decode_marks(segment.start, read_all(segment.marks_path, _MOST_MARKS_BYTES))
 
 
 def survey(
     read: Callable[[int, int], bytes], end: int, start: int, done: set[int], *, blind: bool = False
 ) -> tuple[int, int, int | None]:
-    """How many events wait in a segment, how many bytes they take, and when its first event was captured.
+    """Returns the number and bytes of waiting events in a segment, and the time of its first event.
 
-    By the frame that ends the segment where nothing is done, or else by reading all of it.
+    Uses the end frame when no event is done, and otherwise reads the whole segment.
     """
     first_at = captured_at(read(FRAME_BYTES, HEADER_BYTES))
     for size in (FRAME_BYTES, FRAME_BYTES + 16) if blind else (FRAME_BYTES,):
         at = end - size
         last = Reader(read, start, at=at, blind=blind).step(end) if at >= HEADER_BYTES and not done else None
-        # Each event takes a frame: a number that cannot be is not believed.
+        # Each event takes a frame, so an impossible number is ignored.
         if not isinstance(last, Frame) or last.size != size or last.kind != END:
             continue
         if last.number <= (at - HEADER_BYTES) // size:
@@ -125,9 +125,9 @@ def survey(
 
 
 class LeftSegment(NamedTuple):
-    """A segment in a part; ``why`` is empty when it can be read here, or says what it is.
+    """A segment in a part; ``why`` says why it cannot be read here, and is empty otherwise.
 
-    ``damaged``: its header is, and what it is was told by its name and its frames.
+    ``damaged``: its header is damaged, so its name and its frames were used instead.
     """
 
     name: str
@@ -137,13 +137,13 @@ class LeftSegment(NamedTuple):
     damaged: bool = False
 
 
-EARLIER = "has an earlier format, which this version does not read: move its directory out of the spool"
-LATER = "was written by a later version of the client, which can read it"
-SEALED = "is sealed, and no key was given"
+EARLIER = "has an earlier format that this version cannot read: move its directory out of the spool"
+LATER = "was written by a later version of the client"
+SEALED = "is encrypted; give its key"
 
 
 def examine(directory: str) -> list[LeftSegment]:
-    """The segments of a part by their names; changes nothing. Raises OSError for the part as a whole."""
+    """Lists the segments of a part by name. Changes nothing. Raises OSError for the part as a whole."""
     left: list[LeftSegment] = []
     for file in sorted(os.listdir(directory)):
         named = SEGMENT_NAME.fullmatch(file)
@@ -156,7 +156,7 @@ def examine(directory: str) -> list[LeftSegment]:
             continue
         except OSError as error:
             why = (
-                "is no regular file"
+                "is not a regular file"
                 if error.errno == errno.EINVAL
                 else f"cannot be read ({errno_name(error)})"
             )
@@ -176,11 +176,11 @@ def _examined(name: str, path: str) -> LeftSegment:
             found = reader.step(size)
             while isinstance(found, Lost):
                 found = reader.step(size)
-            # Each frame says whether it is sealed; what a header says that does not hold does not count.
+            # Each frame says whether it is sealed; a damaged header is ignored.
             header = Header("sealed" if found is not None and found.sealed else "clear", identity)
     finally:
         os.close(fd)
     why = {"earlier": EARLIER, "later": LATER, "sealed": SEALED}.get(header.what, "")
     if size > MAX_SEGMENT_BYTES:
-        why = f"has more than the {MAX_SEGMENT_BYTES} bytes of a segment"
+        why = f"is larger than a segment ({MAX_SEGMENT_BYTES} bytes)"
     return LeftSegment(name, path, header, why, damaged and size >= HEADER_BYTES)

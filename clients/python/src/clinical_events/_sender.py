@@ -1,7 +1,7 @@
-"""Sends what waits in the spool for as long as it takes (docs/CLIENT_SPEC.md, "Sending to the collector").
+"""Sends waiting events until the collector has them (docs/CLIENT_SPEC.md, "Sending to the collector").
 
-Two things hold it back. The gate is for all events: it shuts when the collector does not answer or has no
-room, longer each time, and while it fails one request is made at a time. A retry is for one event.
+The gate holds back all events: it shuts when the collector does not answer or has no room, longer each time,
+and one request at a time tries it again. A retry delays a single event.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CODE = re.compile(r"[a-z_]{1,40}")
 
 
 class Event(Protocol):
-    """What the sender knows of an event that it took."""
+    """An event that the sender took from the spool."""
 
     @property
     def kind(self) -> int: ...
@@ -39,7 +39,7 @@ class Event(Protocol):
 
 
 class Source(Protocol):
-    """What the sender needs of a spool; see ``_spool.Spool``."""
+    """The part of ``_spool.Spool`` that the sender uses."""
 
     def take(self) -> Any: ...
     def settle(self, event: Any, done: bool) -> None: ...
@@ -47,7 +47,7 @@ class Source(Protocol):
 
 
 class Backoff(NamedTuple):
-    """A pause is chosen by chance between nothing and a bound, in seconds, that doubles with each failure."""
+    """A random pause between zero and a bound in seconds that doubles with each failure."""
 
     first: float = 0.2
     longest: float = 30.0
@@ -58,7 +58,7 @@ class Backoff(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """An event on its way, or waiting for its next turn: ``due`` by the monotonic clock, then in order."""
+    """An event in flight, or waiting for its retry. Ordered by ``due`` (monotonic clock), then by number."""
 
     due: float
     order: int
@@ -68,12 +68,12 @@ class _Job(NamedTuple):
 
 
 class Sender:
-    """Sends on threads of its own, or one event at a time in the caller.
+    """Sends events on its own threads, or one at a time in the caller.
 
-    An event leaves the spool when it is stored, was stored and erased since, or stands in quarantine.
+    An event leaves the spool when it is stored, was stored and erased since, or is in quarantine.
 
-    ``sent``, ``erased`` and ``refused`` count events; ``hopeless`` says why waiting does not help,
-    ``denied`` that the key may not send a kind, ``setback`` what went wrong since an event was stored.
+    ``sent``, ``erased`` and ``refused`` count events. ``hopeless`` says why waiting does not help, ``denied``
+    which kinds the key may not send, ``setback`` what failed since an event was last stored.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Sender:
         except CannotSend as error:
             self.hopeless = f"{error.what}; events are kept: {error.reason}"
         self._lock = _system.RLock()
-        # Unlocked: there may be something to do. Released by wake, which must never wait for a lock.
+        # Released when there may be work, by ``wake``, which must never wait for a lock.
         self._signal: Any = _system.allocate_lock()
         self._threads = 0
         self._started = self._stopping = self._gone = False
@@ -117,18 +117,18 @@ class Sender:
         self._retries: list[_Job] = []
         self._retry_bytes = 0
         self._dry = False
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
     @property
     def idle(self) -> bool:
-        """Nothing is under way, and nothing that waits can be sent now."""
+        """Whether no request is pending and no waiting event can be sent now."""
         if self._destination is None or self._stopping:
             return True
         held = self.hopeless is not None or _system.monotonic() < self._shut_until
         return self._in_flight == 0 and (held or self._dry)
 
     def start(self) -> None:
-        """Starts the threads once. Where no thread can start, ``run_once`` still sends."""
+        """Starts the threads once. Where no thread can start, ``run_once`` sends."""
         if self._started:
             return
         self._started = True
@@ -140,31 +140,31 @@ class Sender:
                 connection = Connection(self._destination, self._timeout)
                 _system.start_thread(self._run, (connection,))
             except (RuntimeError, MemoryError):
-                # 3.12 starts no thread once the interpreter ends.
+                # Python 3.12 starts no thread while the interpreter ends.
                 return
             self._connections.append(connection)
             with self._lock:
                 self._threads += 1
 
     def wake(self) -> None:
-        """Something was appended. Never waits, and may be called in a signal handler."""
+        """Wakes a thread after an append. Never waits, and may be called in a signal handler."""
         self._dry = False
         if _system.monotonic() >= self._shut_until:
-            # In an outage a thread comes by itself when the pause is over; no capture pays for it.
+            # In an outage a thread wakes when the pause is over, so captures do not wake it.
             self._rouse()
 
     def _rouse(self) -> None:
         if self._signal.locked():
-            # Another thread may be faster.
+            # Another thread was faster.
             with contextlib.suppress(RuntimeError):
                 self._signal.release()
 
     def run_once(self) -> bool:
-        """Sends one event in the caller. False: nothing can be sent now."""
+        """Sends one event in the caller. Returns False when no event can be sent now."""
         caller = _system.thread_ident()
         if self._destination is None:
             self.start()
-        # A signal handler that captures inside of this leaves its event to the call that it interrupted.
+        # An event that a signal handler captures within this call is sent by this call.
         if self._destination is None or caller in self._callers:
             return False
         self._callers.add(caller)
@@ -184,9 +184,9 @@ class Sender:
             self._callers.discard(caller)
 
     def stop(self, timeout: float) -> None:
-        """Begins nothing more, and gives requests under way ``timeout`` seconds.
+        """Starts no further request and waits up to ``timeout`` seconds for pending ones.
 
-        On return the spool has back what has no answer.
+        On return the events without an answer are back in the spool.
         """
         self._stopping = True
         deadline = _system.monotonic() + timeout
@@ -209,7 +209,7 @@ class Sender:
             connection.close()
 
     def forget(self) -> None:
-        """In a forked child: closes the parent's connections here, and touches no lock."""
+        """Closes the parent's connections in a forked child. Touches no lock."""
         self._stopping = self._gone = True
         for connection in self._connections:
             connection.forget()
@@ -221,10 +221,10 @@ class Sender:
                 if job is None:
                     self._signal.acquire(True, wait)
                     continue
-                # Another thread looks for more while this one sends.
+                # Another thread looks for the next event while this one sends.
                 self.wake()
                 self._send(connection, job)
-            except Exception as error:  # noqa: BLE001 - the thread lives on, whatever the spool raises
+            except Exception as error:  # noqa: BLE001 - the thread must survive whatever the spool raises
                 self._warn(f"the spool gave no event to send: {said(error)}")
                 with self._lock:
                     self._shut(0.0)
@@ -233,7 +233,7 @@ class Sender:
             self._threads -= 1
 
     def _next(self) -> tuple[_Job | None, float]:
-        """What is to be sent now, or for how many seconds nothing is."""
+        """Returns the event to send now, or the seconds until one may be sent."""
         with self._lock:
             now = _system.monotonic()
             if self._stopping:
@@ -243,7 +243,7 @@ class Sender:
             if self._in_flight >= (1 if self._failures else self._most):
                 return None, _LOOK
             while True:
-                # Before the look: what is appended meanwhile makes it false again.
+                # Set before the spool is read: an append in between resets it.
                 self._dry = True
                 job = self._take(now)
                 if job is None:
@@ -307,8 +307,8 @@ class Sender:
             self.hopeless = self.setback = None
             self._settle(job, True)
             return
-        told = fields(answer.body)
-        code = told.get("code")
+        reported = fields(answer.body)
+        code = reported.get("code")
         words = f"{status} {code}" if isinstance(code, str) and CODE.fullmatch(code) else str(status)
         if status == 409 and code == "event_erased":
             self.hopeless = self.setback = None
@@ -319,14 +319,14 @@ class Sender:
         elif status == 403:
             self._deny(job, words)
         elif status < 400 or status in _UNWELCOME:
-            what = "what answers at this address is no collector"
+            what = "the server at this address is not a collector"
             if status == 401:
-                what = "the collector does not take the API key"
+                what = "the collector rejected the API key"
             self._set_back(f"{what} ({words}); events are kept", lasting=True)
             self._later(job, self._slow_pause())
         else:
             self.hopeless = self.setback = None
-            self._refuse(job, refusal(answer, told))
+            self._refuse(job, refusal(answer, reported))
 
     def _settle(self, job: _Job, done: bool, erased: bool = False) -> None:
         self._spool.settle(job.event, done)
@@ -339,10 +339,10 @@ class Sender:
             self._went()
 
     def _went(self) -> None:
-        """The collector has said what becomes of an event. The caller holds the lock."""
-        if self._told:
+        """Applies the collector's verdict on an event. The caller holds the lock."""
+        if self._reported:
             old = _system.monotonic() - 60.0
-            self._told = {text: at for text, at in self._told.items() if at > old}
+            self._reported = {text: at for text, at in self._reported.items() if at > old}
         if self._failures:
             self._failures = 0
             self._rouse()
@@ -350,7 +350,7 @@ class Sender:
     def _deny(self, job: _Job, words: str) -> None:
         kind = job.event.kind
         self.hopeless = None
-        self.denied = f"the key may not send {KINDS[kind]} ({words}); such events are kept"
+        self.denied = f"the key may not send {KINDS[kind]} ({words}); these events are kept"
         self._warn(self.denied)
         with self._lock:
             self._in_flight -= 1
@@ -362,7 +362,7 @@ class Sender:
         try:
             self._spool.quarantine(job.event, why)
         except Exception as error:  # noqa: BLE001 - a full disk, say: the event waits and is tried again
-            self._warn(f"an event that was refused could not be put into quarantine: {said(error)}")
+            self._warn(f"a refused event could not be put into quarantine: {said(error)}")
             with self._lock:
                 self._in_flight -= 1
                 due = _system.monotonic() + self._backoff.pause(job.attempts + 1)
@@ -380,13 +380,13 @@ class Sender:
             return
 
     def _later(self, job: _Job, least: float) -> None:
-        """The event is sent again, and all others wait too: at least so long as was asked for."""
+        """Schedules the event again and holds back all others for at least the requested pause."""
         least = min(least, _LONGEST_RETRY_AFTER)
         with self._lock:
             self._in_flight -= 1
             due = _system.monotonic() + least + self._backoff.pause(job.attempts + 1)
             self._retry(job.event, job.attempts + 1, due)
-            # What was sent before the gate shut does not shut it again.
+            # A failure of a request that began before the gate shut does not shut it again.
             if job.round == self._round:
                 self._shut(least)
             elif least > 0:
@@ -407,10 +407,11 @@ class Sender:
         self._warn(text)
 
     def _warn(self, text: str) -> None:
-        """Once until an event was stored a minute later: an outage of hours is one warning."""
-        if text in self._told:
+        """Warns once until events have been stored for a minute, so that a long outage gives one warning."""
+
+        if text in self._reported:
             return
-        self._told[text] = _system.monotonic()
+        self._reported[text] = _system.monotonic()
         try:
             self._on_warning(text)
         except Exception:  # noqa: BLE001 - a callback of the application

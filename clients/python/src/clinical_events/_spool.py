@@ -1,8 +1,8 @@
-"""What one process has of a spool directory: it appends, adopts, gives out what waits, marks what is done.
+"""The spool of one process: appends events, adopts abandoned parts, gives events out, and marks them done.
 
-``append`` takes no lock, so that a capture in a signal handler or a destructor never waits for one that its
-own thread holds: the appender alone changes what it counts, and what the reader counts changes under a lock.
-What a crash at any moment leaves is docs/CLIENT_SPEC.md.
+``append`` takes no lock, so that a capture in a signal handler or a destructor never waits for a lock of its
+own thread: only the appender changes the appender's counts; the reader's counts change under a lock.
+docs/CLIENT_SPEC.md describes what a crash at any moment leaves on the disk.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ __all__ = ["MAX_BYTES", "Forked", "MemorySpool", "Spool", "SpoolState", "Spooled
 MAX_BYTES = 8 << 30
 MEMORY_BYTES = 64 << 20
 BEAT = 10.0
-"""Seconds between two signs of life, and between two looks at what others have left."""
+"""Seconds between two touches of ``owner``, and between two searches for abandoned parts."""
 _AGAIN = 3600.0
 _T = TypeVar("_T")
 
 
 class SpoolState(NamedTuple):
-    """What a spool holds; sizes in bytes with their frames, times in milliseconds since 1970."""
+    """Counts of a spool. Sizes are in bytes, frames included; times are in milliseconds since 1970."""
 
     waiting: int
     waiting_bytes: int
     quarantined: int
-    """Events that this process has put into quarantine."""
+    """Events that this process put into quarantine."""
     cut: int
-    """Writes of others that were cut off before they were acknowledged."""
+    """Writes of other processes that were cut off before they were acknowledged."""
     watched: int
-    """Parts whose holder cannot be asked, adopted if they show no sign of life for three minutes."""
+    """Parts whose lock cannot be probed. They are adopted when ``owner`` is unchanged for three minutes."""
     oldest: int | None
-    """No event that waits was captured before."""
+    """A lower bound of the capture time of all waiting events."""
 
 
 class _Teller:
-    """Tells each sentence once an hour: what fails each second would hide all else."""
+    """Reports each sentence once an hour, so that a fault of every second does not hide the others."""
 
     def __init__(self, mine: Mine, on_trouble: Callable[[str], None], clock: Callable[[], float]) -> None:
         self._mine = mine
@@ -58,7 +58,7 @@ class _Teller:
         self._next: dict[str, float] = {}
 
     def __call__(self, sentence: str) -> None:
-        # What fails in a child because its descriptors are closed is nothing to tell.
+        # A forked child has closed descriptors; their faults are not reported.
         self._mine.check()
         now = self._clock()
         if now < self._next.get(sentence, now):
@@ -74,10 +74,10 @@ def _ignore(_bytes: int, _missing: int, _kept: str | None) -> None:
 
 
 class Spool:
-    """All that one process has of a spool directory.
+    """The spool of one process in a spool directory.
 
-    ``append`` and ``close`` have one caller at a time; any thread may call the others. In a forked child
-    every method but ``forget`` raises Forked.
+    Only one thread at a time may call ``append`` or ``close``; any thread may call the others. In a forked
+    child every method but ``forget`` raises Forked.
     """
 
     def __init__(
@@ -91,24 +91,24 @@ class Spool:
         patience: float = PATIENCE,
         clock: Callable[[], float] = _system.monotonic,
     ) -> None:
-        """On return what others have left waits here too. ``patience`` is in seconds.
+        """Opens the spool and adopts abandoned parts. ``patience`` is in seconds.
 
-        ``on_damage`` is given the number of bytes that are no frame, that of events that are missing, and the
-        file that keeps or notes them.
+        ``on_damage`` receives the number of damaged bytes, the number of missing events, and the file that
+        keeps or notes them.
 
-        Raises SpoolRefused, and then nothing was touched; SpoolUnwritable. A full disk raises nothing:
-        ``append`` refuses until a part can be made.
+        Raises SpoolRefused, having touched nothing, and SpoolUnwritable. A full disk raises nothing:
+        ``append`` refuses events until a part can be made.
         """
         if not directory:
-            raise SpoolRefused("the directory of the spool has no name")
+            raise SpoolRefused("the spool directory has no name")
         self._root = os.path.abspath(directory)
         self._mine = mine = Mine()
-        self._tell = tell = _Teller(mine, on_trouble, clock)
+        self._report = report = _Teller(mine, on_trouble, clock)
         self._clock = clock
         self._patience = patience
         self._max_bytes = max_bytes
-        self._watch = Watch(self._root, mine, tell, patience=patience, clock=clock)
-        self._backlog = Backlog(self._root, mine, tell, on_damage or _ignore, clock)
+        self._watch = Watch(self._root, mine, report, patience=patience, clock=clock)
+        self._backlog = Backlog(self._root, mine, report, on_damage or _ignore, clock)
         durable = durability == "fsync"
         size = min(SEGMENT_BYTES, max_bytes // 4)
         self._appender = Appender(mine, durable=durable, segment_bytes=size, backlog=self._backlog)
@@ -133,7 +133,7 @@ class Spool:
             _parts.prepare(self._root)
             left = self._watch.abandoned()
             for path in left:
-                # Before anything is made or moved. Adoption reports what else is wrong.
+                # Checked before anything is made or moved. Adoption reports all other faults.
                 with contextlib.suppress(OSError):
                     for segment in examine(path):
                         if segment.why == EARLIER:
@@ -144,15 +144,15 @@ class Spool:
                 raise SpoolUnwritable(
                     f"{self._root} cannot be used as a spool ({errno_name(error)})"
                 ) from error
-            self._tell(f"the disk has no room for a part in {self._root}: events are refused until it has")
+            self._report(f"the disk has no room for a part in {self._root}: events are refused")
             return []
         return left
 
     def append(self, events: Sequence[tuple[int, int, bytes]]) -> None:
-        """On return the group of (kind, milliseconds, body) is as durable as the mode says, and waits.
+        """Appends a group of (kind, milliseconds, body). On return it is as durable as the mode says.
 
-        Events of one group share their fate. Raises SpoolFull, SpoolUnwritable, ClientClosed; then none of it
-        is in the spool, unless ``uncertain`` says so.
+        A group is appended whole or not at all. Raises SpoolFull, SpoolUnwritable, ClientClosed; then none of
+        its events is in the spool, unless ``uncertain`` is set.
         """
         self._mine.check()
         if self._closed:
@@ -164,8 +164,8 @@ class Spool:
             raise SpoolUnwritable(f"the events take more than the {MAX_SEGMENT_BYTES} bytes of a segment")
         if self._backlog.stored + self._quarantine.bytes + size + HEADER_BYTES > self._max_bytes:
             raise SpoolFull(
-                f"the spool holds {self._max_bytes} bytes, {self._quarantine.bytes} of them in quarantine, "
-                "and takes no more"
+                f"the spool holds its limit of {self._max_bytes} bytes, "
+                f"{self._quarantine.bytes} of them in quarantine"
             )
         try:
             self._appender.write(events, size)
@@ -174,10 +174,10 @@ class Spool:
             try:
                 self._appender.write(events, size)
             except HomeGone:
-                raise SpoolUnwritable(f"what is made in {self._root} is taken away") from None
+                raise SpoolUnwritable(f"files that are made in {self._root} disappear") from None
 
     def _renew(self, lost: Part | None) -> None:
-        """On return there is another part than ``lost``. Raises SpoolFull, SpoolUnwritable, SpoolRefused."""
+        """Makes a part in place of ``lost``. Raises SpoolFull, SpoolUnwritable, SpoolRefused."""
         with self._renewing:
             try:
                 self._mine.check()
@@ -186,7 +186,7 @@ class Spool:
             except OSError as error:
                 if error.errno in FULL:
                     raise SpoolFull(f"the disk has no room for a part in {self._root}") from error
-                raise SpoolUnwritable(f"nothing can be made in {self._root} ({errno_name(error)})") from error
+                raise SpoolUnwritable(f"no part can be made in {self._root} ({errno_name(error)})") from error
             if self._appender.part is not lost or self._closed:
                 # Another thread, or a capture in a signal handler, was faster.
                 with contextlib.suppress(OSError):
@@ -194,33 +194,33 @@ class Spool:
                 return
             self._appender.part = part
         if lost is not None:
-            self._tell(f"{lost.path} was taken away; new events go to {part.path}")
+            self._report(f"{lost.path} was adopted or removed; new events go to {part.path}")
             with contextlib.suppress(OSError):
                 lost.end()
 
     def take(self) -> SpooledEvent | None:
-        """The next event that waits, the oldest segment first; None when there is nothing now."""
+        """Returns the next waiting event, the oldest segment first; None when no event waits."""
         self._mine.check()
         return None if self._closed else self._alone(self._backlog.take)
 
     def settle(self, event: SpooledEvent, done: bool) -> None:
-        """``done``: it is marked within a second, and never given out. Otherwise ``take`` gives it again."""
+        """Returns an event. If ``done``, it is marked within a second; if not, it is given out again."""
         self._mine.check()
         if event.out:
             event.out = False
             self._backlog.settled.append((event, done))
 
     def quarantine(self, event: SpooledEvent, refusal: Mapping[str, Any]) -> None:
-        """On return the event stands in quarantine with its answer, as durable as the mode says, and is done.
+        """Moves the event with its answer into quarantine, as durably as the mode says, and marks it done.
 
-        Raises SpoolFull, SpoolUnwritable; then it is as if nothing had been called.
+        Raises SpoolFull, SpoolUnwritable, having changed nothing.
         """
         self._mine.check()
         if not event.out:
             return
         with self._quarantining:
             if self._in_quarantine:
-                raise SpoolUnwritable("a signal came while another event was put into quarantine")
+                raise SpoolUnwritable("a signal interrupted a write to quarantine")
             try:
                 self._in_quarantine = True
                 full = self._backlog.stored + self._quarantine.bytes >= self._max_bytes
@@ -232,43 +232,43 @@ class Spool:
             finally:
                 self._in_quarantine = False
         self.settle(event, True)
-        # At once: after a crash it would stand there twice.
+        # Marked immediately: after a crash it would be in quarantine twice.
         self._alone(self._backlog.note)
 
     def tend(self) -> None:
-        """On return what is done is marked, and what is finished removed; ``on_trouble`` hears of faults.
+        """Writes marks and removes finished segments. Faults are reported to ``on_trouble``.
 
-        One thread calls it about each second. Every ten seconds it shows that this process lives, and adopts.
+        One thread calls it about once a second. Every ten seconds it touches ``owner`` and adopts parts.
         """
         self._mine.check()
         self._tend_alone(self._tend)
 
     def adopt(self) -> None:
-        """On return what is abandoned now waits here."""
+        """Adopts the parts that are abandoned now."""
         self._mine.check()
         self._await_tending()
         self._tend_alone(self._look_around)
 
     def state(self) -> SpoolState:
-        """What waits now. Reads what others have left to count it, once."""
+        """Returns the counts now. The first call reads the adopted segments to count them."""
         self._mine.check()
         self._alone(self._backlog.drain)
-        # Counting changes nothing, so that a signal handler may do it in the middle of another call.
+        # Counting changes nothing, so a signal handler may count in the middle of another call.
         waiting, size, oldest = self._alone(self._backlog.count) or self._backlog.count()
         return SpoolState(waiting, size, self._quarantined, self._backlog.cut, self._watch.watched, oldest)
 
     @property
     def groups(self) -> int:
-        """How many groups were appended: tells what became of one whose append was interrupted."""
+        """The number of appended groups, which shows whether an interrupted append succeeded."""
         return self._appender.groups
 
     @property
     def watched(self) -> int:
-        """As ``SpoolState`` has it."""
+        """``SpoolState.waiting``, without the other counts."""
         return self._watch.watched
 
     def forget(self) -> None:
-        """In a forked child: closes what was inherited. Takes no lock and changes nothing on the disk."""
+        """Closes inherited descriptors in a forked child. Takes no lock and changes nothing on the disk."""
         self._mine.gone = True
         self._appender.forget()
         self._backlog.stop_reading()
@@ -276,7 +276,7 @@ class Spool:
             self._appender.part.forget()
 
     def close(self) -> None:
-        """On return what is done is marked, and what waits is anyone's who opens the directory."""
+        """Writes the marks and releases the part, so that the next process on the directory adopts it."""
         self._mine.check()
         if self._closed:
             return
@@ -290,12 +290,13 @@ class Spool:
             if part is not None:
                 part.end()
         except OSError as error:
-            self._tell(f"the part of this process could not be released ({errno_name(error)})")
+            self._report(f"the part of this process could not be released ({errno_name(error)})")
 
-    # An interrupt comes between a call of ``acquire`` and the next statement, and never into a ``with``.
+    # An interrupt may come between ``acquire`` and the next statement, but not inside ``with``.
 
     def _alone(self, work: Callable[[], _T]) -> _T | None:
-        """Works while no other thread does; not at all when a signal has interrupted this thread in it."""
+        """Runs ``work`` under the lock; returns None, without it, in a signal handler that interrupted such
+        work."""
         with self._lock:
             if self._inside:
                 return None
@@ -306,7 +307,7 @@ class Spool:
                 self._inside = False
 
     def _tend_alone(self, work: Callable[[], None]) -> None:
-        """The same for tending, and not at all when another thread tends."""
+        """Runs ``work`` unless a thread is tending already."""
         if self._tending_by:
             return
         with self._tending:
@@ -319,7 +320,7 @@ class Spool:
                 self._tending_by = 0
 
     def _await_tending(self) -> None:
-        """Waits five seconds at most for a thread that tends, never for this one."""
+        """Waits at most five seconds for another thread that tends, never for this thread."""
         for _ in range(500):
             if self._tending_by in (0, _system.thread_ident()):
                 return
@@ -340,12 +341,12 @@ class Spool:
         except FileNotFoundError:
             gone = True
         except OSError as error:
-            self._tell(f"this process could not show that it lives ({errno_name(error)})")
+            self._report(f"the owner file could not be touched ({errno_name(error)})")
         try:
             if gone:
                 self._renew(part)
         except Refused as error:
-            self._tell(f"there is no part for this process, and new events are refused: {error}")
+            self._report(f"this process has no part, so new events are refused: {error}")
         self._quarantine.weigh()
         self._look_around()
 
@@ -356,7 +357,7 @@ class Spool:
         try:
             self._adopt(self._watch.abandoned(part.path))
         except OSError as error:
-            self._tell(f"what other processes may have left could not be looked at ({errno_name(error)})")
+            self._report(f"the search for abandoned parts failed ({errno_name(error)})")
 
     def _adopt(self, left: list[str]) -> None:
         part = self._appender.part
@@ -371,7 +372,7 @@ class Spool:
                 # Another process was faster.
                 continue
             except OSError as error:
-                self._tell(f"{path} is left as it is ({errno_name(error)})")
+                self._report(f"{path} is left unchanged ({errno_name(error)})")
                 continue
             for segment in taken:
                 segment.rests_until = rests
@@ -383,7 +384,7 @@ class Spool:
         found = examine(directory)
         unfit = [segment for segment in found if segment.why]
         for segment in unfit:
-            self._tell(f"{segment.path} {segment.why}; it is left as it is")
+            self._report(f"{segment.path} {segment.why}; it is left unchanged")
         if any(segment.why in (EARLIER, SEALED) for segment in unfit):
             return []
         taken: list[Segment] = []
@@ -397,25 +398,25 @@ class Spool:
                 alone = False
             except OSError as error:
                 alone = False
-                self._tell(f"{left.path} could not be taken over ({errno_name(error)})")
+                self._report(f"{left.path} could not be adopted ({errno_name(error)})")
         try:
             if taken:
                 sync_directory(part.path)
             if alone:
                 self._remove_part(directory)
         except OSError as error:
-            self._tell(f"{directory} could not be removed ({errno_name(error)})")
+            self._report(f"{directory} could not be removed ({errno_name(error)})")
         return taken
 
     def _move(self, left: LeftSegment, directory: str, part: Part) -> Segment:
         segment = Segment(part.path, left.name, left.header.identity, own=False)
         self._mine.rename(left.path, segment.path)
-        # Only now: the marks are for whoever has won the segment.
+        # Read only now: the marks belong to the process that has won the segment.
         with contextlib.suppress(OSError):
             self._mine.rename(os.path.join(directory, left.name + ".done"), segment.marks_path)
         segment.end = max(HEADER_BYTES, os.stat(segment.path).st_size)
         if left.damaged:
-            self._tell(f"the header of segment {left.name} is damaged; it is read by its name")
+            self._report(f"the header of segment {left.name} is damaged; its name is used instead")
         return segment
 
     def _remove_part(self, directory: str) -> None:
@@ -428,7 +429,7 @@ class Spool:
 
 
 class MemorySpool:
-    """The same in memory: nothing is written anywhere, and what waits is lost when the process ends."""
+    """A spool in memory: nothing is written, and waiting events are lost when the process ends."""
 
     watched = 0
 
@@ -437,7 +438,7 @@ class MemorySpool:
         self._max_bytes = max_bytes
         self._stored = 0
         self._events: dict[SpooledEvent, None] = {}
-        """Those that are not done, in order: its single steps are atomic, so that no lock is needed."""
+        """Events that are not done, in order. Each step on it is atomic, so no lock is needed."""
         self._waiting: deque[SpooledEvent] = deque()
         self._gone: deque[int] = deque()
         self._quarantined = 0
@@ -445,7 +446,7 @@ class MemorySpool:
         self.groups = 0
 
     def append(self, events: Sequence[tuple[int, int, bytes]]) -> None:
-        """On return the group waits. Raises SpoolFull, ClientClosed."""
+        """Appends the group. Raises SpoolFull, ClientClosed."""
         self._mine.check()
         if self._closed:
             raise ClientClosed
@@ -453,7 +454,7 @@ class MemorySpool:
             self._stored -= self._gone.popleft()
         size = sum(FRAME_BYTES + len(body) for _, _, body in events)
         if self._stored + size > self._max_bytes:
-            raise SpoolFull(f"the spool in memory holds {self._max_bytes} bytes, and takes no more")
+            raise SpoolFull(f"the spool in memory holds its limit of {self._max_bytes} bytes")
         self._stored += size
         for kind, at, body in events:
             event = SpooledEvent(kind, at, body, None, 0, FRAME_BYTES + len(body))
@@ -462,7 +463,7 @@ class MemorySpool:
         self.groups += 1
 
     def take(self) -> SpooledEvent | None:
-        """The next event that waits; None when there is nothing now."""
+        """Returns the next waiting event; None when no event waits."""
         self._mine.check()
         try:
             event = self._waiting.popleft()
@@ -472,7 +473,7 @@ class MemorySpool:
         return event
 
     def settle(self, event: SpooledEvent, done: bool) -> None:
-        """``done``: it is forgotten. Otherwise ``take`` gives it out again."""
+        """Returns an event. If ``done``, it is dropped; otherwise ``take`` gives it out again."""
         self._mine.check()
         if not event.out:
             return
@@ -484,12 +485,12 @@ class MemorySpool:
             self._gone.append(event.size)
 
     def quarantine(self, event: SpooledEvent, refusal: Mapping[str, Any]) -> None:
-        """On return the event is forgotten: there is no place for it."""
+        """Drops the event: there is no quarantine in memory."""
         self._quarantined += event.out
         self.settle(event, True)
 
     def state(self) -> SpoolState:
-        """What waits now."""
+        """Returns the counts now."""
         self._mine.check()
         events = list(self._events)
         oldest = min((event.captured_at for event in events), default=None)
@@ -497,15 +498,16 @@ class MemorySpool:
         return SpoolState(len(events), size, self._quarantined, 0, 0, oldest)
 
     def tend(self) -> None:
-        """Nothing: what is done is forgotten at once."""
+        """Does nothing: an event that is done is dropped immediately."""
 
     def adopt(self) -> None:
-        """Nothing: no other process leaves anything here."""
+        """Does nothing: no other process leaves parts here."""
 
     def forget(self) -> None:
-        """In a forked child: what waits is the parent's."""
+        """Drops the events in a forked child: they belong to the parent."""
         self._mine.gone = True
 
     def close(self) -> None:
-        """On return nothing more is taken."""
+        """Refuses further events."""
+
         self._closed = True

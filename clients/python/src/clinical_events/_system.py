@@ -1,7 +1,7 @@
-"""Threads, locks and sockets of the system itself, also where gevent has replaced those of Python.
+"""The system's threads, locks and sockets, also where gevent has replaced Python's.
 
 The client needs real threads: a greenlet sends nothing while the application computes. gevent is found in
-``sys.modules`` and never imported, which would cost 100 ms.
+``sys.modules`` and never imported, which would take 100 ms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ create_connection = _original("socket", "create_connection", _socket.create_conn
 RLock = _thread.RLock
 monotonic = time.monotonic
 
-#: A fault of a thread itself stays its own.
+#: Signals that the client's threads block: all but those that a fault of the thread itself raises.
 _BLOCKED = _signal.valid_signals() - {
     _signal.SIGSEGV,
     _signal.SIGBUS,
@@ -43,9 +43,9 @@ _BLOCKED = _signal.valid_signals() - {
 
 
 def start_thread(function: Callable[..., object], args: tuple[Any, ...]) -> None:
-    """Starts a thread that takes no signal of the process. Raises RuntimeError when none can start.
+    """Starts a thread with all signals blocked. Raises RuntimeError when no thread can start.
 
-    uWSGI calls exit() in its handler: on a thread of ours that waits without end for the main one.
+    uWSGI calls exit() in its signal handler, which on another thread waits forever for the main one.
     """
     _start(_deaf, (function, args))
 
@@ -56,7 +56,7 @@ def _deaf(function: Callable[..., object], args: tuple[Any, ...]) -> None:
 
 
 def is_before_fork() -> bool:
-    """Whether this is the master of uWSGI. What it forks while a thread runs Python hangs for ever."""
+    """Whether this is uWSGI's master: its forks hang forever while another thread runs Python."""
     uwsgi: Any = sys.modules.get("uwsgi")
     worker, mule = getattr(uwsgi, "worker_id", None), getattr(uwsgi, "mule_id", None)
     return worker is not None and mule is not None and worker() == 0 and mule() == 0

@@ -1,9 +1,9 @@
-"""What an application gives, as the JSON text that is sent: exactly that, or refused.
+"""Converts an application's values to the JSON text that is sent, exactly, or refuses them.
 
-A refusal names the type and the place of what is at fault, and never a value: values are patient data.
+A refusal names the type and the place of the fault and never a value: values are patient data.
 """
 
-# What is checked here may be of any type.
+# Values of an application may be of any type.
 # pyright: reportUnknownVariableType=false
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-#: What the collector takes (docs/SPEC.md, R-312).
+#: The collector's default limit (docs/SPEC.md, R-312).
 MAX_LEVELS = 64
-#: More binary digits than a double has room for: most readers of JSON would make Infinity of such a number.
+#: The binary digits of the largest double: most readers of JSON turn longer integers into Infinity.
 _MAX_BITS = 1023
 _LONGEST_NAME = 64
 _CANNOT_BE_READ = "cannot be read"
@@ -33,10 +33,10 @@ _encode = json.JSONEncoder(
 
 
 def json_value(event: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
-    """A copy of ``event`` in which there are only str, int, float, bool, None, list and dict with str keys.
+    """Returns a copy of ``event`` with only str, int, float, bool, None, list and dict with str keys.
 
-    The application may change its objects afterwards. Raises EventInvalid (``not_json``,
-    ``nesting_too_deep``, ``body_too_large``) and nothing else: whatever its objects throw is left out.
+    The application may change its objects afterwards. Raises only EventInvalid (``not_json``,
+    ``nesting_too_deep``, ``body_too_large``); exceptions of the application's objects become one of these.
     """
     path: list[str | int] = []
     try:
@@ -44,13 +44,13 @@ def json_value(event: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
     except EventInvalid:
         raise
     except Exception:  # noqa: BLE001
-        # Not with the error: it may name values.
+        # The error may contain values, so it is not reported.
         raise _fault(path, _CANNOT_BE_READ) from None
     return copy
 
 
 def json_bytes(value: dict[str, Any], max_bytes: int) -> bytes:
-    """The JSON text of what ``json_value`` returned, in UTF-8. Raises EventInvalid (``body_too_large``)."""
+    """Returns the UTF-8 JSON text of a result of ``json_value``. Raises EventInvalid (``body_too_large``)."""
     body = _encode(value).encode()
     if len(body) > max_bytes:
         raise too_large(max_bytes)
@@ -62,7 +62,7 @@ def too_large(max_bytes: int) -> EventInvalid:
 
 
 def pointer_of(path: list[str | int]) -> str:
-    """RFC 6901. A name that may be data stands in it as ``*``."""
+    """Returns a JSON Pointer (RFC 6901) with ``*`` for names that may be data."""
     return "".join(f"/{part}" if isinstance(part, int) or _is_shown(part) else "/*" for part in path)
 
 
@@ -78,7 +78,7 @@ def _fault(path: list[str | int], message: str, code: str = "not_json") -> Event
 
 
 class _Copying:
-    """One copy under way: the path to the value at hand, and at most as many bytes as its text has."""
+    """The state of one copy: the path to the current value, and a lower bound of the text's bytes."""
 
     __slots__ = ("_left", "_max_bytes", "_path")
 
@@ -121,7 +121,7 @@ class _Copying:
     def _int(self, value: int) -> int:
         self._left -= 1
         if not -(2**63) <= value < 2**64 and value.bit_length() > _MAX_BITS:
-            self._refuse("is beyond the numbers that readers of JSON have")
+            self._refuse("is beyond the range of a double")
         return value
 
     def _array(self, value: Any) -> list[Any]:
@@ -146,25 +146,25 @@ class _Copying:
             kind: type[Any] = type(key)
             if not issubclass(kind, str):
                 path.pop()
-                self._refuse(f"has a key that is {_named(kind)}, where JSON has texts alone")
+                self._refuse(f"has a key that is {_named(kind)}; JSON keys are strings")
             path[-1] = name = self._text(key if kind is str else str.__str__(key))
             copy[name] = self.copy(item)
             if self._left < 0:
-                # Here too: what the application gives may have no end.
+                # Checked here too: an application's iterable may be endless.
                 raise too_large(self._max_bytes)
         path.pop()
         return copy
 
     def _enter(self) -> None:
-        """Also what ends at a circle, which nests without end."""
+        """Refuses too many levels, and so also a cycle."""
         self._left -= 2
         if self._left < 0:
             raise too_large(self._max_bytes)
         if len(self._path) == MAX_LEVELS:
-            self._refuse(f"nests more than {MAX_LEVELS} levels deep, or holds itself", "nesting_too_deep")
+            self._refuse(f"nests more than {MAX_LEVELS} levels deep or contains itself", "nesting_too_deep")
 
     def _converted(self, value: Any, kind: type[Any]) -> Any:
-        """Classes are known by the names of their bases, for a value shows that its module is loaded."""
+        """Recognises library classes by the names of their bases, without importing the library."""
         for base in kind.__mro__:
             convert = _BY_NAME.get((base.__module__, base.__qualname__))
             if convert is not None:
@@ -190,7 +190,7 @@ class _Copying:
         return self._scalar(value, kind)
 
     def _scalar(self, value: Any, kind: type[Any]) -> Any:
-        """A number of numpy, or of what is like it: without dimensions, and of a kind that JSON has."""
+        """Converts a numpy-like scalar: no dimensions, and a kind that JSON has."""
         if hasattr(kind, "item") and getattr(value, "ndim", 1) == 0:
             dtype_kind = getattr(getattr(value, "dtype", None), "kind", "f")
             item = value.item()
@@ -210,7 +210,7 @@ class _Copying:
             self._refuse("is not a finite number")
         number = float(value)
         if not math.isfinite(number) or type(value)(repr(number)) != value:
-            self._refuse("is a Decimal that no double equals: use str()")
+            self._refuse("is a Decimal that no double represents exactly: use str()")
         return number
 
     def _refuse(self, message: str, code: str = "not_json") -> NoReturn:

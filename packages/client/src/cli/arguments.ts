@@ -1,40 +1,40 @@
-/** The command line of `collector-spool`: what may stand in it, and what it says. */
+/** The command line of `collector-spool`. */
 import fs from 'node:fs';
 import { parseArgs } from 'node:util';
 import { CommandFailure, EXIT } from './output.js';
 
 export const USAGE = `Usage: collector-spool COMMAND DIRECTORY [options]
 
-Looks into the spool of @clinical-events/client, also while applications run on it.
+Shows and sends the events in a spool of @clinical-events/client, also while applications use it.
 
 Commands:
-  show     what waits, since when and for whom, what was refused and why
-  requeue  puts the refused events back among those that wait
-  drain    sends now what waits and no living process holds
+  show     count waiting and refused events, and list damage
+  requeue  move refused events back to the waiting ones
+  drain    send the waiting events that no running process holds
 
 Options:
-  --events             show: each event that waits or was refused, one a line
-  --check              show: reads every byte, and reports what is damaged
-  --contents           show --events: also the events themselves, and the collector's words. Patient data
-  --json               for scripts; with --events one object a line
-  --key-file FILE      the key that the spool is sealed by: 32 bytes, or those in hex or base64
-  --url URL            drain: where the collector is; or COLLECTOR_URL
-  --api-key-file FILE  drain: the API key; or COLLECTOR_KEY
-  --timeout SECONDS    drain: gives up when nothing was sent for so long; 60
+  --events             show: list each waiting or refused event, one a line
+  --check              show: read every byte and report damage
+  --contents           show --events: include the events and the collector's messages (patient data)
+  --json               print JSON; with --events one object a line
+  --key-file FILE      key of an encrypted spool: 32 bytes, or their hex or base64
+  --url URL            drain: address of the collector; default COLLECTOR_URL
+  --api-key-file FILE  drain: API key; default COLLECTOR_KEY
+  --timeout SECONDS    drain: stop when no event was sent for this time; 60
   -h, --help           print this help
   --version            print the version
 
-drain stops immediately when waiting does not help: the collector does not take the key, its certificate is not trusted
-(NODE_EXTRA_CA_CERTS=FILE names an authority of your own), or the address is not a collector's. Nothing is lost by it.
+drain stops immediately if the collector rejects the key, if its certificate is not trusted (NODE_EXTRA_CA_CERTS=FILE
+adds an authority), or if the address is not a collector's. No event is lost.
 
 Exit codes:
-  0    done
-  1    failed for an unexpected reason
-  2    the command line or a key is wrong; nothing was done
-  3    something in the spool is damaged: show --check; drain, when it came upon damage, whatever else it did
+  0    success
+  1    unexpected failure
+  2    wrong command line or key; nothing was done
+  3    the spool is damaged (show --check, drain)
   6    there is no spool
-  7    some of the events still wait, or were refused (drain), or cannot be read (show --events); all the rest was done
-  130  a signal ended it; what was sent is done (drain)
+  7    partial success: events still wait or were refused (drain), or cannot be read (show --events)
+  130  interrupted by a signal; sent events are marked (drain)
 `;
 
 const COMMANDS = ['show', 'requeue', 'drain'] as const;
@@ -66,13 +66,13 @@ const OPTIONS = {
   version: { type: 'boolean' },
 } as const;
 
-/** The options that only one command has. */
+/** Options of a single command. */
 const ONLY: Readonly<Record<string, CommandName>> = {
   ...{ events: 'show', check: 'show', contents: 'show' },
   ...{ url: 'drain', 'api-key-file': 'drain', timeout: 'drain' },
 };
 
-/** @throws CommandFailure for a command line that makes no sense, or a key that cannot be read. */
+/** @throws CommandFailure for an invalid command line, or a key that cannot be read. */
 export function readArguments(
   args: readonly string[],
 ): { command: CommandName; request: Request } | 'help' | 'version' {
@@ -108,7 +108,7 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options: OPTIONS, allowPositionals: true });
   } catch (error) {
-    // Node explains at length how such an argument could be meant for something else.
+    // Only the first sentence: Node adds advice about positional arguments.
     throw usage(error instanceof Error ? (error.message.split(/\n|[.,] To specify| \. /)[0] ?? '') : '');
   }
 }

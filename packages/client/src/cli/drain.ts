@@ -1,22 +1,22 @@
-/** `collector-spool drain`: sends what waits, where no application does: after a host was replaced, say. */
+/** `collector-spool drain`: sends the waiting events of a spool whose application no longer runs. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withReason } from '../listeners.js';
-import { checkDestination, type Destination, endpointFor } from '../sending/endpoint-for.js';
+import { Endpoint } from '../sending/endpoint.js';
 import { Sender } from '../sending/sender.js';
 import type { Setback } from '../sending/setback.js';
-import type { Damage, SpoolState } from '../spool/contract.js';
+import { openSpool } from '../spool/disk-spool.js';
 import { type InspectedSpool, inspectSpool } from '../spool/inspection.js';
 import { type Holder, PATIENCE_MS } from '../spool/process-directory.js';
-import { Spool } from '../spool/spool.js';
+import type { Damage, SpoolState } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { seenAt, sums } from './inspect.js';
 import { CommandFailure, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
 const TIMEOUT_MS = 60_000;
-/** A key that may not send one kind may send the others: they are waited for, but not for long. */
+/** A key may lack the permission for one kind only: the other kinds get this time to be sent. */
 const KIND_TIMEOUT_MS = 5000;
 const LOOK_MS = 200;
-/** Someone waits, and one request at a time is made while it fails: shorter pauses than an application's. */
+/** Shorter pauses than in an application: an operator is waiting. */
 const BACKOFF = { firstMs: 200, longestMs: 5000 };
 
 /** @param patienceMs see `SpoolOptions`. */
@@ -26,12 +26,11 @@ export async function drain(
   patienceMs: number = PATIENCE_MS,
 ): Promise<ExitCode> {
   const { directory, key, json } = request;
-  const destination = destinationOf(request);
-  const onTrouble = (what: string, error: unknown) => output.tell(withReason(what, error));
-  // With what no one holds taken over, or the error of a spool that cannot be used.
+  const endpoint = endpointOf(request);
+  const onTrouble = (what: string, error: unknown) => output.warn(withReason(what, error));
   const course = new Course(request.timeoutMs, output, !json && process.stderr.isTTY);
   const damages: Damage[] = [];
-  const spool = await Spool.open({
+  const spool = await openSpool({
     ...{ directory, durability: 'fsync', onTrouble, reading: course.over, patienceMs },
     onDamage: (damage) => damages.push(damage),
     ...(key && { key }),
@@ -39,7 +38,7 @@ export async function drain(
   const interrupt = () => course.interrupt();
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, interrupt);
   const sender = new Sender({
-    ...{ spool, endpoint: endpointFor(destination), backoff: BACKOFF, onTrouble },
+    ...{ spool, endpoint, backoff: BACKOFF, onTrouble },
     onQuarantine: () => course.refused++,
     onSetback: (setback) => course.setBack(setback),
   });
@@ -53,7 +52,7 @@ export async function drain(
   await sender.stop();
   await spool.flush();
   const { waiting, cut } = spool.state;
-  // Looks on to the end, for damage behind the last event: close waits for it.
+  // Reads the segments to their ends, to find damage after the last event. `close` waits for this.
   const lookedOn = spool.take(1, 1, AbortSignal.timeout(0));
   await spool.close();
   await lookedOn;
@@ -63,11 +62,11 @@ export async function drain(
   const { refused, why } = course;
   const cause = waiting > 0 ? course.cause : undefined;
   const damage = sumOf(damages);
-  if (waiting > 0 && why !== undefined) output.tell(cause === undefined ? why : `${why}: ${cause}`);
+  if (waiting > 0 && why !== undefined) output.warn(cause === undefined ? why : `${why}: ${cause}`);
   const inspected = await inspectSpool(directory, key);
   const quarantined = inspected.quarantine.reduce((sum, { events }) => sum + events, 0);
   const { held, left, notTaken } = leftOf(inspected);
-  // Someone else may have taken over by now what waited in the end, and send it.
+  // Another process may have adopted events that were waiting, and may send them.
   const still = left.uncounted > 0 ? undefined : Math.max(waiting, left.waiting);
   const result: Result = {
     ...{ found: still === undefined ? undefined : sent + still + refused + erased, sent, erased, refused },
@@ -80,9 +79,9 @@ export async function drain(
   return still !== 0 || refused > 0 ? EXIT.partly : EXIT.ok;
 }
 
-/** What was found, and what became of it. */
+/** The events found, by outcome. */
 interface Result extends Record<'sent' | 'erased' | 'refused' | 'atLeast' | 'quarantined' | 'cut', number> {
-  /** Undefined where it is not known how many are left. */
+  /** Undefined if the remaining events cannot be counted. */
   readonly found: number | undefined;
   readonly still: number | undefined;
   readonly held: ReturnType<typeof leftOf>['held'];
@@ -91,7 +90,7 @@ interface Result extends Record<'sent' | 'erased' | 'refused' | 'atLeast' | 'qua
   readonly cause: string | undefined;
 }
 
-/** For scripts; the names are a promise. */
+/** The names are stable. */
 function asJson({ found, sent, erased, still, refused, quarantined, held, damage, ...rest }: Result) {
   return {
     found: found ?? null,
@@ -118,12 +117,12 @@ function* inWords({ sent, still, atLeast, refused, erased, quarantined, held, ..
   }
   if (damage.count > 0) {
     const gone = damage.missing > 0 ? `, ${counted(damage.missing, 'event')} missing` : '';
-    yield `DAMAGED: ${size(damage.bytes)} that were no event${gone}; see collector-spool show`;
+    yield `DAMAGED: ${size(damage.bytes)}${gone}; see collector-spool show`;
   }
   if (quarantined > 0)
     yield `${counted(quarantined, 'event')} in quarantine: see collector-spool show --events`;
-  if (held.uncounted > 0) yield 'Events are left to the processes that hold them, unknown how many.';
-  else if (held.waiting > 0) yield `${counted(held.waiting, 'event')} left to the processes that hold them.`;
+  if (held.uncounted > 0) yield 'An unknown number of events is held by running processes.';
+  else if (held.waiting > 0) yield `${counted(held.waiting, 'event')} held by running processes.`;
 }
 
 function sumOf(damages: readonly Damage[]) {
@@ -135,7 +134,7 @@ function sumOf(damages: readonly Damage[]) {
   return { count: damages.length, bytes, missing, files: damages.flatMap(({ kept }) => kept ?? []) };
 }
 
-/** Of what is in the spool afterwards: what living processes hold, what is left, and what of that was not come by. */
+/** The rest of the spool: held by living processes, left, and left because it could not be adopted. */
 function leftOf({ parts }: InspectedSpool) {
   const held = sums({ parts: parts.filter(({ holder }) => holder?.here) });
   const others = parts.filter(({ holder, waiting }) => !holder?.here && waiting !== 0);
@@ -147,28 +146,31 @@ function leftOf({ parts }: InspectedSpool) {
 }
 
 function unknownHolder(holder: Holder): string {
-  return `held by another host or before a restart of this one, last seen ${seenAt(holder)}; drain and running clients take it once they have seen it unchanged for ${PATIENCE_MS / 60_000} minutes`;
+  return (
+    `held by another host, or before a restart, last seen ${seenAt(holder)}; ` +
+    `adopted when it is unchanged for ${PATIENCE_MS / 60_000} minutes`
+  );
 }
 
-/** How it goes, told as it goes, and when it is over. */
+/** Progress of the command, and the decision to stop. */
 class Course {
   /** Events that went into quarantine. */
   refused = 0;
-  /** Why it has ended before all was sent. */
+  /** Why it stopped before all events were sent. */
   why: string | undefined;
   interrupted = false;
-  /** As it was asked for. */
+  /** From --timeout. */
   readonly #timeoutMs: number | undefined;
   readonly #output: Output;
-  /** Whether someone looks on, at a terminal. */
+  /** Standard error is a terminal. */
   readonly #live: boolean;
   readonly #over = new AbortController();
-  readonly #told = new Set<string>();
+  readonly #reported = new Set<string>();
   #settled = 0;
   #progressAt = performance.now();
-  /** Since the last progress. */
+  /** The last problem since an event was sent. */
   #setback: Setback | undefined;
-  /** That of a kind lasts, whatever becomes of the others. */
+  /** The last problem of a single kind, which other kinds do not clear. */
   #ofKind: Setback | undefined;
 
   constructor(timeoutMs: number | undefined, output: Output, live: boolean) {
@@ -191,10 +193,10 @@ class Course {
     if (setback.lasting === 'kind') this.#ofKind = setback;
     else this.#setback = setback;
     if (setback.lasting === 'all') return this.end('nothing more is sent');
-    const told = withReason(setback.what, setback.error);
-    if (this.#live || this.#told.has(told)) return;
-    this.#told.add(told);
-    this.#output.tell(told);
+    const report = withReason(setback.what, setback.error);
+    if (this.#live || this.#reported.has(report)) return;
+    this.#reported.add(report);
+    this.#output.warn(report);
   }
 
   look(sent: number, { waiting, watched }: SpoolState): void {
@@ -207,7 +209,7 @@ class Course {
     const standingMs = performance.now() - this.#progressAt;
     const timeoutMs = this.#timeoutMs ?? TIMEOUT_MS;
     if (standingMs >= timeoutMs) {
-      const still = this.cause === undefined ? ': no event was read or answered in that time' : '';
+      const still = this.cause === undefined ? ': no event was read or answered' : '';
       return this.end(`given up after ${timeoutMs / 1000} s${still}`);
     }
     if (!this.#setback && this.#ofKind && standingMs >= KIND_TIMEOUT_MS) {
@@ -219,16 +221,17 @@ class Course {
     this.#output.progress(cause === undefined ? done : `${done}; ${cause}`);
   }
 
-  /** All is sent but for what someone may hold who cannot be asked. */
+  /** Waits for parts whose holder may be alive. */
   #watch(sent: number, watched: number): void {
     if (watched === 0) return;
     const still = performance.now() - this.#progressAt;
     if (this.#timeoutMs !== undefined && still >= this.#timeoutMs) return this.end('given up');
-    const said = `${counted(watched, 'part')} of another host, or from before a restart: taken when ${PATIENCE_MS / 60_000} minutes show no sign of life`;
+    const minutes = PATIENCE_MS / 60_000;
+    const said = `${counted(watched, 'part')} of another host or before a restart: adopted when unchanged for ${minutes} minutes`;
     if (this.#live) this.#output.progress(`${counted(sent, 'event')} sent; ${said}`);
-    else if (!this.#told.has(said)) {
-      this.#told.add(said);
-      this.#output.tell(said);
+    else if (!this.#reported.has(said)) {
+      this.#reported.add(said);
+      this.#output.warn(said);
     }
   }
 
@@ -244,13 +247,14 @@ class Course {
 }
 
 /** @throws CommandFailure */
-function destinationOf({ url, apiKey }: Request): Destination {
+function endpointOf({ url, apiKey }: Request): Endpoint {
   if (!url) throw new CommandFailure('where is the collector? --url, or COLLECTOR_URL', EXIT.usage);
   if (!apiKey) throw new CommandFailure('with which API key? --api-key-file, or COLLECTOR_KEY', EXIT.usage);
+  const endpoint = new Endpoint({ url, apiKey });
   try {
-    checkDestination({ url, apiKey });
+    endpoint.check();
   } catch (error) {
-    throw new CommandFailure(error instanceof Error ? error.message : 'this makes no sense', EXIT.usage);
+    throw new CommandFailure(error instanceof Error ? error.message : 'invalid destination', EXIT.usage);
   }
-  return { url, apiKey };
+  return endpoint;
 }

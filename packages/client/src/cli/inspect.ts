@@ -1,14 +1,14 @@
-/** `collector-spool show`: what a spool holds, in numbers, event by event, or byte by byte. */
+/** `collector-spool show` and `requeue`. */
 import { isUtf8 } from 'node:buffer';
+import { openSpool } from '../spool/disk-spool.js';
 import {
   type InspectedSpool,
   inspectSpool,
-  type MetEvent,
   readSpool,
   reasonOf,
+  requeue as requeueIn,
+  type VisitedEvent,
 } from '../spool/inspection.js';
-import { requeue as requeueIn } from '../spool/quarantine.js';
-import { Spool } from '../spool/spool.js';
 import type { Request } from './arguments.js';
 import { aligned, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
@@ -22,7 +22,7 @@ export async function show(request: Request, output: Output): Promise<ExitCode> 
   return EXIT.ok;
 }
 
-/** What waits altogether, as far as it can be counted. */
+/** Totals of the parts that can be counted. */
 export function sums({ parts }: Pick<InspectedSpool, 'parts'>): {
   waiting: number;
   bytes: number;
@@ -96,7 +96,7 @@ function asText(spool: InspectedSpool): string[] {
   const known = `${counted(waiting, 'event')} wait${waiting === 1 ? 's' : ''} (${size(bytes)})${since}`;
   const lines = [
     uncounted > 0
-      ? `Unknown how many events wait: ${counted(uncounted, 'part')} cannot be counted, see below. In the others ${known}.`
+      ? `${counted(uncounted, 'part')} cannot be counted, see below. In the others ${known}.`
       : `${known}.`,
   ];
   if (spool.parts.length > 0) {
@@ -115,37 +115,37 @@ function asText(spool: InspectedSpool): string[] {
   if (events + unreadable > 0) lines.push('', `${counted(events, 'event')} in quarantine.`);
   const reasons = reasonsOf(spool).map(({ events: count, status, code }) => [String(count), status, code]);
   if (reasons.length > 0) lines.push(...aligned([['EVENTS', 'STATUS', 'CODE'], ...reasons]));
-  if (sealed > 0) lines.push(`${counted(sealed, 'event')} of them sealed: --key-file shows the reasons.`);
+  if (sealed > 0) lines.push(`${counted(sealed, 'event')} of them encrypted: --key-file shows the reasons.`);
   if (unreadable > 0) lines.push(`${counted(unreadable, 'line')} there cannot be read.`);
   if (spool.damaged.length > 0) {
-    lines.push('', 'Damage that was found. Take these files away to have it forgotten:');
+    lines.push('', 'Damage found earlier. Remove these files once it is resolved:');
     for (const { path, bytes, missing } of spool.damaged) {
       const what =
-        missing === undefined ? `${size(bytes)} that were no event` : `${counted(missing, 'event')} missing`;
+        missing === undefined ? `${size(bytes)} of damaged data` : `${counted(missing, 'event')} missing`;
       lines.push(`${path} (${what})`);
     }
   }
   return lines;
 }
 
-/** The last sign of life of who may hold a part, RFC 3339. */
+/** When `owner` was last touched, RFC 3339. */
 export function seenAt({ touchedAt }: { readonly touchedAt: number }): string {
   return new Date(touchedAt).toISOString();
 }
 
 function holderOf({ holder }: InspectedSpool['parts'][number]): string {
-  if (!holder) return 'nobody';
+  if (!holder) return 'none';
   if (!holder.here) return `unknown, seen ${seenAt(holder)}`;
   return holder.pid === undefined ? 'a process' : `process ${holder.pid}`;
 }
 
-/* `show --events`: what waits and what was refused, one by one; of what an event says nothing unless asked. */
+/* `show --events`: one line for each waiting or refused event, without its content unless --contents is given. */
 
-/** The longest name of a kind. */
+/** Length of the longest kind. */
 const KIND_WIDTH = 17;
 
 async function showEvents({ directory, key, json, contents }: Request, output: Output): Promise<ExitCode> {
-  const asJson = ({ path, offset, size, event }: MetEvent) => {
+  const asJson = ({ path, offset, size, event }: VisitedEvent) => {
     if (event === undefined || event === 'sealed')
       return { file: path, offset, bytes: size, [event ?? 'unreadable']: true };
     const { kind, capturedAt, body, refusal } = event;
@@ -154,7 +154,7 @@ async function showEvents({ directory, key, json, contents }: Request, output: O
     if (!refusal) return { ...said, segment: path, offset, ...shown };
     return { ...said, file: path, offset, ...reasonOf(refusal), ...(contents && { refusal }), ...shown };
   };
-  const asLines = ({ path, offset, size, event }: MetEvent) => {
+  const asLines = ({ path, offset, size, event }: VisitedEvent) => {
     if (event === undefined || event === 'sealed')
       return [`${size} bytes at ${offset} of ${path}: ${event ?? 'unreadable'}`];
     const { kind, capturedAt, body, refusal } = event;
@@ -168,7 +168,7 @@ async function showEvents({ directory, key, json, contents }: Request, output: O
   const { findings } = await readSpool(directory, key, async (met) => {
     for (const line of json ? [JSON.stringify(asJson(met))] : asLines(met)) await output.say(line);
   });
-  for (const { path, message } of findings) output.tell(`${path}: ${message}`);
+  for (const { path, message } of findings) output.warn(`${path}: ${message}`);
   return findings.length > 0 ? EXIT.partly : EXIT.ok;
 }
 
@@ -179,7 +179,7 @@ function bodyOf(body: Uint8Array): Body {
   return isUtf8(bytes) ? { event: bytes.toString() } : { event_base64: bytes.toString('base64') };
 }
 
-/* `show --check`: every byte, and what is damaged. */
+/* `show --check`: reads every byte, and reports damage. */
 
 async function check({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
   const { segments, events, done, cut, quarantined, sealed, findings } = await readSpool(directory, key);
@@ -190,29 +190,26 @@ async function check({ directory, key, json }: Request, output: Output): Promise
     const waiting = `${counted(events, 'event')} in ${counted(segments, 'segment')}, ${done} of them done`;
     await output.say(`${waiting}; ${counted(quarantined, 'event')} in quarantine.`);
     if (cut > 0)
-      await output.say(`${counted(cut, 'write')} cut off by the end of a process, never acknowledged.`);
-    if (sealed > 0) await output.say(`${counted(sealed, 'event')} in quarantine not opened: see --key-file.`);
+      await output.say(`${counted(cut, 'write')} interrupted by the end of a process, never acknowledged.`);
+    if (sealed > 0)
+      await output.say(`${counted(sealed, 'event')} in quarantine not decrypted: see --key-file.`);
     for (const { path, message } of findings) await output.say(`DAMAGED: ${path}: ${message}`);
-    if (findings.length === 0) await output.say('Every byte is as it was written.');
+    if (findings.length === 0) await output.say('No damage found.');
   }
   return findings.length === 0 ? EXIT.ok : EXIT.damaged;
 }
 
-/* `collector-spool requeue`: events out of quarantine wait again, say because a key's profile was fixed. */
-
 export async function requeue({ directory, key, json }: Request, output: Output): Promise<ExitCode> {
-  const onTrouble = (what: string) => output.tell(what);
-  const spool = await Spool.open({ directory, durability: 'fsync', onTrouble, ...(key && { key }) });
+  const onTrouble = (what: string) => output.warn(what);
+  const spool = await openSpool({ directory, durability: 'fsync', onTrouble, ...(key && { key }) });
   try {
     const { events, unreadable } = await requeueIn(directory, key, spool);
     if (json) await output.sayJson({ requeued: events, unreadable });
     else {
-      await output.say(`${counted(events, 'event')} put back.`);
-      for (const file of unreadable) await output.say(`A line that cannot be read is kept in ${file}.`);
+      await output.say(`${counted(events, 'event')} moved back to the waiting events.`);
+      for (const file of unreadable) await output.say(`An unreadable line was copied to ${file}.`);
       if (events > 0) {
-        await output.say(
-          'A client that runs on this spool sends them within seconds; so does: collector-spool drain',
-        );
+        await output.say('A running client sends them within seconds; otherwise run collector-spool drain.');
       }
     }
     return EXIT.ok;

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The `collector-spool` command: finds what was asked for, and turns what comes of it into lines and an exit code. */
+/** The `collector-spool` command. */
 import './stray-signals.js';
 import fs from 'node:fs';
 import { looksLikeSpool } from '../spool/inspection.js';
@@ -20,21 +20,21 @@ async function run(args: readonly string[], output: Output): Promise<ExitCode> {
     return EXIT.ok;
   }
   const { command, request } = read;
-  await checkThatThere(request.directory);
+  await checkIsSpool(request.directory);
   return COMMANDS[command](request, output);
 }
 
-/** Opening a spool would make it, and a mistyped path would look like one in which nothing waits. */
-async function checkThatThere(directory: string): Promise<void> {
-  let there: boolean;
+/** Opening a spool would create it, so a mistyped path would look like an empty spool. */
+async function checkIsSpool(directory: string): Promise<void> {
+  let isSpool: boolean;
   try {
-    there = await looksLikeSpool(directory);
+    isSpool = await looksLikeSpool(directory);
   } catch (error) {
     const code = codeOf(error);
     if (code !== 'ENOENT' && code !== 'ENOTDIR') throw error;
     throw new CommandFailure(`there is no directory ${directory}`, EXIT.notFound);
   }
-  if (!there) throw new CommandFailure(`${directory} holds other things, and no spool`, EXIT.notFound);
+  if (!isSpool) throw new CommandFailure(`${directory} is not a spool`, EXIT.notFound);
 }
 
 function version(): string {
@@ -44,19 +44,19 @@ function version(): string {
   return (manifest as { version: string }).version;
 }
 
-/** Says what went wrong. @returns the exit code. */
+/** Prints the error. @returns the exit code. */
 function report(error: unknown, output: Output): ExitCode {
-  // Anyone who reads has seen enough.
+  // The reader of a pipe has closed it.
   if (codeOf(error) === 'EPIPE') return EXIT.ok;
   if (error instanceof SpoolKeyWrong) {
-    output.tell(`${error.message}; see --key-file`);
+    output.warn(`${error.message}; see --key-file`);
     return EXIT.usage;
   }
-  output.tell(error instanceof Error ? withCause(error) : 'an unknown error');
+  output.warn(error instanceof Error ? withCause(error) : 'an unknown error');
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;
 }
 
-/** What the system said stands in the cause. */
+/** The error of the system is in the cause. */
 function withCause(error: Error): string {
   const { cause, message } = error;
   return cause instanceof Error && !(error instanceof CommandFailure)
@@ -74,5 +74,5 @@ try {
 } catch (error) {
   process.exitCode = report(error, output);
 }
-// Also of a command that has failed: what it had said by then.
+// A failed command may have printed lines before its error.
 await output.flush().catch((error: unknown) => (process.exitCode = report(error, output)));

@@ -1,15 +1,15 @@
 /**
- * What the command prints. All of it goes through here, line by line: bytes of a spool, names of files and answers of
- * servers are someone else's, and must not move the cursor of a terminal, turn words around, or begin a line.
+ * Output of the command, line by line. Control characters are escaped: events, file names and answers of servers must not
+ * control the terminal.
  */
 import { writeSync } from 'node:fs';
 
-/** Control characters, those of direction, and those that show nothing. */
+/** Control characters, bidirectional controls, and invisible characters. */
 // eslint-disable-next-line no-control-regex
 const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
 const CHUNK_CHARACTERS = 64 << 10;
 
-/** Each of them as JSON would spell it, so that a line of JSON stays the same JSON. */
+/** Escapes as JSON does, so that a line of JSON keeps its meaning. */
 export function printable(line: string): string {
   return line.replace(
     UNPRINTABLE,
@@ -22,11 +22,11 @@ export class Output {
   #progressing = false;
 
   constructor() {
-    // Told by each write too, where it can be acted on.
+    // Each write reports the error too.
     process.stdout.on('error', () => undefined);
   }
 
-  /** @throws the system's error when no one reads any more. */
+  /** @throws EPIPE if the reader has closed the pipe. */
   async say(line: string): Promise<void> {
     this.#text += `${printable(line)}\n`;
     if (this.#text.length >= CHUNK_CHARACTERS) await this.flush();
@@ -36,7 +36,7 @@ export class Output {
     for (const line of JSON.stringify(value, undefined, 2).split('\n')) await this.say(line);
   }
 
-  /** On return all of it has been handed over. */
+  /** On return all lines are written. */
   async flush(): Promise<void> {
     const text = this.#text;
     this.#text = '';
@@ -46,12 +46,12 @@ export class Output {
     });
   }
 
-  /** On standard error: what goes wrong on the way. */
-  tell(line: string): void {
+  /** Prints a problem on standard error. */
+  warn(line: string): void {
     this.#write(`${this.#cleared()}collector-spool: ${printable(line)}\n`);
   }
 
-  /** How far it has come: the last line of a terminal, written over by the next one and gone with what is told. */
+  /** Shows progress in the last line of a terminal, which the next output overwrites. */
   progress(line: string): void {
     const columns = process.stderr.columns || 80;
     const text = `${this.#cleared()}${printable(line).slice(0, columns - 1)}`;
@@ -73,12 +73,12 @@ export class Output {
     try {
       if (text !== '') writeSync(2, text);
     } catch {
-      // No one is there to be told.
+      // Standard error is closed.
     }
   }
 }
 
-/** Lines of aligned columns. The first row is the heading; all have as many cells. */
+/** Lines of aligned columns. All rows have the same number of cells. */
 export function aligned(rows: readonly (readonly string[])[]): string[] {
   const shown = rows.map((row) => row.map(printable));
   const widths = (shown[0] ?? []).map((_, column) =>
@@ -104,7 +104,7 @@ export function size(bytes: number): string {
   return `${(bytes / 1024 ** power).toFixed(1)} ${['', 'K', 'M', 'G', 'T'][power] ?? ''}iB`;
 }
 
-/** How `collector-spool` ends. Scripts rely on these numbers, which are those of `collector`: add, never change one. */
+/** Exit codes, the same as those of `collector`. Scripts rely on them: never change one. */
 export const EXIT = {
   ok: 0,
   failure: 1,
@@ -117,7 +117,7 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** A command could not do what it was asked to. One line, for people; without a key or anything of an event. */
+/** A command failed for the reason in the message, which contains no key and no event value. */
 export class CommandFailure extends Error {
   override name = 'CommandFailure';
   constructor(

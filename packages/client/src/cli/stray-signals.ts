@@ -1,6 +1,6 @@
 /**
- * The first import of the command, which holds API keys. Without a listener SIGUSR1 opens Node's inspector, through
- * which every local user reads them, and the other stray signals kill at once (docs/internals/adr/0010-signals.md).
+ * Ignores stray signals. Imported first, because the command holds API keys: without a listener SIGUSR1 opens Node's
+ * inspector, which lets local users read them, and the others end the process (docs/internals/adr/0010-signals.md).
  */
 import inspector from 'node:inspector';
 
@@ -11,7 +11,7 @@ const STRAY = [
 
 for (const signal of STRAY) process.on(signal, () => undefined);
 
-/** That of a SIGUSR1 before the listener. One that the command line or NODE_OPTIONS asks for stays. */
+/** Closes an inspector that a SIGUSR1 before the listener opened, but not one that the command line requested. */
 function closeInspector(): void {
   // eslint-disable-next-line no-restricted-properties -- an option of Node, which config/ would be read too late for
   const asked = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].some((text) =>
@@ -21,5 +21,5 @@ function closeInspector(): void {
 }
 
 closeInspector();
-// The signal may have come just before the listener: Node opens the inspector a moment later, from another thread.
+// Node opens the inspector from another thread, a moment after the signal.
 setImmediate(closeInspector);

@@ -1,4 +1,4 @@
-/** Where large content is kept, so that events only refer to it. */
+/** Stores content that events refer to by its hash. */
 import { createHash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -6,20 +6,16 @@ import { types } from 'node:util';
 
 export interface ContentStore {
   /**
-   * On return the content is durable under its hash, whole: a reader never sees a part of it. Content that is there
-   * already is left as it is. It has to come to an end: what it has not answered takes memory, up to 32 MiB, and then
-   * content is refused.
-   * @param sha256 of the content, in lower-case hexadecimal.
+   * On return the content is durable under its hash; readers never see a part of it. Existing content stays. The promise
+   * must settle: pending content occupies memory, and beyond 32 MiB events are refused.
+   * @param sha256 hash of the content in lower-case hexadecimal.
    */
   put(content: Uint8Array, sha256: string): Promise<void>;
-  /**
-   * The same at the end of the process, when nothing can be awaited any more. Without it, what was not stored by then
-   * is lost, which is told.
-   */
+  /** Synchronous version for the end of the process. Without it, events with pending content are lost and counted. */
   putNow?(content: Uint8Array, sha256: string): void;
 }
 
-/** What an event says of content: `sha256:` and the hash in lower-case hexadecimal. It does not say where it is kept. */
+/** The URI of content in an event. It does not contain the place of the content. */
 export function contentUri(sha256: string): string {
   return `sha256:${sha256}`;
 }
@@ -28,35 +24,31 @@ export function sha256Of(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
 
-/**
- * A copy of the bytes: the caller may write over its own before they are stored.
- * @returns undefined for what is neither a text nor a Uint8Array, whatever length it says it has.
- */
+/** Copies the bytes, which the caller may overwrite. @returns undefined for neither a string nor a Uint8Array. */
 export function copyOf(content: unknown): Uint8Array | undefined {
   if (typeof content === 'string') return Buffer.from(content);
   return types.isUint8Array(content) ? new Uint8Array(content) : undefined;
 }
 
-/*
- * Content in a directory: `<directory>/<first two digits of the hash>/<hash>`, readable by its owner alone. A file
- * appears under its name whole, by renaming, and is on stable storage before anyone is told.
- */
-
 const { O_RDONLY, O_NONBLOCK } = fs.constants;
-/** Whatever lies there, opening it does not wait: a pipe would, for a writer. */
+/** Opening a pipe does not block. */
 const TO_READ = O_RDONLY | O_NONBLOCK;
 
+/**
+ * Stores content in `<directory>/<first two digits of the hash>/<hash>`, readable by its owner only. A file is flushed
+ * under another name and then renamed.
+ */
 export class ContentDirectory implements ContentStore {
   readonly #root: string | undefined;
-  /** Directories that are on stable storage with their names. */
+  /** Directories that are durable. */
   readonly #made = new Set<string>();
 
-  /** @param directory without a name nothing is stored: never in the working directory by a slip. */
+  /** @param directory an empty name refuses all content, so that none is stored in the working directory by mistake. */
   constructor(directory: string) {
     this.#root = directory === '' ? undefined : path.resolve(directory);
   }
 
-  /** See `ContentStore.put`. @throws the file system's error; then nothing is there under the hash, or all of it. */
+  /** See `ContentStore.put`. @throws the file system's error. */
   async put(content: Uint8Array, sha256: string): Promise<void> {
     const { root, directory, file, partial } = this.#places(sha256);
     if (!this.#made.has(directory)) {
@@ -74,11 +66,11 @@ export class ContentDirectory implements ContentStore {
         throw error;
       }
     }
-    // Also for a file that was there: anyone who renamed it may have ended before this.
+    // Also for an existing file: the process that renamed it may have ended before this flush.
     await syncDirectory(directory);
   }
 
-  /** See `ContentStore.putNow`. @throws as `put`. */
+  /** See `ContentStore.putNow`. @throws the file system's error. */
   putNow(content: Uint8Array, sha256: string): void {
     const { root, directory, file, partial } = this.#places(sha256);
     fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -96,14 +88,14 @@ export class ContentDirectory implements ContentStore {
 
   #places(sha256: string) {
     const root = this.#root;
-    if (root === undefined) throw new TypeError('the directory for content has no name');
+    if (root === undefined) throw new TypeError('the directory for content is not named');
     const directory = path.join(root, sha256.slice(0, 2));
     const file = path.join(directory, sha256);
     return { root, directory, file, partial: `${file}.${randomUUID()}.partial` };
   }
 }
 
-/** A file under this name with other bytes is damaged, and is replaced. */
+/** False for a damaged file, which is replaced. */
 async function isThere(file: string, bytes: number, sha256: string): Promise<boolean> {
   try {
     const handle = await fs.promises.open(file, TO_READ);

@@ -1,7 +1,4 @@
-/**
- * Reads answers from the bytes of a connection as they come, in pieces of any size. Bounded in all that the other side
- * may send.
- */
+/** Reads the answers of a connection from pieces of any size, within fixed limits. */
 import {
   type Answer,
   type AnswerHead,
@@ -12,21 +9,21 @@ import {
   readRequestId,
   readRetryAfter,
 } from './answer.js';
-import { LONGEST_ANSWER } from './endpoint.js';
 
-/** All heads of an answer together: there may be some of status 1xx in front. */
+/** A longer body is an error. */
+const LONGEST_ANSWER = 64 << 10;
+/** Limit of all heads of an answer, including those of status 1xx before it. */
 const LONGEST_HEAD = 16 << 10;
-/** Of the lines around chunks, each. */
+/** Limit of each line of a chunked body. */
 const LONGEST_LINE = 1024;
 const HEAD_END = Buffer.from('\r\n\r\n');
 const CHUNK_SIZE = /^([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
 const STORED: Answer = { status: 201, accepted: true };
 const NO_BYTES = Buffer.alloc(0);
 
-type Phase =
-  'head' | 'bytes' | 'chunk size' | 'chunk' | 'behind chunk' | 'trailer' | 'until closed' | 'whole';
+type Phase = 'head' | 'bytes' | 'chunk size' | 'chunk' | 'after chunk' | 'trailer' | 'until closed' | 'whole';
 
-/** The heads of a collector's answers are the same for a second each, but for the request's id: read once. */
+/** Cache of the last head: within a second, a collector's heads differ in the request id only. */
 let latest: { text: string; head: AnswerHead } | undefined;
 const ID_LINE = '\r\nX-Request-Id: ';
 
@@ -48,55 +45,55 @@ function headWithoutId(text: string): AnswerHead {
 export class AnswerReader {
   #phase: Phase = 'head';
   #head: AnswerHead | undefined;
-  /** Of a head or a line that has not come whole. */
+  /** The received part of an incomplete head or line. */
   #partial = '';
   #headBytes = 0;
-  /** Bytes still to come of the body or the chunk. */
+  /** Remaining bytes of the body or chunk. */
   #left = 0;
   #bodyBytes = 0;
   #body: Buffer[] = [];
   #keepsOpen = false;
 
-  /** Whether nothing has come of the answer. */
+  /** Whether no byte of the answer has arrived. */
   get untouched(): boolean {
     return this.#phase === 'head' && this.#headBytes === 0 && this.#partial === '';
   }
 
-  /** Whether nothing has come of a final answer, but perhaps others of status 1xx. */
+  /** Whether no byte of the final answer has arrived; answers of status 1xx may have. */
   get waits(): boolean {
     return this.#phase === 'head' && this.#partial === '';
   }
 
-  /** Of the head, once it has come. */
+  /** Undefined until the head is complete. */
   get status(): number | undefined {
     return this.#head?.status;
   }
 
-  /** Whether the connection may be used again, once the answer is whole. */
+  /** Whether the connection can be used again after the answer. */
   get keepsOpen(): boolean {
     return this.#keepsOpen;
   }
 
   /**
-   * Takes what has come. `bytes` may be written over afterwards.
-   * @returns whether the answer is whole.
+   * Consumes received bytes, which may be overwritten afterwards.
+   * @returns whether the answer is complete.
    * @throws AnswerMalformed
    */
   take(bytes: Buffer): boolean {
     let at = 0;
     while (at < bytes.length && this.#phase !== 'whole')
       at += this.#step(at === 0 ? bytes : bytes.subarray(at));
-    // No one asked for more: what it belongs to cannot be told.
+    // Bytes after the answer belong to no request.
     if (at < bytes.length) this.#keepsOpen = false;
     return this.#phase === 'whole';
   }
 
-  /** Whether the answer is whole when the other side ends the connection now. */
+  /** Whether the end of the connection completes the answer. */
   get ended(): boolean {
     return this.#phase === 'until closed';
   }
 
-  /** What was answered, once it is whole; then the next answer may come. */
+  /** The complete answer. Resets the reader for the next one. */
   answer(): Answer {
     const { status, retryAfter, requestId } = this.#head as AnswerHead;
     const pieces = this.#body;
@@ -117,7 +114,7 @@ export class AnswerReader {
     };
   }
 
-  /** @returns how many of the bytes it has used: one at least. */
+  /** @returns the number of bytes consumed: at least one. */
   #step(bytes: Buffer): number {
     switch (this.#phase) {
       case 'head':
@@ -134,7 +131,7 @@ export class AnswerReader {
   }
 
   #takeHead(bytes: Buffer): number {
-    // A head in pieces is rare, so it may cost: each piece is looked at again from three characters before it on.
+    // A head in pieces is rare. The search resumes three characters before the new piece.
     const before = this.#partial;
     const end = before === '' ? bytes.indexOf(HEAD_END) : -1;
     let text: string;
@@ -165,7 +162,7 @@ export class AnswerReader {
   #begin(head: AnswerHead): void {
     const { status, body } = head;
     if (status === 101) throw new AnswerMalformed('the answer is of another protocol');
-    // 100 Continue, 102, 103: the answer is still to come.
+    // 100, 102 and 103 precede the final answer.
     if (status < 200) return;
     this.#head = head;
     this.#keepsOpen = head.keepsOpen;
@@ -182,7 +179,7 @@ export class AnswerReader {
     const used = Math.min(this.#left, bytes.length);
     this.#keep(used === bytes.length ? bytes : bytes.subarray(0, used));
     this.#left -= used;
-    if (this.#left === 0) this.#phase = this.#phase === 'bytes' ? 'whole' : 'behind chunk';
+    if (this.#left === 0) this.#phase = this.#phase === 'bytes' ? 'whole' : 'after chunk';
     return used;
   }
 
@@ -202,14 +199,14 @@ export class AnswerReader {
       return used;
     }
     this.#partial = '';
-    if (!line.endsWith('\r\n')) throw new AnswerMalformed('a line of the answer does not end as one');
+    if (!line.endsWith('\r\n')) throw new AnswerMalformed('a line of the answer does not end with CRLF');
     this.#endLine(line.slice(0, -2));
     return used;
   }
 
   #endLine(line: string): void {
-    if (this.#phase === 'behind chunk') {
-      if (line !== '') throw new AnswerMalformed('a chunk of the answer is longer than it says');
+    if (this.#phase === 'after chunk') {
+      if (line !== '') throw new AnswerMalformed('a chunk of the answer is longer than its size');
       this.#phase = 'chunk size';
     } else if (this.#phase === 'chunk size') {
       const size = CHUNK_SIZE.exec(line)?.[1];
@@ -218,7 +215,7 @@ export class AnswerReader {
       this.#phase = this.#left === 0 ? 'trailer' : 'chunk';
     } else if (line === '') this.#phase = 'whole';
     else {
-      // A field behind the body: no one reads it.
+      // Trailer fields are ignored.
       this.#headBytes += line.length;
       if (this.#headBytes > LONGEST_HEAD) throw new AnswerMalformed('the head of the answer is too long');
     }

@@ -1,17 +1,17 @@
-/** What an answer means for the event that was sent. docs/CLIENT_SPEC.md, "Sending", has the table. */
+/** Answers to events: what they mean for the event (docs/CLIENT_SPEC.md, "Sending"), and their heads. */
 import type { ErrorCode, ErrorDetails } from '@clinical-events/protocol';
 
 export interface Answer {
   readonly status: number;
-  /** Of a 201: whether its body is a collector's. Whatever else says 201 has stored nothing. */
+  /** Of a 201: whether its body is that of a collector. Other servers that answer 201 have stored nothing. */
   readonly accepted?: boolean;
-  /** From the Error body, when there is one. */
+  /** From the error body, if there is one. */
   readonly code?: string;
   readonly message?: string;
   readonly details?: ErrorDetails;
-  /** What Retry-After asks for. */
+  /** From Retry-After. */
   readonly retryAfterMs?: number;
-  /** By which the collector's log names the request: X-Request-Id. */
+  /** From X-Request-Id: names the request in the collector's log. */
   readonly requestId?: string;
 }
 
@@ -23,7 +23,7 @@ export interface Answer {
  */
 export type Verdict = 'stored' | 'later' | 'unwelcome' | 'not permitted' | 'erased' | 'refused';
 
-/** Failures of a request that speak of anyone who sends it, or of where it went. */
+/** Statuses that concern the sender or the address, not the event. */
 const UNWELCOME: ReadonlySet<number> = new Set([401, 404, 405, 407, 421, 426]);
 
 export function verdictOn({ status, accepted, code }: Pick<Answer, 'status' | 'accepted' | 'code'>): Verdict {
@@ -32,41 +32,38 @@ export function verdictOn({ status, accepted, code }: Pick<Answer, 'status' | 'a
   if (status === 408 || status === 425 || status === 429 || status >= 500) return 'later';
   if (status === 403) return 'not permitted';
   if (status >= 400 && !UNWELCOME.has(status)) return 'refused';
-  // Also what a portal or a proxy answers: a collector neither redirects nor says 200.
+  // Such as the answer of a portal or proxy: a collector neither redirects nor answers 200.
   return 'unwelcome';
 }
 
-/** As the collector writes it: nothing has to be parsed then. */
+/** The exact body of a collector, which needs no parsing. */
 const ACCEPTED = Buffer.from('{"status":"accepted"}');
 
-/** Whether this is the body of a collector's 201. */
+/** Whether a body is that of a collector's 201. */
 export function readAccepted(body: Buffer): boolean {
   if (body.equals(ACCEPTED)) return true;
   return parsed(body.toString())?.['status'] === 'accepted';
 }
 
-/** What is in `details` beyond so many levels has no meaning in the protocol. */
+/** Deeper `details` are not part of the protocol. */
 const MOST_LEVELS = 32;
 
-/** The fields of an Error body; nothing of a text that is none, nor details that nest too deep to be written down. */
+/** The fields of an error body. Empty for other text; without `details` that nest too deeply. */
 export function readErrorBody(text: string): Pick<Answer, 'code' | 'message' | 'details'> {
   const { code, message, details } = parsed(text) ?? {};
-  const told = typeof details === 'object' && details !== null && !nestsDeeper(details, MOST_LEVELS);
+  const kept = typeof details === 'object' && details !== null && !nestsDeeper(details, MOST_LEVELS);
   return {
     ...(typeof code === 'string' && { code }),
     ...(typeof message === 'string' && { message }),
-    ...(told && { details: details as ErrorDetails }),
+    ...(kept && { details: details as ErrorDetails }),
   };
 }
 
-/**
- * Whether more than so many arrays and objects stand inside each other, the outermost one counted. Bounded by `levels`,
- * however deep the value is.
- */
+/** Whether arrays and objects nest more than `levels` deep. The recursion is bounded by `levels`. */
 function nestsDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (levels === 0) return true;
-  // Nothing is made on the way: this is gone through for each event.
+  // for-in allocates nothing: this runs for each refused event.
   const inner = value as Readonly<Record<string, unknown>>;
   for (const name in inner) if (nestsDeeper(inner[name], levels - 1)) return true;
   return false;
@@ -81,7 +78,7 @@ function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
   }
 }
 
-/** RFC 9110 section 10.2.3: seconds, or a date. Undefined for anything else. */
+/** Seconds or a date (RFC 9110 section 10.2.3). Undefined for other values. */
 export function readRetryAfter(value: string | undefined, now: number): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value)) return 1000 * Number(value);
@@ -90,15 +87,13 @@ export function readRetryAfter(value: string | undefined, now: number): number |
 }
 
 /*
- * The head of an answer: status line and fields (RFC 9112). Strict, because what is read here decides whether an event
- * leaves the spool: what two readers could understand differently is no answer.
+ * Heads of answers (RFC 9112). Parsing is strict, because the result decides whether an event is deleted: a head that two
+ * parsers could read differently is rejected.
  */
 
 export interface AnswerHead {
   readonly status: number;
-  /**
-   * How the body ends: after so many bytes, with its last chunk, or with the connection. RFC 9112 section 6.3.
-   */
+  /** How the body ends: after this number of bytes, with its last chunk, or with the connection (section 6.3). */
   readonly body: number | 'chunked' | 'until closed';
   /** Whether another request may follow on the connection. */
   readonly keepsOpen: boolean;
@@ -106,26 +101,26 @@ export interface AnswerHead {
   readonly requestId: string | undefined;
 }
 
-/** Not an answer as HTTP/1.1 has them. The message repeats nothing of it. */
+/** The bytes are not a valid HTTP/1.1 answer. The message repeats none of them. */
 export class AnswerMalformed extends Error {
   override name = 'AnswerMalformed';
 }
 
 const STATUS_LINE = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t\x20-\x7e\x80-\xff]*)?$/;
 const FIELD = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)$/;
-/** What may stand in a log for a request; anything else that is sent as its id is passed over. */
+/** Ids that are safe in a log. Others are ignored. */
 const REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
-/** Below 2^53, and so many digits that a leading zero more does no harm. */
+/** At most 15 digits, so below 2^53. */
 const LENGTH = /^\d{1,15}$/;
 
 /**
- * @param text from the status line to the last field, without the empty line; a character for each byte.
+ * @param text from the status line to the last field, without the empty line; one character for each byte.
  * @throws AnswerMalformed
  */
 export function readAnswerHead(text: string): AnswerHead {
   const lines = text.split('\r\n');
   const [, minor, code] = STATUS_LINE.exec(lines[0] ?? '') ?? [];
-  if (code === undefined) throw new AnswerMalformed('the answer does not begin as HTTP/1.1 does');
+  if (code === undefined) throw new AnswerMalformed('the answer is not HTTP/1.1');
   const status = Number(code);
   let length: number | undefined;
   let chunked = false;
@@ -135,17 +130,17 @@ export function readAnswerHead(text: string): AnswerHead {
   for (let i = 1; i < lines.length; i++) {
     const [, name, value] = FIELD.exec(lines[i] as string) ?? [];
     if (name === undefined || value === undefined)
-      throw new AnswerMalformed('a header of the answer is none');
+      throw new AnswerMalformed('a header field of the answer is invalid');
     switch (name.toLowerCase()) {
       case 'content-length':
         if (length !== undefined || !LENGTH.test(value.trimEnd())) {
-          throw new AnswerMalformed('the answer does not say how long it is');
+          throw new AnswerMalformed('the Content-Length of the answer is invalid');
         }
         length = Number(value);
         break;
       case 'transfer-encoding':
         if (chunked || value.trimEnd().toLowerCase() !== 'chunked') {
-          throw new AnswerMalformed('the answer has an encoding that was not asked for');
+          throw new AnswerMalformed('the Transfer-Encoding of the answer is not supported');
         }
         chunked = true;
         break;
@@ -161,15 +156,15 @@ export function readAnswerHead(text: string): AnswerHead {
     }
   }
   if (chunked && (length !== undefined || minor === '0')) {
-    throw new AnswerMalformed('the answer says in two ways how long it is');
+    throw new AnswerMalformed('the answer states its length in two ways');
   }
-  const said = { status, retryAfter, requestId };
-  if (status < 200 || status === 204 || status === 304) return { ...said, body: 0, keepsOpen };
+  const fields = { status, retryAfter, requestId };
+  if (status < 200 || status === 204 || status === 304) return { ...fields, body: 0, keepsOpen };
   const body = chunked ? 'chunked' : (length ?? 'until closed');
-  return { ...said, body, keepsOpen: keepsOpen && body !== 'until closed' };
+  return { ...fields, body, keepsOpen: keepsOpen && body !== 'until closed' };
 }
 
-/** @returns undefined for what may not stand in a log. */
+/** @returns undefined for an id that is not safe in a log. */
 export function readRequestId(value: string): string | undefined {
   return REQUEST_ID.test(value) ? value : undefined;
 }

@@ -1,12 +1,9 @@
 /**
- * Sends what waits in the spool, a few events at a time, for as long as it takes. Nothing leaves the spool but what was
- * answered with 201, was stored and erased since, or stands in the quarantine.
+ * Sends the waiting events, a bounded number at a time, until each one is stored, erased by the collector, or in
+ * quarantine. Only requests in progress keep the process alive.
  *
- * Two things hold it back. The gate is for all events: it shuts when a collector does not answer or has no room, for
- * longer every time, and while it fails one event at a time is tried. A retry is for one event: so one that the
- * collector fails on does not hold up those behind it.
- *
- * Nothing of it keeps the process running but requests that are under way.
+ * The gate delays all events: each failure of the collector closes it for longer, and then one event is tried at a time.
+ * A retry delays a single event, so that an event on which the collector fails does not delay the others.
  */
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
@@ -16,7 +13,7 @@ import { type Answer, verdictOn } from './answer.js';
 import type { Endpoint } from './endpoint.js';
 import { type Setback, setbackBy, setbackOf } from './setback.js';
 
-/** Told of each request, for anyone who looks on. */
+/** Receives each request and its outcome, for debugging. */
 export interface Trace {
   sent(event: SpooledEvent): void;
   answered(event: SpooledEvent, answer: Answer): void;
@@ -25,17 +22,17 @@ export interface Trace {
 
 export interface SenderOptions {
   readonly spool: Spool;
-  readonly endpoint: Endpoint;
-  /** How many events are sent at a time; 128. */
+  readonly endpoint: Pick<Endpoint, 'post' | 'close'>;
+  /** Requests at a time; 128. */
   readonly concurrency?: number | undefined;
-  /** An event stands in the quarantine. */
+  /** Called when an event is in quarantine. */
   readonly onQuarantine: (event: SpooledEvent, refusal: Refusal) => void;
-  /** Told each time that an event could not be sent. */
+  /** Called each time an event could not be sent. */
   readonly onSetback: (setback: Setback) => void;
   readonly onTrouble: (what: string, error: unknown) => void;
   readonly trace?: Trace | undefined;
   readonly backoff?: Backoff | undefined;
-  /** The longest pause when key or address are at fault. */
+  /** Longest pause when key or address is wrong; 60 s. */
   readonly slowMs?: number | undefined;
 }
 
@@ -43,20 +40,20 @@ const CONCURRENCY = 128;
 const BATCH_EVENTS = 256;
 const BATCH_BYTES = 1 << 20;
 const SLOW_MS = 60_000;
-/** A Retry-After beyond this is not believed. */
+/** A longer Retry-After is reduced to this. */
 const LONGEST_RETRY_AFTER_MS = 600_000;
 
-/** An event on its way. */
+/** A request in progress. */
 interface Delivery {
   readonly event: SpooledEvent;
-  /** How often it was sent in vain before. */
+  /** Failed attempts before this one. */
   readonly attempts: number;
-  /** Of the gate, when it was sent. */
+  /** Value of #round when it was sent. */
   readonly round: number;
 }
 
 export class Sender {
-  /** Events that the collector has taken. */
+  /** Events stored by the collector. */
   sent = 0;
   /** Events that it has erased since it took them, and that are deleted here. */
   erased = 0;
@@ -66,19 +63,19 @@ export class Sender {
   readonly #slowMs: number;
   readonly #retries = new Retries();
   readonly #stopping = new AbortController();
-  /** Taken and not sent yet; those from #next on. */
+  /** Events taken from the spool; those from #next on are not sent. */
   #fresh: readonly SpooledEvent[] = [];
   #next = 0;
-  /** Taken while those before are sent, so that no one waits for the disk. */
+  /** The next events, read from disk while the previous ones are sent. */
   #ahead: readonly SpooledEvent[] = [];
   #taking: Promise<void> | undefined;
   #underWay = 0;
-  /** Failures in a row that spoke of the collector and not of one event. */
+  /** Consecutive failures of the collector, not of a single event. */
   #failures = 0;
-  /** How often the gate was shut: what was sent before that does not shut it again. */
+  /** Number of closures of the gate: requests sent before the last closure do not close it again. */
   #round = 0;
   #shutUntil = 0;
-  /** The last answer, or none, was a setback that waiting does not fix. */
+  /** The last outcome was a problem that waiting does not fix. */
   #heldUp = false;
   readonly #kindShutUntil = new Map<EventKind, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -94,8 +91,8 @@ export class Sender {
   }
 
   /**
-   * Resolves when nothing waits in the spool, or with the signal.
-   * @param orHeldUp also when nothing can be sent until someone fixes what is wrong, such as the key.
+   * Resolves when no event waits, or the signal is aborted.
+   * @param orHeldUp also resolve when a problem that waiting does not fix, such as a wrong key, prevents sending.
    */
   idle(signal: AbortSignal, orHeldUp = false): Promise<void> {
     return new Promise((resolve) => {
@@ -112,7 +109,7 @@ export class Sender {
     });
   }
 
-  /** On return nothing is sent any more; what had no answer waits in the spool. */
+  /** Stops sending. Events without an answer wait in the spool. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     clearTimeout(this.#timer);
@@ -125,7 +122,7 @@ export class Sender {
     for (const { event } of this.#retries.takeAll()) spool.giveBack(event);
   }
 
-  /** Sends as much as may be sent now, and sees to it that it is called again when more may. */
+  /** Sends the events that may be sent now, and schedules the next call. */
   #go(): void {
     if (this.#stopping.signal.aborted) return;
     const now = performance.now();
@@ -166,10 +163,10 @@ export class Sender {
     try {
       this.#ahead = await spool.take(BATCH_EVENTS, BATCH_BYTES, this.#stopping.signal);
       this.#taking = undefined;
-      // None: the spool is closed.
+      // An empty array means that the spool is closed.
       if (this.#ahead.length > 0) this.#go();
     } catch (error) {
-      onTrouble('the spool gave no events to send', error);
+      onTrouble('events could not be read from the spool', error);
       this.#taking = undefined;
       this.#shut(pauseAfter(++this.#failures, this.#backoff));
       this.#go();
@@ -189,7 +186,7 @@ export class Sender {
     } else {
       this.#refusedOrLater(delivery, answer)
         .catch((error: unknown) => {
-          this.#options.onTrouble('the sender has a fault; an event waits for the next start', error);
+          this.#options.onTrouble('internal error of the sender; an event waits for the next start', error);
         })
         .finally(() => this.#settle());
     }
@@ -210,7 +207,7 @@ export class Sender {
   #settle(): void {
     this.#underWay--;
     this.#go();
-    // Not after every event: it costs something to tell how many wait.
+    // Not after every event, because `state` costs time.
     if (this.#underWay === 0) for (const look of this.#settled) look();
   }
 
@@ -245,7 +242,7 @@ export class Sender {
     try {
       await spool.quarantine(event, refusal);
     } catch (error) {
-      onTrouble('an event that was refused could not be put into quarantine; it is tried again', error);
+      onTrouble('a refused event could not be put into quarantine; it is sent again', error);
       const dueAt = performance.now() + pauseAfter(attempts + 1, this.#backoff);
       this.#retries.add({ event, attempts: attempts + 1, dueAt });
       return;
@@ -253,7 +250,7 @@ export class Sender {
     onQuarantine(event, refusal);
   }
 
-  /** The event is sent again, and all others wait too: at least so long as was asked for. */
+  /** Schedules the event again, and closes the gate: for at least `leastMs`, as the collector requested. */
   #later(event: SpooledEvent, attempts: number, round: number, leastMs: number): void {
     const least = Math.min(leastMs, LONGEST_RETRY_AFTER_MS);
     const dueAt = performance.now() + least + pauseAfter(attempts + 1, this.#backoff);
@@ -285,13 +282,13 @@ export class Sender {
   }
 }
 
-/* Events that were sent in vain and wait for their next turn, in memory. Few: the sender takes no new ones when full. */
+/* Events that wait in memory for another attempt. When too many do, the sender takes no new ones. */
 
 interface Retry {
   readonly event: SpooledEvent;
-  /** How often it was sent in vain. */
+  /** Failed attempts. */
   readonly attempts: number;
-  /** Not before, by performance.now(). */
+  /** Earliest time of the next attempt, by performance.now(). */
   readonly dueAt: number;
 }
 
@@ -307,7 +304,7 @@ class Retries {
     return this.#waiting.size >= MOST_EVENTS || this.#bytes >= MOST_BYTES;
   }
 
-  /** When the next one is due; Infinity when there is none. */
+  /** Time of the next attempt; Infinity if there is none. */
   get earliest(): number {
     return this.#earliest;
   }
@@ -318,7 +315,7 @@ class Retries {
     this.#earliest = Math.min(this.#earliest, retry.dueAt);
   }
 
-  /** Takes the one that has been due for longest. */
+  /** Removes and returns the event that has been due longest. */
   takeDue(now: number): Retry | undefined {
     if (now < this.#earliest) return undefined;
     let first: Retry | undefined;
@@ -344,7 +341,7 @@ class Retries {
   }
 }
 
-/** How long to wait before the next try: by chance between nothing and a bound that doubles ("full jitter"). */
+/** Bounds of the random pause before the next attempt, which double each time ("full jitter"). */
 export interface Backoff {
   readonly firstMs: number;
   readonly longestMs: number;

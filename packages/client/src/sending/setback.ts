@@ -1,24 +1,24 @@
-/** Why events that wait are not sent just now, as it is told to the host. docs/CLIENT_SPEC.md, "Sending". */
+/** Reasons why events could not be sent, as reported to the application. See docs/CLIENT_SPEC.md, "Sending". */
 import type { EventKind } from '@clinical-events/protocol';
 import type { Answer, Verdict } from './answer.js';
-import { CannotSend } from './endpoint.js';
+import { CannotSend } from './dial.js';
 
 export interface Setback {
-  /** A sentence without a value of an event, a key or an address. */
+  /** Contains no event value, key or address. */
   readonly what: string;
-  /** What the system or the client itself says of it; undefined for an answer. */
+  /** The error of the system or the client; undefined for an answer of the collector. */
   readonly error: unknown;
-  /** Waiting does not fix it, only someone can: for all events, or for those of a kind. */
+  /** Waiting does not fix it: it affects all events, or those of a kind. */
   readonly lasting?: 'all' | 'kind';
 }
 
-/** What Node calls a certificate that it does not trust: those of X.509, and that of a name that does not fit. */
+/** Error codes of Node for an untrusted certificate, or one with another name. */
 const CERTIFICATE =
   /^(?:CERT_\w+|CRL_\w+|UNABLE_TO_\w+|SELF_SIGNED_\w+|DEPTH_ZERO_\w+|ERROR_IN_C\w+|INVALID_(?:CA|PURPOSE)|PATH_LENGTH_EXCEEDED|HOSTNAME_MISMATCH|ERR_TLS_CERT_ALTNAME_INVALID)$/;
-/** No TLS on the other side, another version of it, or one that asks for a certificate. */
+/** The server speaks another version of TLS, or requires a client certificate. */
 const TLS = /^(?:EPROTO|ERR_SSL_\w+)$/;
 
-/** There was no answer, for this reason. */
+/** For a request without an answer. */
 export function setbackOf(error: unknown): Setback {
   if (error instanceof CannotSend) {
     return { what: 'nothing can be sent; events are kept', error, lasting: 'all' };
@@ -28,9 +28,9 @@ export function setbackOf(error: unknown): Setback {
     return { what: "the collector's certificate is not trusted; events are kept", error, lasting: 'all' };
   }
   if (error instanceof Error && /wrong version number/.test(error.message)) {
-    // How OpenSSL says it.
+    // The words of OpenSSL.
     return {
-      what: 'what answers at this address speaks no TLS; events are kept',
+      what: 'the server at this address does not speak TLS; events are kept',
       error: undefined,
       lasting: 'all',
     };
@@ -45,7 +45,7 @@ export function setbackOf(error: unknown): Setback {
   return { what: 'the collector did not answer', error };
 }
 
-/** There was an answer, and the event is kept. */
+/** For an answer after which the event is kept. */
 export function setbackBy(
   verdict: Extract<Verdict, 'later' | 'unwelcome' | 'not permitted'>,
   answer: Answer,
@@ -61,14 +61,14 @@ export function setbackBy(
     case 'unwelcome': {
       const what =
         answer.status === 401
-          ? 'the collector does not take the API key'
-          : 'what answers at this address is no collector';
+          ? 'the collector rejected the API key'
+          : 'the server at this address is not a collector';
       return { what: `${what} (${said}); events are kept`, error, lasting: 'all' };
     }
   }
 }
 
-/** For a log: nothing but a word like those of the protocol's table. */
+/** Status and code, if the code looks like one of the protocol. */
 export function wordsOf({ status, code }: Answer): string {
   return code !== undefined && /^[a-z_]{1,40}$/.test(code) ? `${status} ${code}` : String(status);
 }

@@ -1,29 +1,28 @@
-/** Taking over the segments of a spool that is no more. */
+/** Adopts the segments of abandoned parts. */
 import path from 'node:path';
-import { type OnTrouble, SpoolKeyWrong, SpoolUnwritable } from './contract.js';
 import { errorCode, moved, namesIn, reading, type SpoolFiles } from './files.js';
+import { LOCK, OWNER, removeEmptied } from './process-directory.js';
+import type { Seal } from './seal.js';
 import {
   decodeFrame,
+  decodeSegmentHeader,
   FRAME_HEADER_BYTES,
   frameCapturedAt,
+  FrameCount,
   frameSize,
   LATEST,
-  plausibleSize,
-  type Seal,
-} from './frame.js';
-import { LOCK, OWNER, removeEmptied } from './process-directory.js';
-import { FrameCount, SegmentReader } from './segment-reader.js';
-import {
-  decodeSegmentHeader,
   loadMarks,
   marksFile,
   MAX_SEGMENT_BYTES,
+  plausibleSize,
   sealOf,
   SEGMENT_HEADER_BYTES,
   segmentFile,
   segmentNameOf,
+  SegmentReader,
   WaitingSegment,
 } from './segment.js';
+import { type OnTrouble, SpoolKeyWrong, SpoolUnwritable } from './spool.js';
 
 interface LeftSegment {
   readonly name: string;
@@ -32,30 +31,30 @@ interface LeftSegment {
   readonly damagedHeader: boolean;
 }
 
-/** What bears the name of a segment and is none that can be read here. */
+/** A file with the name of a segment that this version cannot read. */
 interface UnfitSegment {
   readonly path: string;
-  /** What it is, for a sentence that begins with the path. */
+  /** Predicate of a sentence about the path. */
   readonly why: string;
 }
 
 const OTHER_VERSION = {
-  earlier: 'has an earlier format, which this version does not read: move its directory out of the spool',
-  later: 'was written by a later version of the client, which can read it',
+  earlier: 'has an earlier format that this version cannot read: move its directory out of the spool',
+  later: 'was written by a later version of the client',
 };
 
 export interface Abandoned {
   readonly directory: string;
   readonly segments: readonly LeftSegment[];
-  /** They are left where they are. */
+  /** They stay where they are. */
   readonly unfit: readonly UnfitSegment[];
-  /** Why the key, or none, does not open all segments; undefined when it does. */
+  /** Why a segment cannot be decrypted; undefined if all can. */
   readonly locked: string | undefined;
 }
 
 /**
- * Looks at the segments of an abandoned directory, and changes nothing.
- * @throws SpoolKeyWrong when the key does not open one of them; SpoolUnwritable for a segment of an earlier format.
+ * Reads the headers of the segments in a directory, and changes nothing.
+ * @throws SpoolKeyWrong if the key does not open one of them; SpoolUnwritable for a segment of an earlier format.
  */
 export async function examine(
   files: SpoolFiles,
@@ -69,7 +68,7 @@ export async function examine(
   return examined;
 }
 
-/** The same, also of segments that the key does not open: their `seal` is undefined then. */
+/** Like `examine`, but segments that the key does not open have an undefined `seal`. */
 export async function examineBlind(
   files: SpoolFiles,
   directory: string,
@@ -106,7 +105,7 @@ export async function examineBlind(
     const seal = header.keyCheck && key ? sealOf(key, header.id) : undefined;
     const opens = header.keyCheck === undefined || seal?.check.equals(header.keyCheck) === true;
     if (!opens) {
-      locked = `${directory} is sealed${seal ? ' by another key than the one given' : ', and no key was given'}`;
+      locked = `${directory} is encrypted${seal ? ' with another key' : '; give its key'}`;
     }
     segments.push({ name, id: header.id, seal: opens ? seal : undefined, damagedHeader: false });
   }
@@ -114,8 +113,8 @@ export async function examineBlind(
 }
 
 /**
- * On return the segments lie in `target`, and the directory that they came from is gone. Those that someone else took
- * meanwhile are left out, and those for whose names the disk has no room.
+ * Moves the segments to `target`, and removes their directory. Skips segments that another process adopted meanwhile, and
+ * those that cannot be renamed because the disk is full.
  */
 export async function adopt(
   files: SpoolFiles,
@@ -124,7 +123,7 @@ export async function adopt(
   onTrouble: OnTrouble,
 ): Promise<WaitingSegment[]> {
   const adopted: WaitingSegment[] = [];
-  /** Whether nothing stays here, and no one else is adopting from here, as far as that shows. */
+  /** Every segment was moved by this process, so the rest of the directory can be removed. */
   let alone = abandoned.unfit.length === 0;
   for (const left of abandoned.segments) {
     const { name } = left;
@@ -137,17 +136,17 @@ export async function adopt(
       }
     } catch (error) {
       alone = false;
-      onTrouble(`segment ${name} could not be taken over`, error);
+      onTrouble(`segment ${name} could not be adopted`, error);
       continue;
     }
-    // Only now: the marks are for anyone who has won the segment.
+    // The rename of the segment has one winner, who also owns its marks.
     const moveMarks = () => move(marksFile(name));
     adopted.push(await surveyed(files, target, left, onTrouble, moveMarks));
   }
   try {
     await files.syncDirectory(target);
     for (const file of alone ? await listed(files, abandoned.directory) : []) {
-      // Its segment is gone.
+      // Marks without a segment.
       if (file.endsWith(marksFile(''))) await files.remove(path.join(abandoned.directory, file));
     }
     if (abandoned.unfit.length === 0) await removeEmptied(files, abandoned.directory);
@@ -166,21 +165,21 @@ async function surveyed(
   before: () => Promise<unknown> = () => Promise.resolve(),
 ): Promise<WaitingSegment> {
   if (damagedHeader) {
-    onTrouble(`the header of segment ${name} is damaged; it is read by its name`, undefined);
+    onTrouble(`the header of segment ${name} is damaged; its name is used instead`, undefined);
   }
   const segment = new WaitingSegment(directory, id, seal, name);
   try {
     await before();
     await survey(files, segment);
   } catch (error) {
-    onTrouble(`what waits in segment ${name} could not be counted`, error);
+    onTrouble(`the events of segment ${name} could not be counted`, error);
   }
   return segment;
 }
 
 /**
- * Counts what waits in the segment: by the frame that ends it where nothing is done, or else by reading all of it. On
- * return the segment counts as read when nothing waits in it, nothing is damaged and nothing is missing.
+ * Counts the waiting events of the segment: by its end frame if none is done, otherwise by reading all of it. Sets
+ * `readToEnd` if no event waits and the segment is undamaged and complete.
  */
 export async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
   const done = await loadMarks(files, segment);
@@ -214,7 +213,7 @@ export async function survey(files: SpoolFiles, segment: WaitingSegment): Promis
   }
 }
 
-/** How many events the segment has, by the frame that ends it; undefined when it has none. */
+/** The number of events in the end frame; undefined if there is no valid one. */
 async function readEnd(files: SpoolFiles, fd: number, segment: WaitingSegment): Promise<number | undefined> {
   const size = frameSize(0, segment.context);
   if (segment.end < SEGMENT_HEADER_BYTES + size) return undefined;
@@ -222,12 +221,12 @@ async function readEnd(files: SpoolFiles, fd: number, segment: WaitingSegment): 
   if ((await files.read(fd, bytes, segment.end - size)) < size) return undefined;
   if (plausibleSize(bytes, 0, size) !== size) return undefined;
   const frame = decodeFrame(bytes, 0, size, segment.context);
-  // Each event takes a frame: a number that cannot be is not believed.
+  // A number larger than the segment can hold is invalid.
   const most = (segment.end - SEGMENT_HEADER_BYTES - size) / frameSize(0, segment.context);
   return frame?.kind === undefined && frame !== undefined && frame.number <= most ? frame.number : undefined;
 }
 
-/** When its first event was captured, if that can be read; without looking at whether its frame is damaged. */
+/** Time of the first event, if its frame header is plausible; the checksum is not verified. */
 async function firstCapturedAt(files: SpoolFiles, fd: number): Promise<number | undefined> {
   const bytes = Buffer.alloc(FRAME_HEADER_BYTES);
   const got = await files.read(fd, bytes, SEGMENT_HEADER_BYTES);
@@ -236,21 +235,18 @@ async function firstCapturedAt(files: SpoolFiles, fd: number): Promise<number | 
   return capturedAt <= LATEST ? capturedAt : undefined;
 }
 
-/**
- * Up to SEGMENT_HEADER_BYTES of the file; undefined when it is not there any more.
- * @returns a text when it cannot be a segment, or not be read: why.
- */
+/** @returns up to SEGMENT_HEADER_BYTES of the file; undefined if it is gone; a reason if it cannot be a segment. */
 async function readHead(files: SpoolFiles, file: string): Promise<Buffer | string | undefined> {
   try {
     return await reading(files, file, async (fd) => {
       if ((await files.size(fd)) > MAX_SEGMENT_BYTES)
-        return `has more than the ${MAX_SEGMENT_BYTES} bytes of a segment`;
+        return `is larger than a segment (${MAX_SEGMENT_BYTES} bytes)`;
       const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES);
       return bytes.subarray(0, await files.read(fd, bytes, 0));
     });
   } catch (error) {
     const code = errorCode(error);
-    return code === 'EFTYPE' ? 'is no regular file' : `cannot be read (${code ?? 'unknown'})`;
+    return code === 'EFTYPE' ? 'is not a regular file' : `cannot be read (${code ?? 'unknown'})`;
   }
 }
 

@@ -1,45 +1,52 @@
 /**
- * The way to the disk: events that come while a write runs gather in a group, and the next write takes all of them. One
- * write is under way at a time; in `fsync` mode its flush belongs to it.
+ * Writes events to segments. Events that arrive during a write form a group, which the next write stores as a whole. One
+ * write, with its flush in `fsync` mode, is in progress at a time.
  *
- * A group is all there or not at all, as far as this process lives to see it: when its write fails, the file is cut
- * back to where it began. Nothing more is appended to that segment: its numbers are used up, by which events are sealed,
- * and after a flush that failed the kernel may have dropped what it could not write and call it clean.
+ * After a failed write the file is truncated to the start of the group, and nothing more is appended to that segment:
+ * its frame numbers are used, and after a failed flush the kernel may have dropped unwritten pages.
  */
 import path from 'node:path';
 import { setImmediate } from 'node:timers';
 import type { EventKind } from '@clinical-events/protocol';
 import type { Backlog } from './backlog.js';
-import { type Durability, type OnTrouble, SpoolClosed, SpoolFull, SpoolUnwritable } from './contract.js';
 import { errorCode, isFull, type SpoolFiles } from './files.js';
-import { encodeEnd, encodeFrame, frameSize } from './frame.js';
 import type { ProcessDirectory } from './process-directory.js';
-import type { Quarantine } from './quarantine.js';
-import { encodeSegmentHeader, sealOf, SEGMENT_HEADER_BYTES, segmentId, WaitingSegment } from './segment.js';
+import {
+  encodeEnd,
+  encodeFrame,
+  encodeSegmentHeader,
+  frameSize,
+  sealOf,
+  SEGMENT_HEADER_BYTES,
+  segmentId,
+  WaitingSegment,
+} from './segment.js';
+import type { Quarantine } from './set-aside.js';
+import { type Durability, type OnTrouble, SpoolClosed, SpoolFull, SpoolUnwritable } from './spool.js';
 
 const FIRST_BUFFER_BYTES = 64 << 10;
-/** A group that has so many bytes takes no more: what waits for its write should not wait forever. */
+/** A group of this size is closed, so that its write does not take too long. */
 const GROUP_BYTES = 1 << 20;
-/** What may wait for a disk that does not answer, in memory; more is refused. */
+/** Limit of the events in memory that wait for a write. More are refused. */
 const PENDING_BYTES = 32 << 20;
 
 interface PendingEvent {
   readonly kind: EventKind;
   readonly capturedAt: number;
-  /** Of its body, in the buffer of the group. */
+  /** Place of the body in the buffer of the group. */
   readonly from: number;
   readonly to: number;
 }
 
-/** Events that are written by one write, into one segment. */
+/** Events that one write stores in one segment. */
 class Group {
   readonly events: PendingEvent[] = [];
   #bodies = Buffer.allocUnsafe(FIRST_BUFFER_BYTES);
   #filled = 0;
-  /** What their frames take. */
+  /** Size of their frames. */
   bytes = 0;
   readonly settled: Promise<'durable'>;
-  resolve!: (fate: 'durable') => void;
+  resolve!: (outcome: 'durable') => void;
   reject!: (error: Error) => void;
 
   constructor() {
@@ -63,7 +70,7 @@ class Group {
     this.bytes += size;
   }
 
-  /** The frames of all its events, as they stand in the segment behind what it has. */
+  /** The frames to append to the segment. */
   encode({ context, events: number }: WaitingSegment): Buffer {
     const frames = Buffer.allocUnsafe(this.bytes);
     let at = 0;
@@ -75,7 +82,7 @@ class Group {
   }
 }
 
-/** What is written just now. */
+/** The write in progress. */
 interface Write {
   readonly group: Group;
   readonly segment: WaitingSegment;
@@ -94,20 +101,20 @@ export interface AppenderOptions {
   readonly onTrouble: OnTrouble;
   /** Called when events have become durable. */
   readonly onAppended: () => void;
-  /** Called when the directory is not there any more. On return `moveTo` was called. @throws SpoolUnwritable, SpoolFull */
+  /** Called when the directory no longer exists. Calls `moveTo`. @throws SpoolUnwritable, SpoolFull */
   readonly onHomeGone: () => Promise<void>;
 }
 
 export class Appender {
   readonly #options: AppenderOptions;
   #home: ProcessDirectory;
-  /** In the order in which they are written; the first one may be under way. */
+  /** In the order of their writes; the first may be in progress. */
   readonly #groups: Group[] = [];
-  /** The group that takes what comes next. */
+  /** The group that receives the next events. */
   #gathering: Group | undefined;
   #pendingBytes = 0;
   #nextSegment = 0;
-  /** The segment that is being written, once its file is there. */
+  /** The current segment, once its file exists. */
   #open: { segment: WaitingSegment; fd: number } | undefined;
   #write: Write | undefined;
   #working: Promise<void> | undefined;
@@ -127,11 +134,11 @@ export class Appender {
       backlog.storedBytes + quarantine.bytes + this.#pendingBytes + size + SEGMENT_HEADER_BYTES >
       maxBytes
     ) {
-      const held = `${maxBytes} bytes, ${quarantine.bytes} of them in quarantine`;
-      return Promise.reject(new SpoolFull(`the spool holds ${held}, and takes no more`));
+      const limit = `${maxBytes} bytes, including ${quarantine.bytes} in quarantine`;
+      return Promise.reject(new SpoolFull(`the spool has reached its limit of ${limit}`));
     }
     if (this.#pendingBytes > 0 && this.#pendingBytes + size > PENDING_BYTES) {
-      return Promise.reject(new SpoolFull(`${PENDING_BYTES} bytes wait for the disk to be written`));
+      return Promise.reject(new SpoolFull(`more than ${PENDING_BYTES} bytes wait to be written to disk`));
     }
     let group = this.#gathering;
     if (!group || group.bytes + size > Math.min(GROUP_BYTES, segmentBytes - SEGMENT_HEADER_BYTES)) {
@@ -145,23 +152,23 @@ export class Appender {
     return group.settled;
   }
 
-  /** On return all that was appended before has been made durable or refused. */
+  /** On return all earlier appends are durable or refused. */
   async flush(): Promise<void> {
     await Promise.allSettled(this.#groups.map((group) => group.settled));
   }
 
-  /** Refuses all that comes from now on. */
+  /** Refuses later appends. */
   refuse(error: Error): void {
     this.#refusal = error;
   }
 
-  /** What is written from now on goes there, but for a write that is under way. */
+  /** Later writes go to this directory. */
   moveTo(home: ProcessDirectory): void {
     this.#home = home;
     this.#nextSegment = 0;
   }
 
-  /** Refuses what comes from now on. On return what came before is durable or refused, and the segment has its end. */
+  /** Refuses later appends. On return earlier ones are durable or refused, and the segment is complete. */
   async close(): Promise<void> {
     this.refuse(new SpoolClosed('the spool is closed'));
     await this.#working;
@@ -169,8 +176,8 @@ export class Appender {
   }
 
   /**
-   * At the end of the process: writes all that has not been written, one way or another. What is under way is written
-   * again: both put the same bytes in the same place.
+   * Writes all pending events synchronously, at the end of the process. The write in progress is repeated: both store
+   * the same bytes at the same place.
    */
   writeNow(): void {
     this.refuse(new SpoolClosed('the process is ending'));
@@ -189,12 +196,12 @@ export class Appender {
     }
   }
 
-  /** Events that are not written. */
+  /** Number of events that are not written. */
   get unwritten(): number {
     return this.#groups.reduce((sum, { events }) => sum + events.length, 0);
   }
 
-  /** Where the group goes, and its frames there. */
+  /** Chooses the segment of the group, and encodes its frames. */
   #writeOf(group: Group): Write {
     const { segmentBytes, key } = this.#options;
     let segment = this.#isHome ? this.#open?.segment : undefined;
@@ -205,18 +212,18 @@ export class Appender {
     return { group, segment, frames: group.encode(segment) };
   }
 
-  /** Whether the segment that is open is in the directory of this spool. */
+  /** Whether the open segment is in the current directory. */
   get #isHome(): boolean {
     return this.#open !== undefined && path.dirname(this.#open.segment.path) === this.#home.path;
   }
 
   async #work(): Promise<void> {
-    // What is appended in this turn of the event loop goes with the first.
+    // The first group includes all events of this turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
     for (let group = this.#groups[0]; group; group = this.#groups[0]) {
       if (this.#gathering === group) this.#gathering = undefined;
       const failure = await this.#settle(group);
-      // At the end of the process all is written by then.
+      // writeNow may have removed the group.
       if (this.#groups[0] === group) this.#groups.shift();
       this.#pendingBytes -= group.bytes;
       if (failure) group.reject(failure);
@@ -228,12 +235,12 @@ export class Appender {
     this.#working = undefined;
   }
 
-  /** Writes the group, into another directory if the one of this spool is gone. @returns why it is refused. */
+  /** Writes the group, to a new directory if the current one is gone. @returns the error if it is refused. */
   async #settle(group: Group): Promise<Error | undefined> {
     for (let moves = 0; ; moves++) {
       const failure = await this.#attempt(group);
       if (failure !== 'home gone') return failure;
-      if (moves > 0) return new SpoolUnwritable(`${this.#home.path} was taken away`);
+      if (moves > 0) return new SpoolUnwritable(`${this.#home.path} was removed`);
       try {
         await this.#options.onHomeGone();
       } catch (error) {
@@ -251,7 +258,7 @@ export class Appender {
       const fd = await this.#turnTo(segment);
       await files.write(fd, frames, segment.end);
       if (durability === 'fsync') await files.datasync(fd);
-      // Whoever took this process for dead has renamed the file, and may not have found this write in it.
+      // ENOENT: another process adopted the segment, and may have read it before this write.
       await files.touchedAt(segment.path);
     } catch (error) {
       if (errorCode(error) === 'ENOENT') {
@@ -263,7 +270,7 @@ export class Appender {
         return new SpoolUnwritable(message, { cause: error, uncertain: true });
       }
       return isFull(error)
-        ? new SpoolFull('there is no room on the disk', { cause: error })
+        ? new SpoolFull('the disk is full', { cause: error })
         : new SpoolUnwritable('the event could not be written', { cause: error });
     } finally {
       this.#write = undefined;
@@ -273,7 +280,7 @@ export class Appender {
     return undefined;
   }
 
-  /** On return the segment's file is there, with its header and, in `fsync` mode, its name on stable storage. */
+  /** On return the segment's file exists with its header; in `fsync` mode its name is on stable storage. */
   async #turnTo(segment: WaitingSegment): Promise<number> {
     if (this.#open?.segment === segment) return this.#open.fd;
     await (this.#isHome ? this.#finish() : this.#leave());
@@ -291,7 +298,7 @@ export class Appender {
     return fd;
   }
 
-  /** Ends the segment that was written so far. Without the frame that ends it, whoever adopts it reads it to count. */
+  /** Ends the current segment. Without its end frame, an adopter must read the segment to count its events. */
   async #finish(): Promise<void> {
     if (!this.#open) return;
     const { files, onTrouble } = this.#options;
@@ -299,12 +306,12 @@ export class Appender {
     try {
       await files.write(fd, encodeEnd(segment.context, segment.events, Date.now()), segment.end);
     } catch (error) {
-      onTrouble('the end of a segment could not be written; its events are there', error);
+      onTrouble('the end of a segment could not be written; its events are intact', error);
     }
     await this.#leave();
   }
 
-  /** Nothing more is appended to the segment that is open; what was acknowledged in it stays. */
+  /** Closes the current segment. */
   async #leave(): Promise<void> {
     const open = this.#open;
     if (!open) return;
@@ -313,7 +320,7 @@ export class Appender {
     this.#options.backlog.complete(open.segment);
   }
 
-  /** Leaves the segment. @returns whether nothing of a group that could not be written is there any more. */
+  /** Leaves the segment after a failed write. @returns whether the group was removed from it. */
   async #undone(segment: WaitingSegment): Promise<boolean> {
     const { files, durability } = this.#options;
     if (this.#open?.segment !== segment) return true;
@@ -328,7 +335,7 @@ export class Appender {
     return undone;
   }
 
-  /** Takes back a segment that has been made and holds nothing. */
+  /** Removes a new segment without events. */
   async #discard(segment: WaitingSegment, fd: number): Promise<void> {
     await this.#close(fd);
     try {

@@ -1,23 +1,24 @@
 /**
- * All that waits: the segments in the order in which they are read, the events that were given out, and what is done.
- * Of events that no one has taken it holds nothing but their number, so a million of them take no memory.
+ * The waiting events: segments in the order of reading, taken events, and marks of done events. Of events that are not
+ * taken it keeps only their number, so a million waiting events need no memory.
  */
-import type { OnDamage, OnTrouble, SpooledEvent } from './contract.js';
 import { survey } from './adoption.js';
 import { errorCode, type SpoolFiles } from './files.js';
 import {
-  DamagedBytes,
+  encodeMarks,
   type FoundFrame,
   FrameCount,
+  loadMarks,
   type LostBytes,
   SegmentReader,
-} from './segment-reader.js';
-import { encodeMarks, loadMarks, type WaitingSegment } from './segment.js';
+  type WaitingSegment,
+} from './segment.js';
+import { DamagedFiles } from './set-aside.js';
+import type { OnDamage, OnTrouble, SpooledEvent } from './spool.js';
 
-/** An event that was given out, with what the spool has to remember of it. */
 interface TakenEvent extends SpooledEvent {
   readonly segment: WaitingSegment;
-  /** Of its frame, in bytes. */
+  /** Size of its frame in bytes. */
   readonly size: number;
 }
 
@@ -25,14 +26,14 @@ interface Reading {
   readonly segment: WaitingSegment;
   readonly fd: number;
   readonly reader: SegmentReader;
-  /** Done before this spool read it: not given out. */
+  /** Offsets of events that were done before this reading. */
   readonly done: ReadonlySet<number>;
   readonly count: FrameCount;
-  /** When the event that was read last was captured. */
+  /** Time of capture of the last event read. */
   readAt: number | undefined;
 }
 
-/** What a call of `collect` has gathered, and how much more it takes. */
+/** Events gathered by a call of `collect`, and its remaining bytes. */
 interface Batch {
   readonly events: TakenEvent[];
   readonly count: number;
@@ -46,23 +47,23 @@ const NONE: ReadonlySet<number> = new Set();
 export class Backlog {
   waiting = 0;
   waitingBytes = 0;
-  /** Of all segments, those done among them that are still there. */
+  /** Size of all segments, including done ones that are not removed. */
   storedBytes = 0;
-  /** Writes that were cut off before they were acknowledged, in segments of others. */
+  /** Interrupted writes in segments of other processes. */
   cut = 0;
   readonly #files: SpoolFiles;
-  readonly #damaged: DamagedBytes;
+  readonly #damaged: DamagedFiles;
   readonly #onTrouble: OnTrouble;
   readonly #onDamage: OnDamage;
   readonly #until: AbortSignal | undefined;
-  /** Not read to the end, in the order in which they are read; those of this spool come last. */
+  /** Segments not read to the end, in the order of reading. Those of this spool are last. */
   readonly #toRead: WaitingSegment[] = [];
-  /** Of those that were begun: one of others at most, and the one that this spool writes. */
+  /** Open readings: at most one of an adopted segment, and one of the segment that this spool writes. */
   readonly #readings = new Map<WaitingSegment, Reading>();
   readonly #taken = new Set<TakenEvent>();
-  /** Done, and not to be removed yet: see `WaitingSegment.restsUntil`. */
+  /** Done segments that must not be removed yet: see `WaitingSegment.restsUntil`. */
   readonly #resting = new Set<WaitingSegment>();
-  /** Given back, oldest first. */
+  /** Events given back, oldest first. */
   #back: TakenEvent[] = [];
   #backFirst = false;
   readonly notes: DoneNotes;
@@ -78,12 +79,12 @@ export class Backlog {
     this.#files = files;
     this.#onDamage = onDamage;
     this.#until = until;
-    this.#damaged = new DamagedBytes(files, root);
+    this.#damaged = new DamagedFiles(files, root);
     this.#onTrouble = onTrouble;
     this.notes = new DoneNotes(files, onTrouble);
   }
 
-  /** No event that waits was captured before, as far as that can be told; undefined when none waits. */
+  /** Lower bound of the time of capture of waiting events; undefined if none waits. */
   get oldest(): number | undefined {
     if (this.waiting === 0) return undefined;
     let oldest = Infinity;
@@ -95,13 +96,13 @@ export class Backlog {
     return Number.isFinite(oldest) ? oldest : undefined;
   }
 
-  /** A segment that will be read behind all others, and may still grow. */
+  /** Adds a segment that is read last and still grows. */
   begin(segment: WaitingSegment): void {
     this.#toRead.push(segment);
     this.storedBytes += segment.end;
   }
 
-  /** Segments that other spools have left: they are read before those of this spool. */
+  /** Adds segments that other spools left. They are read before those of this spool. */
   adopt(segments: readonly WaitingSegment[]): void {
     for (const segment of segments) {
       this.storedBytes += segment.end;
@@ -113,7 +114,7 @@ export class Backlog {
     for (const segment of segments) this.#finish(segment);
   }
 
-  /** Events have been appended to the segment and are durable. */
+  /** Counts durable events appended to the segment. */
   appended(segment: WaitingSegment, events: number, bytes: number): void {
     segment.end += bytes;
     segment.events += events;
@@ -124,15 +125,15 @@ export class Backlog {
     this.storedBytes += bytes;
   }
 
-  /** Nothing more will be appended to the segment. */
+  /** No further events will be appended to the segment. */
   complete(segment: WaitingSegment): void {
     segment.complete = true;
     this.#finish(segment);
   }
 
   /**
-   * The next events, as many as there are now: see `Spool.take`. Those given back come first every other time, so that
-   * neither they nor the new ones wait forever. One call at a time.
+   * The events available now: see `Spool.take`. Events given back come first in every other call, so that neither they
+   * nor new ones starve. One call at a time.
    */
   async collect(count: number, bytes: number): Promise<TakenEvent[]> {
     const batch: Batch = { events: [], count, bytes };
@@ -143,7 +144,7 @@ export class Backlog {
     return batch.events;
   }
 
-  /** Nothing happens when the event is not out: done, or given back, before. */
+  /** No effect on an event that is not taken. */
   done(event: SpooledEvent): void {
     if (!this.isOut(event)) return;
     this.#taken.delete(event);
@@ -165,7 +166,7 @@ export class Backlog {
     return this.#taken.has(event as TakenEvent);
   }
 
-  /** Looks once more at segments whose rest is over: what they have gained waits, and the others are removed. */
+  /** Counts segments again whose rest is over. Events appended meanwhile wait; segments without any are removed. */
   async endRests(): Promise<void> {
     const rested = [...this.#resting].filter(({ restsUntil }) => restsUntil <= performance.now());
     if (rested.length > 0) await this.notes.written();
@@ -176,12 +177,12 @@ export class Backlog {
         await survey(this.#files, segment);
         this.adopt([segment]);
       } catch (error) {
-        this.#onTrouble(`segment ${segment.name} could not be looked at once more`, error);
+        this.#onTrouble(`segment ${segment.name} could not be counted again`, error);
       }
     }
   }
 
-  /** Takes no more notice of anything. On return all files are closed, and what is done is noted. */
+  /** Writes down done events, and closes all files. */
   async close(): Promise<void> {
     await this.notes.written();
     const readings = [...this.#readings.values()];
@@ -229,7 +230,7 @@ export class Backlog {
       this.#readings.set(segment, reading);
       return reading;
     } catch (error) {
-      // Whatever is wrong with this one, the next one is read. One that is gone was adopted by another spool.
+      // The next segment is read anyway. ENOENT: another spool adopted this one.
       if (errorCode(error) !== 'ENOENT')
         this.#onTrouble(
           `segment ${segment.name} cannot be opened; its events wait for the next start`,
@@ -256,27 +257,27 @@ export class Backlog {
   }
 
   async #setAside({ segment, fd, count }: Reading, lost: LostBytes): Promise<void> {
-    // What this spool has acknowledged is no write that was cut off, whatever it looks like now.
+    // In a segment of this spool, all bytes before `end` were acknowledged.
     if (!segment.own && count.isCut(lost)) {
       this.cut++;
       return;
     }
     const what =
-      `${lost.size} bytes at ${lost.offset} of segment ${segment.name} are no whole frame` +
-      (lost.atEnd ? ', nor is what is behind them' : '');
+      `${lost.size} bytes at ${lost.offset} of segment ${segment.name} are not a frame` +
+      (lost.atEnd ? ', and no frame follows' : '');
     let file: string | undefined;
     try {
       file = await this.#damaged.keep(segment.name, fd, lost);
       this.#onTrouble(`${what}; ${file === undefined ? 'they are zeros' : `kept in ${file}`}`, undefined);
     } catch (error) {
       segment.keep = true;
-      this.#onTrouble(`${what}; the segment is left for the next start`, error);
+      this.#onTrouble(`${what}; the segment is kept for the next start`, error);
     }
     const { offset, size: bytes } = lost;
     this.#onDamage({ segment: segment.name, lost: { offset, bytes }, missing: 0, kept: file });
   }
 
-  /** Events that are not there are noted in `damaged/` before the segment goes, and with it the last trace of them. */
+  /** Notes missing events in `damaged/` before the segment, their last trace, is removed. */
   async #noteMissing(segment: WaitingSegment, missing: number): Promise<void> {
     const { name } = segment;
     let kept: string | undefined;
@@ -296,14 +297,13 @@ export class Backlog {
     const unread = segment.unread.events;
     const missing = segment.own ? unread : Math.max(unread, count.missing);
     if (reader.unreadable !== undefined) {
-      // Whatever the disk could not read now, it may at the next start.
+      // The disk may be readable at the next start.
       segment.keep = true;
       if (unread > 0) {
         this.#onTrouble(`${unread} events of segment ${segment.name} cannot be read`, reader.unreadable);
       }
     } else if (missing > 0) await this.#noteMissing(segment, missing);
-    // From here on nothing is awaited: meanwhile its last event may be done, and the segment be finished. So far it
-    // could not be: events of it were not read, or another spool has begun it.
+    // No await from here to #finish: its last event could be done meanwhile, and the segment finished twice.
     this.#pass(segment);
     segment.readToEnd = true;
     const { events, bytes } = segment.unread;
@@ -314,7 +314,7 @@ export class Backlog {
     await this.#close(fd);
   }
 
-  /** Forgets the segment when nothing in it is needed any more, and has its files removed. */
+  /** Removes the segment if it is finished. */
   #finish(segment: WaitingSegment): void {
     if (!segment.finished) return;
     if (segment.restsUntil > performance.now()) {
@@ -324,16 +324,16 @@ export class Backlog {
     this.storedBytes -= segment.end;
     if (!segment.keep) this.notes.drop(segment);
     const reading = this.#pass(segment);
-    this.notes.chore(`segment ${segment.name}, which is done, could not be removed`, async () => {
+    this.notes.chore(`segment ${segment.name} is done but could not be removed`, async () => {
       if (reading) await this.#close(reading.fd);
       if (segment.keep) return;
-      // In this order: marks without a segment mean nothing.
+      // In this order: without its marks, the events of a segment would be sent again.
       await this.#files.remove(segment.path);
       await this.#files.remove(segment.marksPath);
     });
   }
 
-  /** Of a file that was only read, so that nothing can be lost by it. */
+  /** Closes a file that was only read: an error loses no data. */
   async #close(fd: number): Promise<void> {
     try {
       await this.#files.close(fd);
@@ -342,7 +342,7 @@ export class Backlog {
     }
   }
 
-  /** Nothing more is read of the segment. @returns what was under way, whose file is to be closed. */
+  /** Stops reading the segment. @returns its reading, whose file must be closed. */
   #pass(segment: WaitingSegment): Reading | undefined {
     const reading = this.#readings.get(segment);
     this.#readings.delete(segment);
@@ -358,24 +358,24 @@ export class Backlog {
   }
 }
 
-/* Writes down what is done, a little at a time, and one thing after the other. */
-
 /**
- * Marks that may wait for a disk that takes none, some MiB. What is done beyond that is not noted: the next spool on the
- * directory sends it again, and the collector knows it for a duplicate.
+ * Limit of the marks in memory while the disk accepts none, some MiB. Further done events are not marked: they are sent
+ * again after a restart, and the collector recognises the duplicates.
  */
 const MOST_MARKS = 1 << 17;
 
+/** Writes marks of done events, one operation at a time. */
 export class DoneNotes {
   readonly #files: SpoolFiles;
   readonly #onTrouble: OnTrouble;
-  /** Those with marks that are not written down, and those for which that is on its way. */
+  /** Segments with marks that are not written. */
   readonly #marked = new Set<WaitingSegment>();
+  /** Segments whose marks are queued to be written. */
   readonly #noting = new Set<WaitingSegment>();
-  /** Those among the latter that were dropped meanwhile. */
+  /** Segments that were dropped while their marks were being written. */
   readonly #dropped = new Set<WaitingSegment>();
   #chores: Promise<void> = Promise.resolve();
-  /** Marks that are not written down. */
+  /** Number of marks that are not written. */
   #unwritten = 0;
 
   constructor(files: SpoolFiles, onTrouble: OnTrouble) {
@@ -390,41 +390,41 @@ export class DoneNotes {
     this.#marked.add(segment);
   }
 
-  /** What is done in the segment needs no writing down any more. */
+  /** Discards the marks of a segment that is being removed. */
   drop(segment: WaitingSegment): void {
     this.#marked.delete(segment);
     this.#unwritten -= segment.marks.splice(segment.marksInFlight).length;
     if (segment.marksInFlight > 0) this.#dropped.add(segment);
   }
 
-  /** Does this behind all that is under way; what goes wrong is told. */
+  /** Runs the work after all queued work, and reports its error. */
   chore(failed: string, work: () => Promise<void>): void {
     this.#chores = this.#chores.then(work).catch((error: unknown) => this.#onTrouble(failed, error));
   }
 
-  /** Has written down what is done by now. */
+  /** Queues the writing of all marks. */
   write(): void {
     for (const segment of this.#marked) {
-      // Once only, however long the disk does not answer.
+      // At most one entry in the queue for each segment, even if the disk hangs.
       if (this.#noting.has(segment)) continue;
       this.#noting.add(segment);
-      this.chore('what is done could not be noted', () => {
+      this.chore('done events could not be marked', () => {
         this.#noting.delete(segment);
         return this.#mark(segment);
       });
     }
   }
 
-  /** On return what was done before is written down, and all chores are done. */
+  /** On return all marks are written, and all queued work is done. */
   written(): Promise<void> {
     this.write();
     return this.#chores;
   }
 
-  /** As `write`, at the end of the process. */
+  /** Writes all marks synchronously, at the end of the process. */
   writeNow(): void {
     for (const segment of this.#marked) {
-      // A batch that is being written just now is written again as it is: both put the same bytes there.
+      // The batch in progress is repeated: both writes store the same bytes at the same place.
       const { marks, marksInFlight, context } = segment;
       const batches = [marks.slice(0, marksInFlight), marks.slice(marksInFlight)].filter(
         (some) => some.length > 0,
@@ -436,7 +436,7 @@ export class DoneNotes {
   }
 
   async #mark(segment: WaitingSegment): Promise<void> {
-    // It may have been dropped meanwhile.
+    // False if it was dropped meanwhile.
     if (!this.#marked.delete(segment)) return;
     const marks = segment.marks.slice();
     segment.marksInFlight = marks.length;
@@ -451,7 +451,7 @@ export class DoneNotes {
     } catch (error) {
       if (this.#dropped.delete(segment)) this.#unwritten -= marks.length;
       else if (errorCode(error) === 'ENOENT') {
-        // Its directory was adopted: what is done in it is sent again.
+        // Another process adopted the directory: these events are sent again.
         this.#unwritten -= segment.marks.splice(0).length;
         return;
       } else this.#marked.add(segment);

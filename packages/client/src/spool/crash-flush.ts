@@ -1,18 +1,18 @@
 /**
- * What was captured when the process ends and the spool has not got: it is not open yet, say. Nothing can be awaited any
- * more, so it is written by calls that wait for the disk, into a part of its own, without a lock. An owner stands in it
- * until it is whole: anyone who finds it before that, after a crash, takes it for one of another host and waits.
+ * Writes captured events that no open spool has at the end of the process, synchronously, to a new part without a lock.
+ * Its `owner` is removed last: after a crash before that, other processes wait three minutes before they adopt it.
  */
 import fs from 'node:fs';
 import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
-import { SpoolFull, SpoolKeyWrong, type SpoolOptions } from './contract.js';
 import { HOST } from './files.js';
-import { encodeEnd, encodeFrame, frameSize } from './frame.js';
 import { DRAFT, OWNER, placeOf, refuseShared } from './process-directory.js';
 import {
   decodeSegmentHeader,
+  encodeEnd,
+  encodeFrame,
   encodeSegmentHeader,
+  frameSize,
   newSeries,
   sealOf,
   SEGMENT_HEADER_BYTES,
@@ -21,6 +21,7 @@ import {
   SERIES_NAME,
   WaitingSegment,
 } from './segment.js';
+import { MAX_BYTES, SpoolFull, SpoolKeyWrong, type SpoolOptions, SpoolUnwritable } from './spool.js';
 
 const SEGMENT_BYTES = 16 << 20;
 
@@ -31,11 +32,11 @@ export interface UnspooledEvent {
   readonly capturedAt: number;
 }
 
-type Place = Pick<SpoolOptions, 'directory' | 'durability' | 'key'> & { readonly maxBytes: number };
+type Place = Pick<SpoolOptions, 'directory' | 'durability' | 'key' | 'maxBytes'>;
 
 /**
- * Writes the events, durable as the mode says, for the next spool on the directory. Does not throw.
- * @returns how many, from the first, are kept, and why not all.
+ * Writes the events for the next spool on the directory, as durable as the mode says. Does not throw.
+ * @returns how many, from the first, are kept, and the error if not all are.
  */
 export function crashFlush(
   place: Place,
@@ -43,11 +44,13 @@ export function crashFlush(
 ): { kept: number; error: unknown } {
   let kept = 0;
   try {
+    if (place.durability === 'memory') throw new SpoolUnwritable('the spool is in memory only');
+    const { maxBytes = MAX_BYTES } = place;
     const { root, key } = placeOf(place);
     const first = fs.mkdirSync(root, { recursive: true, mode: 0o700 });
     const { uid, mode } = fs.statSync(root);
     refuseShared(root, { uid, mode: mode & 0o777 });
-    let room = place.maxBytes - storedBytes(root, key);
+    let room = maxBytes - storedBytes(root, key);
     const durable = place.durability === 'fsync';
     const series = newSeries();
     const home = makeHome(root, series);
@@ -60,7 +63,7 @@ export function crashFlush(
         );
         const { bytes, count } = encodeSegment(segment, events, kept);
         room -= bytes.length;
-        if (room < 0) throw new SpoolFull(`the spool holds ${place.maxBytes} bytes and takes no more`);
+        if (room < 0) throw new SpoolFull(`the spool has reached its limit of ${maxBytes} bytes`);
         writeFile(segment.path, bytes, durable);
         if (durable) syncDirectory(home);
         kept += count;
@@ -79,8 +82,8 @@ export function crashFlush(
 const keyed = (key: Uint8Array, series: string, number: number) => sealOf(key, segmentId(series, number));
 
 /**
- * What all segments take that are there, and the quarantine.
- * @throws SpoolKeyWrong when the key does not open one of them: what is written now would not be read with the same key.
+ * Size of all segments and of the quarantine.
+ * @throws SpoolKeyWrong if the key does not open a segment: events with this key could not be read together with it.
  */
 function storedBytes(root: string, key: Uint8Array | undefined): number {
   let bytes = 0;
@@ -97,14 +100,14 @@ function storedBytes(root: string, key: Uint8Array | undefined): number {
       bytes += found?.size ?? 0;
       if (typeof header !== 'object' || !header.keyCheck || !key) continue;
       if (!sealOf(key, header.id).check.equals(header.keyCheck)) {
-        throw new SpoolKeyWrong(`${directory} is sealed, and not by the key that was given`);
+        throw new SpoolKeyWrong(`${directory} is encrypted with another key`);
       }
     }
   }
   return bytes;
 }
 
-/** Without waiting for the other end of what is no file. */
+/** Undefined if it is not a regular file. Opening a pipe does not block. */
 function readHead(file: string): { head: Buffer; size: number } | undefined {
   const { O_RDONLY, O_NONBLOCK, O_NOFOLLOW } = fs.constants;
   const fd = fs.openSync(file, O_RDONLY | O_NONBLOCK | O_NOFOLLOW);
@@ -118,7 +121,7 @@ function readHead(file: string): { head: Buffer; size: number } | undefined {
   }
 }
 
-/** Under its name it is never seen without an owner. */
+/** Renames the directory only when it has an owner. */
 function makeHome(root: string, series: string): string {
   const draft = path.join(root, `${DRAFT}${series}`);
   const home = path.join(root, series);
@@ -128,7 +131,7 @@ function makeHome(root: string, series: string): string {
   return home;
 }
 
-/** A whole segment of as many events as it takes, from the one at `from` on, and at least one. */
+/** A complete segment of the events from index `from` on: at least one, and no more than fit. */
 function encodeSegment(
   segment: WaitingSegment,
   events: readonly UnspooledEvent[],
@@ -155,7 +158,7 @@ function encodeSegment(
   return { bytes: Buffer.concat([frames, end]), count };
 }
 
-/** On return the file is there whole; when it throws, it is not there. */
+/** Writes the whole file, or none. */
 function writeFile(file: string, bytes: Buffer, durable: boolean): void {
   const fd = fs.openSync(file, 'wx', 0o600);
   try {
@@ -169,7 +172,7 @@ function writeFile(file: string, bytes: Buffer, durable: boolean): void {
   }
 }
 
-/** On return the names in `root` are on stable storage, and those above it from the first that was made. */
+/** Flushes `root`, and the directories above it down from the first that was made. */
 function syncNames(root: string, first: string | undefined): void {
   syncDirectory(root);
   if (first === undefined) return;
@@ -188,7 +191,7 @@ function syncDirectory(directory: string): void {
   }
 }
 
-/** For what another process may take away meanwhile. */
+/** Undefined if `act` throws, because another process removed the file meanwhile. */
 function quietly<T>(act: () => T): T | undefined {
   try {
     return act();

@@ -1,12 +1,22 @@
-/**
- * The spool on the disk: the appender writes, the backlog reads, the process directory keeps others away. What a crash
- * at any moment leaves is in docs/CLIENT_SPEC.md.
- */
+/** The spool on disk: the appender writes, the backlog reads, and the process directory keeps other processes away. */
 import type { EventKind } from '@clinical-events/protocol';
 import { type Abandoned, adopt, examine } from './adoption.js';
 import { Appender } from './appender.js';
 import { Backlog } from './backlog.js';
+import { errorCode, isFull, nodeFiles, type SpoolFiles } from './files.js';
+import { MemorySpool } from './memory-spool.js';
 import {
+  HEARTBEAT_MS,
+  Neighbours,
+  placeOf,
+  PATIENCE_MS,
+  preparePrivate,
+  ProcessDirectory,
+} from './process-directory.js';
+import { MAX_SEGMENT_BYTES, newSeries, type WaitingSegment } from './segment.js';
+import { Quarantine, quarantineBytes } from './set-aside.js';
+import {
+  MAX_BYTES,
   type OnTrouble,
   type Refusal,
   type Spool,
@@ -17,23 +27,11 @@ import {
   type SpoolOptions,
   type SpoolState,
   SpoolUnwritable,
-} from './contract.js';
-import { errorCode, isFull, nodeFiles, type SpoolFiles } from './files.js';
-import {
-  HEARTBEAT_MS,
-  Neighbours,
-  placeOf,
-  PATIENCE_MS,
-  preparePrivate,
-  ProcessDirectory,
-} from './process-directory.js';
-import { Quarantine, quarantineBytes } from './quarantine.js';
-import { MAX_SEGMENT_BYTES, newSeries, type WaitingSegment } from './segment.js';
+} from './spool.js';
 import { TakeQueue } from './take-queue.js';
 
 const SEGMENT_BYTES = 16 << 20;
-export const MAX_BYTES = 8 * 2 ** 30;
-/** What is done is noted so often. */
+/** Interval of writing marks. */
 const NOTE_MS = 500;
 
 interface Parts {
@@ -47,7 +45,16 @@ interface Parts {
   readonly segmentBytes: number;
 }
 
-/** Where this spool writes. */
+/**
+ * Opens a spool. On return the events that ended processes left in the directory wait in it too.
+ * @throws SpoolUnwritable if the directory cannot be used, or other users can write to it; SpoolKeyWrong for an invalid
+ * key and for events that the key does not open, before anything is changed; RangeError for an invalid size.
+ */
+export async function openSpool(options: SpoolOptions): Promise<Spool> {
+  return options.durability === 'memory' ? new MemorySpool(options) : DiskSpool.open(options);
+}
+
+/** The part of this process. */
 interface Home {
   directory: ProcessDirectory;
   readonly appender: Appender;
@@ -56,7 +63,7 @@ interface Home {
 export class DiskSpool implements Spool {
   readonly #parts: Parts;
   readonly #backlog: Backlog;
-  /** None for as long as the disk has no room for one. */
+  /** Undefined while the disk is full. */
   #home: Home | undefined;
   #renewing: Promise<void> | undefined;
   readonly #queue: TakeQueue;
@@ -83,28 +90,25 @@ export class DiskSpool implements Spool {
     process.on('exit', this.#lastGasp);
   }
 
-  /** See `Spool.open`. */
+  /** See `openSpool`. */
   static async open(options: SpoolOptions): Promise<DiskSpool> {
     const { files = nodeFiles, maxBytes = MAX_BYTES, onTrouble = () => undefined } = options;
     const segmentBytes = options.segmentBytes ?? Math.min(SEGMENT_BYTES, Math.floor(maxBytes / 4));
     const { root, key } = placeOf(options);
     if (!(maxBytes >= 1 && segmentBytes >= 1 && segmentBytes <= MAX_SEGMENT_BYTES)) {
-      throw new RangeError('the sizes of a spool are from 1 byte on, and of a segment up to 256 MiB');
+      throw new RangeError('maxBytes must be at least 1, and segmentBytes from 1 to 256 MiB');
     }
     const neighbours = new Neighbours(files, root, onTrouble, options.patienceMs);
     let left: readonly Abandoned[] = [];
     let home: ProcessDirectory | undefined;
     try {
       await preparePrivate(files, root);
-      // Before anything is made or moved: with the wrong key nothing is touched.
+      // Before any change: a wrong key must leave the directory untouched.
       left = await examineAll(files, await neighbours.abandoned(), key, onTrouble);
       home = await ProcessDirectory.create(files, root);
     } catch (error) {
-      if (!isForWantOfRoom(error)) throw error;
-      onTrouble(
-        `the disk has no room for a part in ${root}: events are neither taken nor sent until it has`,
-        error,
-      );
+      if (!isDiskFull(error)) throw error;
+      onTrouble(`the disk is full: until it has room, no events are captured or sent from ${root}`, error);
     }
     const place = { files, root, neighbours, key: key && Buffer.from(key), onTrouble };
     const spool = new DiskSpool({ ...place, options, maxBytes, segmentBytes }, home);
@@ -115,11 +119,8 @@ export class DiskSpool implements Spool {
 
   append(kind: EventKind, body: Uint8Array): Promise<'durable'> {
     if (this.#home) return this.#home.appender.append(kind, body);
-    const { root } = this.#parts;
     return Promise.reject(
-      this.#closing
-        ? new SpoolClosed('the spool is closed')
-        : new SpoolFull(`the disk has no room for a part in ${root}`),
+      this.#closing ? new SpoolClosed('the spool is closed') : new SpoolFull('the disk is full'),
     );
   }
 
@@ -138,10 +139,10 @@ export class DiskSpool implements Spool {
 
   async quarantine(event: SpooledEvent, refusal: Refusal): Promise<void> {
     if (!this.#backlog.isOut(event)) return;
-    await this.#quarantine.add(event, this.#full ? withoutWords(refusal) : refusal);
+    await this.#quarantine.add(event, this.#full ? shortened(refusal) : refusal);
     this.#quarantined++;
     this.#backlog.done(event);
-    // At once: after a crash it would stand there twice.
+    // Immediately: after a crash the event would be in quarantine twice.
     await this.#backlog.notes.written();
   }
 
@@ -174,11 +175,11 @@ export class DiskSpool implements Spool {
     try {
       await this.#home?.directory.release();
     } catch (error) {
-      this.#parts.onTrouble('the directory of this process could not be released', error);
+      this.#parts.onTrouble('the part of this process could not be released', error);
     }
   }
 
-  /** Whether what waits and what is in quarantine take all that the spool may have. */
+  /** Whether waiting events and quarantine have reached `maxBytes`. */
   get #full(): boolean {
     return this.#backlog.storedBytes + this.#quarantine.bytes >= this.#parts.maxBytes;
   }
@@ -196,7 +197,7 @@ export class DiskSpool implements Spool {
     return { directory, appender };
   }
 
-  /** Shows that this process lives, and takes over what processes that do not any more have left. */
+  /** Touches `owner`, and adopts abandoned parts. */
   #mind(): void {
     this.#minding = this.#minding.then(async () => {
       const { files, neighbours, key, onTrouble } = this.#parts;
@@ -205,7 +206,7 @@ export class DiskSpool implements Spool {
         else await this.#settle();
       } catch (error) {
         if (errorCode(error) === 'ENOENT') await this.#renew().catch(() => undefined);
-        else onTrouble('this process could not show that it lives', error);
+        else onTrouble('the owner file of this process could not be touched', error);
       }
       await this.#weighQuarantine();
       await this.#backlog.endRests();
@@ -214,12 +215,12 @@ export class DiskSpool implements Spool {
         const left = await neighbours.abandoned(this.#home.directory.path);
         await this.#adoptAll(await examineAll(files, left, key, onTrouble, true));
       } catch (error) {
-        onTrouble('what other processes may have left could not be looked at', error);
+        onTrouble('the parts of other processes could not be read', error);
       }
     });
   }
 
-  /** Tries once more to get a home; what hinders it is told. */
+  /** Tries again to create a part. */
   async #settle(): Promise<void> {
     const { files, root, onTrouble } = this.#parts;
     try {
@@ -228,7 +229,7 @@ export class DiskSpool implements Spool {
       if (this.#closing) await directory.release();
       else this.#home = this.#homeIn(directory);
     } catch (error) {
-      onTrouble(`there is still no part for this process in ${root}: new events are refused`, error);
+      onTrouble(`no part can be created in ${root}: new events are refused`, error);
     }
   }
 
@@ -237,12 +238,12 @@ export class DiskSpool implements Spool {
     try {
       this.#quarantine.bytes = await quarantineBytes(files, root);
     } catch (error) {
-      onTrouble('what is in quarantine could not be measured', error);
+      onTrouble('the size of the quarantine could not be read', error);
     }
   }
 
   /**
-   * The directory was removed, or another process adopted it while this one was stopped. On return there is another one.
+   * Creates a new part after the old one was removed, or adopted while this process was paused.
    * @throws SpoolUnwritable, SpoolFull
    */
   #renew(): Promise<void> {
@@ -259,11 +260,11 @@ export class DiskSpool implements Spool {
       await preparePrivate(files, root);
       home.directory = await ProcessDirectory.create(files, root);
     } catch (error) {
-      onTrouble(`${lost.path} was taken away, and there can be no other: new events are refused`, error);
-      throw isForWantOfRoom(error) ? new SpoolFull(`the disk has no room for a part in ${root}`) : error;
+      onTrouble(`${lost.path} was removed, and no other part can be created: new events are refused`, error);
+      throw isDiskFull(error) ? new SpoolFull('the disk is full') : error;
     }
     home.appender.moveTo(home.directory);
-    onTrouble(`${lost.path} was taken away; new events go to ${home.directory.path}`, undefined);
+    onTrouble(`${lost.path} was removed; new events go to ${home.directory.path}`, undefined);
     await lost.release().catch(() => undefined);
   }
 
@@ -280,7 +281,7 @@ export class DiskSpool implements Spool {
       }
       segments.push(...taken);
     }
-    // By their names, and so by the time at which they were begun.
+    // By name, which is by age.
     this.#backlog.adopt(segments.sort((one, other) => (one.name < other.name ? -1 : 1)));
     this.#queue.serve();
   }
@@ -291,29 +292,28 @@ export class DiskSpool implements Spool {
       this.#home?.appender.writeNow();
     } catch (error) {
       const { unwritten = 0 } = this.#home?.appender ?? {};
-      onTrouble(`${unwritten} captured events could not be kept at the end of the process`, error);
+      onTrouble(`${unwritten} captured events were lost at the end of the process`, error);
     }
     try {
       this.#backlog.notes.writeNow();
     } catch (error) {
-      onTrouble('what is done could not be noted at the end of the process; it is sent again', error);
+      onTrouble('done events could not be marked at the end of the process; they are sent again', error);
     }
   }
 }
 
-/** Whether a directory could not be made because the disk is full. */
-function isForWantOfRoom(error: unknown): boolean {
+function isDiskFull(error: unknown): boolean {
   return error instanceof SpoolUnwritable && isFull(error.cause);
 }
 
-/** Of a refusal what takes no room, for a quarantine that has none left: a server's words may be long. */
-function withoutWords({ status, code, at }: Refusal): Refusal {
+/** Without the server's message and details, which may be long. */
+function shortened({ status, code, at }: Refusal): Refusal {
   return { status, ...(code !== undefined && code.length <= 64 && { code }), at };
 }
 
 /**
- * @param lenient whether the wrong key, or an earlier format, is only reported: while running there is no one to refuse.
- * Sealed segments are left alone by a spool without a key.
+ * Reads the headers of all segments. A spool without a key leaves encrypted segments alone.
+ * @param lenient only reports a wrong key or an earlier format, after the spool was opened.
  * @throws SpoolKeyWrong, SpoolUnwritable
  */
 async function examineAll(
@@ -327,12 +327,13 @@ async function examineAll(
   for (const directory of directories) {
     try {
       const examined = await examine(files, directory, key);
-      for (const { path, why } of examined.unfit) onTrouble(`${path} ${why}; it is left as it is`, undefined);
+      for (const { path, why } of examined.unfit)
+        onTrouble(`${path} ${why}; it is left unchanged`, undefined);
       left.push(examined);
     } catch (error) {
       const wrongKey = key !== undefined && error instanceof SpoolKeyWrong;
       if (!lenient && (wrongKey || error instanceof SpoolUnwritable)) throw error;
-      onTrouble(`${directory} is left as it is`, error);
+      onTrouble(`${directory} is left unchanged`, error);
     }
   }
   return left;

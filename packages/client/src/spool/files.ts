@@ -1,7 +1,7 @@
 /**
- * The file layer: every call by which the spool touches the disk, so that a test can make any of them fail. Nothing
- * here retries or hides an error. The calls that return promises run in Node's thread pool: a slow disk never holds up
- * the host application. Those that end in `Now` are for the end of the process, when nothing can be awaited any more.
+ * Every file operation of the spool, so that tests can make each one fail. Errors are neither retried nor hidden.
+ * Asynchronous calls run in Node's thread pool, so a slow disk never blocks the application. Calls that end in `Now` are
+ * synchronous, for the end of the process.
  */
 import fs from 'node:fs';
 import net from 'node:net';
@@ -10,50 +10,50 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 
 export interface SpoolFiles {
-  /** On return the directory exists, mode 0700 if it was made, and the names of all that was made are durable. */
+  /** Creates the directory and its parents with mode 0700, durably. */
   makeDirectory(directory: string): Promise<void>;
-  /** The same for a directory inside the spool. @throws when a link is in its place, which may lead out of it. */
+  /** Like makeDirectory, inside the spool. @throws if the path is a link, which may lead out of the spool. */
   makeInside(directory: string): Promise<void>;
   removeDirectory(directory: string): Promise<void>;
   /** Sorted by name. */
   list(directory: string): Promise<string[]>;
-  /** Who owns it and its permission bits. */
+  /** Owner and permission bits. */
   ownerOf(directory: string): Promise<{ uid: number; mode: number }>;
-  /** On return the names in the directory are on stable storage. */
+  /** Flushes the names in the directory to stable storage. */
   syncDirectory(directory: string): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** No error when it is not there. */
+  /** No error if it does not exist. */
   remove(file: string): Promise<void>;
   /**
-   * `new` fails with EEXIST, `read` with ENOENT; `write` makes it if need be. What is made has mode 0600. All fail for
-   * what is no regular file, links among it, and never wait for someone at the other end of a pipe.
+   * `new` fails with EEXIST and `read` with ENOENT; `write` creates the file if necessary. New files have mode 0600. All
+   * fail for links and other files that are not regular, and never block on a pipe.
    */
   open(file: string, how: 'read' | 'write' | 'new'): Promise<number>;
   close(fd: number): Promise<void>;
   size(fd: number): Promise<number>;
   /** Reads until `target` is full or the file ends. */
   read(fd: number, target: Uint8Array, position: number): Promise<number>;
-  /** Writes all of it or throws; after a throw any part may have been written. */
+  /** Writes all bytes or throws; after an error any part may be written. */
   write(fd: number, source: Uint8Array, position: number): Promise<void>;
   truncate(fd: number, size: number): Promise<void>;
-  /** On return what was written to `fd` is on stable storage (fdatasync, POSIX.1-2017). */
+  /** Flushes written data to stable storage (fdatasync, POSIX.1-2017). */
   datasync(fd: number): Promise<void>;
-  /** Sets the time of its last change to now. */
+  /** Sets the modification time to now. */
   touch(file: string): Promise<void>;
-  /** The time of its last change, as the file system tells it. */
+  /** Modification time, Unix milliseconds. */
   touchedAt(file: string): Promise<number>;
-  /** Opens for writing, and makes it if need be. */
+  /** Opens for writing, and creates the file if necessary. */
   openNow(file: string): number;
   writeNow(fd: number, source: Uint8Array, position: number): void;
   datasyncNow(fd: number): void;
   /** See `holdLock` and `lockState` below. */
   holdLock(file: string): Promise<HeldLock>;
   lockState(file: string): Promise<LockState>;
-  /** Differs between hosts, and between two starts of one, where that can be told. */
+  /** See HOST. */
   readonly host: string;
 }
 
-/** What tells this host from others with which it may share a directory: its boot, on Linux; elsewhere its name. */
+/** Identity of this host: its boot id on Linux, elsewhere its name. */
 export const HOST = hostIdentity();
 
 function hostIdentity(): string {
@@ -82,9 +82,9 @@ const FLAGS = {
   new: O_RDWR | O_CREAT | O_EXCL | PLAIN,
 };
 
-/** Like those of the system; EFTYPE is what some of them call it. */
+/** EFTYPE is the code of some systems. */
 function notRegular(file: string): Error {
-  return Object.assign(new Error(`${file} is no regular file`), { code: 'EFTYPE' });
+  return Object.assign(new Error(`${file} is not a regular file`), { code: 'EFTYPE' });
 }
 
 export const nodeFiles: SpoolFiles = {
@@ -122,7 +122,7 @@ export const nodeFiles: SpoolFiles = {
     try {
       fd = await promised.open(file, FLAGS[how], 0o600);
     } catch (error) {
-      // A link; a directory, opened for writing; a pipe or socket that no one reads.
+      // A link, a directory, and a pipe or socket without a reader.
       if (['ELOOP', 'EISDIR', 'ENXIO'].includes(errorCode(error) ?? '')) throw notRegular(file);
       throw error;
     }
@@ -165,7 +165,7 @@ export const nodeFiles: SpoolFiles = {
   host: HOST,
 };
 
-/** Reads from the file while it is open. @returns undefined when it is not there. */
+/** Opens the file, calls `read`, and closes it. @returns undefined if it does not exist. */
 export async function reading<T>(
   files: SpoolFiles,
   file: string,
@@ -185,7 +185,7 @@ export async function reading<T>(
   }
 }
 
-/** The names in the directory; none when it is not there. */
+/** The names in the directory; none if it does not exist. */
 export async function namesIn(files: SpoolFiles, directory: string): Promise<string[]> {
   try {
     return await files.list(directory);
@@ -195,7 +195,7 @@ export async function namesIn(files: SpoolFiles, directory: string): Promise<str
   }
 }
 
-/** @returns false when it is not there. */
+/** @returns false if `from` does not exist. */
 export async function moved(files: SpoolFiles, from: string, to: string): Promise<boolean> {
   try {
     await files.rename(from, to);
@@ -207,58 +207,51 @@ export async function moved(files: SpoolFiles, from: string, to: string): Promis
 }
 
 /*
- * A lock that goes when its holder goes, however that ends, without native code: the holder listens on a Unix socket
- * in its directory, and anyone who wants to know tries to connect. The kernel answers for it, also while the holder's
- * event loop is busy, and refuses the connection once no one listens.
- *
- * What lost. A file with a process id and the start time from /proc: a container does not see the processes of another
- * one, takes its living neighbour for dead, and has never seen the process of which it is the restart. A file touched
- * again and again: a holder that is stopped, or whose clock is set, seems dead. Node has no flock.
- *
- * The kernel answers for its own processes only. Of directories shared between hosts see process-directory.ts.
+ * The lock: its holder listens on a Unix socket. The kernel accepts connections while the event loop is busy, and refuses
+ * them once the process has ended. A process id in a file lost, because containers do not see each other's processes.
  */
 
-/** `free`: no one listens. `missing`: there is no such socket. Whatever else the system answers is `held`. */
+/** `free`: no process listens. `missing`: the socket does not exist. All other results count as `held`. */
 export type LockState = 'held' | 'free' | 'missing';
 
 export interface HeldLock {
   release(): Promise<void>;
 }
 
-/** sun_path of the systems that Node runs on holds 103 bytes at least, with the zero that ends it. */
+/** Shortest limit of sun_path on the systems that Node supports. */
 const LONGEST_PATH = 103;
 
 /**
- * A path of any length for the calls on sockets: through the descriptor of its directory, where there is a /proc.
- * @throws RangeError where there is none.
+ * A path for socket calls. A path that is too long is shortened through the descriptor of its directory in /proc.
+ * @throws RangeError on systems without /proc.
  */
 function reachable(file: string): { name: string; fd: number | undefined } {
   if (Buffer.byteLength(file) <= LONGEST_PATH) return { name: file, fd: undefined };
   if (process.platform !== 'linux') {
-    throw new RangeError(`the path of the spool is too long: ${LONGEST_PATH} bytes are left for ${file}`);
+    throw new RangeError(`the path of the spool is too long: ${file} exceeds ${LONGEST_PATH} bytes`);
   }
   const fd = fs.openSync(path.dirname(file), 'r');
   return { name: `/proc/self/fd/${fd}/${path.basename(file)}`, fd };
 }
 
-/** On return this thread holds the lock until `release` or its end. Does not keep the process running. */
+/** Holds the lock until `release` or the end of the thread. Does not keep the process alive. */
 export async function holdLock(file: string): Promise<HeldLock> {
   const { name, fd } = reachable(file);
-  // Only now: Node removes the socket by its name when it stops listening.
+  // After the server has closed: Node removes the socket by its name then.
   const closeDirectory = () => {
     if (fd !== undefined) fs.closeSync(fd);
   };
   const server = net.createServer((socket) => socket.destroy());
   try {
     await new Promise<void>((resolve, reject) => {
-      // Exclusive, or in a worker of node:cluster the primary would listen, and outlive it.
+      // Exclusive: otherwise the primary of node:cluster would listen, and outlive its worker.
       server.once('error', reject).listen({ path: name, exclusive: true }, resolve);
     });
   } catch (error) {
     closeDirectory();
     throw error;
   }
-  // Running out of descriptors while accepting does not end the listening.
+  // Errors of accept, such as a lack of descriptors, do not end the listening.
   server.on('error', () => undefined).unref();
   return {
     release: () =>
@@ -290,12 +283,12 @@ export async function lockState(file: string): Promise<LockState> {
   }
 }
 
-/** Whether it says that a disk or a quota has no room left. */
+/** Whether the error reports a full disk or quota. */
 export function isFull(error: unknown): boolean {
   return ['ENOSPC', 'EDQUOT', 'EFBIG'].includes(errorCode(error) ?? '');
 }
 
-/** The system's code of an error (ENOENT, ENOSPC, ...), if it has one. */
+/** The system's error code, such as ENOENT. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 }

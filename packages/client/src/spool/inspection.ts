@@ -1,42 +1,62 @@
-/** What a spool holds, for people to see: nothing is taken, moved or removed, and no one is held up. */
+/**
+ * Spools as the commands read them: counts for `show`, every event and byte for `show --events` and `--check`, and the
+ * way back out of quarantine. Nothing but `requeue` changes the directory, and no lock is held.
+ */
+import { randomUUID } from 'node:crypto';
 import path from 'node:path';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { examine, examineBlind, survey } from './adoption.js';
-import { errorCode, nodeFiles, type SpoolFiles } from './files.js';
+import { errorCode, moved, nodeFiles, reading, type SpoolFiles } from './files.js';
 import { type Holder, Neighbours } from './process-directory.js';
+import { openText } from './seal.js';
 import {
-  type QuarantinedEvent,
-  type QuarantinedLine,
-  quarantinedLines,
-  quarantineFiles,
-} from './quarantine.js';
-import { DamagedBytes, FrameCount, type KeptDamage, type LostBytes, walk } from './segment-reader.js';
-import { SERIES_NAME, WaitingSegment } from './segment.js';
+  FrameCount,
+  loadMarks,
+  type LostBytes,
+  SEGMENT_HEADER_BYTES,
+  SegmentReader,
+  SERIES_NAME,
+  WaitingSegment,
+} from './segment.js';
+import { DamagedFiles, type KeptDamage, quarantineFiles, TAKEN } from './set-aside.js';
+import { type Refusal, type Spool, SpoolKeyWrong } from './spool.js';
 
-const MOST_REASONS = 100;
-/** What codes look like in the protocol's table. */
-const CODE = /^[a-z][a-z0-9_]{0,63}$/;
+/** Whether the directory is empty or contains files of a spool. @throws the system's error. */
+export async function looksLikeSpool(directory: string, files: SpoolFiles = nodeFiles): Promise<boolean> {
+  const names = await files.list(path.resolve(directory));
+  const isOurs = (name: string) =>
+    SERIES_NAME.test(name.replace(/^new-/, '')) || name === 'quarantine' || name === 'damaged';
+  return names.length === 0 || names.some(isOurs);
+}
 
-/** The sub-directory of one process. */
+/** Oldest first. @throws the system's error. */
+async function partsOf(root: string, files: SpoolFiles): Promise<string[]> {
+  const names = (await files.list(root)).filter((name) => SERIES_NAME.test(name));
+  return names.map((name) => path.join(root, name));
+}
+
+/* Counts */
+
+/** The directory of one process. */
 interface InspectedPart {
   readonly path: string;
-  /** The process that writes to it, or may: then the numbers are those of a moment ago. Undefined when no one does. */
+  /** The process that writes to it, or may; undefined if it is abandoned. */
   readonly holder: Holder | undefined;
   readonly segments: number;
-  /** Undefined when they cannot all be counted; then `problem` says why. */
+  /** Undefined if some events cannot be counted; then `problem` gives the reason. */
   readonly waiting: number | undefined;
   readonly waitingBytes: number | undefined;
-  /** When the first event of the oldest segment was captured, RFC 3339. */
+  /** Time of the first event in the oldest segment, RFC 3339. */
   readonly oldest: string | undefined;
-  /** What cannot be read of it. */
   readonly problem: string | undefined;
 }
 
 interface InspectedQuarantine {
   readonly path: string;
   readonly events: number;
-  /** Events among them that the key does not open, so that no reason is known. */
+  /** Events that the key does not open, so their refusals are unknown. */
   readonly sealed: number;
-  /** Lines that are none of the quarantine's. */
+  /** Lines that are not a quarantine's. */
   readonly unreadable: number;
   readonly reasons: readonly { readonly status: string; readonly code: string; readonly events: number }[];
 }
@@ -47,27 +67,9 @@ export interface InspectedSpool {
   readonly damaged: readonly KeptDamage[];
 }
 
-/** Of a spool's names, those that stand for themselves. */
-const NAMES: readonly string[] = ['quarantine', 'damaged'];
+const UNKNOWN = { waiting: undefined, waitingBytes: undefined, oldest: undefined };
 
-/** Whether the directory is empty, or has anything in it that a spool would put there. @throws the system's error. */
-export async function looksLikeSpool(directory: string, files: SpoolFiles = nodeFiles): Promise<boolean> {
-  const names = await files.list(path.resolve(directory));
-  return (
-    names.length === 0 ||
-    names.some((name) => SERIES_NAME.test(name.replace(/^new-/, '')) || NAMES.includes(name))
-  );
-}
-
-/** The paths of the parts, in the order in which they were begun. @throws the system's error. */
-async function partsOf(directory: string, files: SpoolFiles = nodeFiles): Promise<string[]> {
-  const root = path.resolve(directory);
-  return (await files.list(root))
-    .filter((name) => SERIES_NAME.test(name))
-    .map((name) => path.join(root, name));
-}
-
-/** @throws the system's error when the directory cannot be read. */
+/** @throws the system's error if the directory cannot be read. */
 export async function inspectSpool(
   directory: string,
   key: Uint8Array | undefined,
@@ -81,9 +83,9 @@ export async function inspectSpool(
       const holder = await neighbours.holderOf(part);
       parts.push({ path: part, holder, ...(await contentsOf(files, part, key)) });
     } catch (error) {
-      // Taken over meanwhile: it is found elsewhere.
+      // Another process adopted the part meanwhile.
       if (errorCode(error) === 'ENOENT') continue;
-      const problem = `${part} cannot be looked at (${errorCode(error) ?? 'unknown'})`;
+      const problem = `${part} cannot be read (${errorCode(error) ?? 'unknown'})`;
       parts.push({ path: part, holder: undefined, segments: 0, ...UNKNOWN, problem });
     }
   }
@@ -91,12 +93,10 @@ export async function inspectSpool(
   for (const file of await quarantineFiles(files, root)) {
     quarantine.push(await inspectQuarantine(files, file, key));
   }
-  return { parts, quarantine, damaged: await new DamagedBytes(files, root).all() };
+  return { parts, quarantine, damaged: await new DamagedFiles(files, root).all() };
 }
 
-const UNKNOWN = { waiting: undefined, waitingBytes: undefined, oldest: undefined };
-
-/** Sealed events are counted without the key: only what is in a frame is sealed. */
+/** Encrypted events are counted without the key: their frames show enough. */
 async function contentsOf(
   files: SpoolFiles,
   directory: string,
@@ -113,7 +113,7 @@ async function contentsOf(
     try {
       await survey(files, segment);
     } catch (error) {
-      // Finished meanwhile.
+      // Its process removed it meanwhile.
       if (errorCode(error) === 'ENOENT') continue;
       problems.push(`${segment.path} cannot be read (${errorCode(error) ?? 'unknown'})`);
       uncounted++;
@@ -129,6 +129,8 @@ async function contentsOf(
   return { segments: segments.length + unfit.length, ...counts, problem };
 }
 
+const MOST_REASONS = 100;
+
 async function inspectQuarantine(
   files: SpoolFiles,
   file: string,
@@ -136,43 +138,28 @@ async function inspectQuarantine(
 ): Promise<InspectedQuarantine> {
   const reasons = new Map<string, { status: string; code: string; events: number }>();
   const found = { events: 0, sealed: 0, unreadable: 0 };
-  for await (const { event } of readableLines(files, file, key)) {
-    if (event === undefined) {
-      found.unreadable++;
-      continue;
+  try {
+    for await (const { event } of quarantinedLines(files, file, key)) {
+      if (event === undefined) found.unreadable++;
+      else found.events++;
+      if (event === 'sealed') found.sealed++;
+      if (event === undefined || event === 'sealed') continue;
+      const { status, code } = reasonOf(event.refusal);
+      const name = JSON.stringify([status, code]);
+      const reason = reasons.get(name);
+      if (reason) reason.events++;
+      else if (reasons.size < MOST_REASONS) reasons.set(name, { status, code, events: 1 });
     }
-    found.events++;
-    if (event === 'sealed') {
-      found.sealed++;
-      continue;
-    }
-    const { status, code } = reasonOf(event.refusal);
-    const name = JSON.stringify([status, code]);
-    const reason = reasons.get(name);
-    if (reason) reason.events++;
-    // Of a file that someone has filled with reasons of his own, the first ones will do.
-    else if (reasons.size < MOST_REASONS) reasons.set(name, { status, code, events: 1 });
+  } catch {
+    // A file that cannot be read counts as one such line.
+    found.unreadable++;
   }
   return { path: file, ...found, reasons: [...reasons.values()] };
 }
 
-/** A file that cannot be read counts as a line that cannot. */
-async function* readableLines(
-  files: SpoolFiles,
-  file: string,
-  key: Uint8Array | undefined,
-): AsyncGenerator<Pick<QuarantinedLine, 'event'>, void, undefined> {
-  try {
-    yield* quarantinedLines(files, file, key);
-  } catch {
-    yield { event: undefined };
-  }
-}
+const CODE = /^[a-z][a-z0-9_]{0,63}$/;
 
-/**
- * Status and code, and nothing that is none: a server's words may be about a patient. The code is empty when there is
- * none.
- */
+/** Status and code in the form of the protocol. Other words of a server may quote patient data, and are left out. */
 export function reasonOf(refusal: { readonly status: unknown; readonly code?: unknown }): {
   status: string;
   code: string;
@@ -185,44 +172,44 @@ export function reasonOf(refusal: { readonly status: unknown; readonly code?: un
   };
 }
 
-/* All of a spool: every event, and whether every byte is what was written; nothing is changed, and no one is held up. */
+/* Every event and byte */
 
 interface SpoolFinding {
-  /** Of the file or directory that it is about. */
+  /** The file or directory concerned. */
   readonly path: string;
   readonly message: string;
 }
 
 export interface ReadSpool {
   readonly segments: number;
-  /** Events whose frames hold, and how many of them are done. */
+  /** Events with valid frames. */
   readonly events: number;
+  /** Events among them that are done. */
   readonly done: number;
-  /** Writes that were cut off before their events were acknowledged. */
+  /** Interrupted writes, never acknowledged. */
   readonly cut: number;
-  /** Events in quarantine, and how many of them the key does not open. */
   readonly quarantined: number;
+  /** Events in quarantine that the key does not open. */
   readonly sealed: number;
   readonly findings: readonly SpoolFinding[];
 }
 
 type Sums = { -readonly [K in keyof ReadSpool]: ReadSpool[K] } & { readonly findings: SpoolFinding[] };
 
-/** What waits, or stands in quarantine. */
-export interface MetEvent extends Pick<QuarantinedLine, 'offset' | 'size'> {
-  /** Of the segment, or of the file of the quarantine. */
+/** An event that waits or is in quarantine. */
+export interface VisitedEvent extends Pick<QuarantinedLine, 'offset' | 'size'> {
+  /** The segment or quarantine file. */
   readonly path: string;
-  /** `refusal` is there in quarantine; otherwise as `QuarantinedLine` has it. */
+  /** With a `refusal` in quarantine; otherwise see `QuarantinedLine`. */
   readonly event: (Omit<QuarantinedEvent, 'refusal'> & Partial<QuarantinedEvent>) | 'sealed' | undefined;
 }
 
-type Visit = (met: MetEvent) => void | Promise<void>;
+type Visit = (event: VisitedEvent) => void | Promise<void>;
 
 /**
- * Reads every byte, part by part, and then what is in quarantine. What a living process does meanwhile may or may not be
- * seen.
- * @throws SpoolKeyWrong when the key does not open all segments; the errors of the file system, but for those of reading
- * a segment, which are findings; what `visit` throws.
+ * Reads every byte of the parts and of the quarantine. Concurrent changes by living processes may be missed.
+ * @throws SpoolKeyWrong if the key does not open all segments; errors of the file system, except those of reading a
+ * segment, which are findings; errors of `visit`.
  */
 export async function readSpool(
   directory: string,
@@ -233,9 +220,9 @@ export async function readSpool(
   const root = path.resolve(directory);
   const sums: Sums = { segments: 0, events: 0, done: 0, cut: 0, quarantined: 0, sealed: 0, findings: [] };
   for (const part of await partsOf(root, files)) {
-    const examined = await examine(files, part, key);
-    for (const { path: at, why } of examined.unfit) sums.findings.push({ path: at, message: `it ${why}` });
-    for (const { name, id, seal, damagedHeader } of examined.segments) {
+    const { unfit, segments } = await examine(files, part, key);
+    for (const { path: file, why } of unfit) sums.findings.push({ path: file, message: `it ${why}` });
+    for (const { name, id, seal, damagedHeader } of segments) {
       const segment = new WaitingSegment(part, id, seal, name);
       if (damagedHeader) sums.findings.push({ path: segment.path, message: 'its header is damaged' });
       await readSegment(files, root, part, segment, sums, visit);
@@ -244,19 +231,19 @@ export async function readSpool(
   for (const file of await quarantineFiles(files, root)) {
     for await (const { event, offset, size } of quarantinedLines(files, file, key)) {
       if (event === undefined) {
-        const message = `${size} bytes at ${offset} are no line of a quarantine`;
+        const message = `${size} bytes at ${offset} are not a line of a quarantine`;
         sums.findings.push({ path: file, message });
       } else sums.quarantined++;
       if (event === 'sealed') sums.sealed++;
       await visit?.({ path: file, offset, size, event });
     }
   }
-  for (const { path: at, bytes, missing } of await new DamagedBytes(files, root).all()) {
+  for (const { path: file, bytes, missing } of await new DamagedFiles(files, root).all()) {
     const message =
       missing === undefined
-        ? `${bytes} bytes that were no event when they were read, and are kept here`
-        : `events were missing when their segment was read: ${missing}`;
-    sums.findings.push({ path: at, message });
+        ? `${bytes} damaged bytes, copied when they were read`
+        : `events missing when their segment was read: ${missing}`;
+    sums.findings.push({ path: file, message });
   }
   return sums;
 }
@@ -271,34 +258,226 @@ async function readSegment(
 ): Promise<void> {
   const count = new FrameCount();
   const lost: LostBytes[] = [];
-  const walked = await walk(files, segment, (found, done) => {
-    const { frame, offset, size } = found;
-    if (!frame) {
-      lost.push(found);
-      return undefined;
+  const read = await reading(files, segment.path, async (fd) => {
+    const done = await loadMarks(files, segment);
+    // Bytes written later are left out: they may end within a frame.
+    const end = Math.max(SEGMENT_HEADER_BYTES, await files.size(fd));
+    const reader = new SegmentReader(files, fd, segment.context);
+    for await (const found of reader.all(end)) {
+      const { frame, offset, size } = found;
+      if (!frame) {
+        lost.push(found);
+        continue;
+      }
+      count.meet(found, done);
+      const { kind, body } = frame;
+      if (!visit || kind === undefined || done.has(offset)) continue;
+      const capturedAt = new Date(frame.capturedAt).toISOString();
+      await visit({ path: segment.path, offset, size, event: { kind, capturedAt, body } });
     }
-    count.meet(found, done);
-    const { kind, body } = frame;
-    if (!visit || kind === undefined || done.has(offset)) return undefined;
-    const capturedAt = new Date(frame.capturedAt).toISOString();
-    return visit({ path: segment.path, offset, size, event: { kind, capturedAt, body } });
+    return { unreadable: reader.unreadable };
   });
-  if (!walked) return;
+  // Removed or adopted meanwhile.
+  if (!read) return;
   sums.segments++;
   sums.events += count.events;
   sums.done += count.done;
-  const tell = (message: string) => sums.findings.push({ path: segment.path, message });
-  // The end of a segment that is being written may be half of a frame.
+  const add = (message: string) => sums.findings.push({ path: segment.path, message });
+  // A segment that is being written may end within a frame.
   const held = lost.at(-1)?.atEnd === true && (await isHeld(files, root, part));
   for (const bytes of lost) {
     if (bytes.atEnd && held) continue;
     if (count.isCut(bytes)) sums.cut++;
-    else tell(`${bytes.size} bytes at ${bytes.offset} are no whole frame`);
+    else add(`${bytes.size} bytes at ${bytes.offset} are not a frame`);
   }
-  if (count.missing > 0) tell(`${count.missing} of its events are missing`);
-  if (walked.unreadable !== undefined) tell('some of it cannot be read');
+  if (count.missing > 0) add(`${count.missing} of its events are missing`);
+  if (read.unreadable !== undefined) add('part of it cannot be read');
 }
 
 async function isHeld(files: SpoolFiles, root: string, part: string): Promise<boolean> {
   return !(await new Neighbours(files, root, () => undefined).abandoned()).includes(part);
+}
+
+/* Lines of the quarantine */
+
+export interface QuarantinedEvent {
+  readonly kind: EventKind;
+  /** RFC 3339. */
+  readonly capturedAt: string;
+  readonly refusal: Refusal;
+  /** The exact bytes captured. */
+  readonly body: Uint8Array;
+}
+
+export interface QuarantinedLine {
+  readonly offset: number;
+  /** With the line break. */
+  readonly size: number;
+  /** `sealed`: the key does not open it. Undefined: not a line of a quarantine, such as one torn by a crash. */
+  readonly event: QuarantinedEvent | 'sealed' | undefined;
+}
+
+/** Skips empty lines. Yields nothing if the file does not exist. */
+export async function* quarantinedLines(
+  files: SpoolFiles,
+  file: string,
+  key: Uint8Array | undefined,
+): AsyncGenerator<QuarantinedLine, void, undefined> {
+  let fd: number;
+  try {
+    fd = await files.open(file, 'read');
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT') return;
+    throw error;
+  }
+  try {
+    for await (const { offset, size, text } of linesOf(files, fd)) {
+      if (text?.trim() === '') continue;
+      yield { offset, size, event: text === undefined ? undefined : readQuarantineLine(text, key) };
+    }
+  } finally {
+    await files.close(fd);
+  }
+}
+
+export function readQuarantineLine(line: string, key: Uint8Array | undefined): QuarantinedLine['event'] {
+  const written = parsed(line);
+  if (typeof written?.['sealed'] !== 'string') return written && quarantinedEvent(written);
+  const text = key && openText(key, Buffer.from(written['sealed'], 'base64'));
+  if (text === undefined) return 'sealed';
+  const opened = parsed(text);
+  return opened && quarantinedEvent(opened);
+}
+
+function parsed(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function quarantinedEvent(written: Record<string, unknown>): QuarantinedEvent | undefined {
+  const { captured_at: capturedAt, refusal, event, event_base64: base64 } = written;
+  const kind = EVENT_KINDS.find((known) => known === written['kind']);
+  const text = typeof event === 'string';
+  if (kind === undefined || typeof capturedAt !== 'string' || !isRefusal(refusal)) return undefined;
+  if (!text && typeof base64 !== 'string') return undefined;
+  return {
+    ...{ kind, capturedAt, refusal },
+    body: text ? Buffer.from(event) : Buffer.from(base64 as string, 'base64'),
+  };
+}
+
+function isRefusal(value: unknown): value is Refusal {
+  return typeof value === 'object' && value !== null && 'status' in value && 'at' in value;
+}
+
+const PIECE_BYTES = 1 << 20;
+const NEWLINE = 10;
+/** More than the largest event takes, escaped and encrypted. */
+const LONGEST_LINE_BYTES = 32 << 20;
+
+export interface Line extends Omit<QuarantinedLine, 'event'> {
+  /** Undefined if it is longer than 32 MiB. */
+  readonly text: string | undefined;
+}
+
+/** The lines of a file, which may be growing, in bounded memory. A last line without a line break counts. */
+export async function* linesOf(files: SpoolFiles, fd: number): AsyncGenerator<Line, void, undefined> {
+  const buffer = Buffer.alloc(PIECE_BYTES);
+  let [offset, position] = [0, 0];
+  let held: Buffer[] = [];
+  let heldBytes = 0;
+  const hold = (bytes: Buffer) => {
+    heldBytes += bytes.length;
+    if (heldBytes <= LONGEST_LINE_BYTES) held.push(Buffer.from(bytes));
+    else held = [];
+  };
+  const line = (end: number): Line => {
+    const text = heldBytes <= LONGEST_LINE_BYTES ? Buffer.concat(held).toString() : undefined;
+    const found = { offset, size: end - offset, text };
+    [held, heldBytes, offset] = [[], 0, end];
+    return found;
+  };
+  for (;;) {
+    const piece = buffer.subarray(0, await files.read(fd, buffer, position));
+    if (piece.length === 0) break;
+    let from = 0;
+    for (let at = piece.indexOf(NEWLINE); at >= 0; at = piece.indexOf(NEWLINE, from)) {
+      hold(piece.subarray(from, at));
+      yield line(position + at + 1);
+      from = at + 1;
+    }
+    hold(piece.subarray(from));
+    position += piece.length;
+  }
+  if (position > offset) yield line(position);
+}
+
+/* Requeue: a file is moved, its events are appended to a spool, and the file is removed. If this is interrupted, an
+   event is in both places at worst, and the collector recognises the duplicate. */
+
+/** Events, and bytes of them, that are appended together. */
+const GROUP_EVENTS = 256;
+const GROUP_BYTES = 1 << 20;
+
+export interface Requeued {
+  readonly events: number;
+  /** Files in `damaged/` with lines that could not be read. */
+  readonly unreadable: readonly string[];
+}
+
+/**
+ * On return the events that were in quarantine wait in `spool`, which is open on the same directory.
+ * @throws SpoolKeyWrong for a line that the key does not open, before anything is changed; errors of `append` and of
+ * the file system, after which the other events are still in quarantine.
+ */
+export async function requeue(
+  directory: string,
+  key: Uint8Array | undefined,
+  spool: Pick<Spool, 'append'>,
+  files: SpoolFiles = nodeFiles,
+): Promise<Requeued> {
+  const root = path.resolve(directory);
+  const found = await quarantineFiles(files, root);
+  for (const file of found) {
+    for await (const { event } of quarantinedLines(files, file, key)) {
+      if (event === 'sealed') {
+        throw new SpoolKeyWrong(
+          key ? 'the quarantine is encrypted with another key' : 'the quarantine is encrypted; give its key',
+        );
+      }
+    }
+  }
+  const requeued = { events: 0, unreadable: [] as string[] };
+  for (const file of found) {
+    const taken = file.endsWith(TAKEN) ? file : `${file}.${randomUUID()}${TAKEN}`;
+    // False if another `requeue` took the file.
+    if (taken !== file && !(await moved(files, file, taken))) continue;
+    let group: QuarantinedEvent[] = [];
+    let bytes = 0;
+    const append = async () => {
+      await Promise.all(group.map(({ kind, body }) => spool.append(kind, body)));
+      requeued.events += group.length;
+      [group, bytes] = [[], 0];
+    };
+    for await (const { event, offset, size } of quarantinedLines(files, taken, key)) {
+      // Also a line whose writer noticed the move, and writes it again to a new file.
+      if (event === undefined || event === 'sealed') {
+        const kept = await reading(files, taken, (fd) =>
+          new DamagedFiles(files, root).keep(path.basename(taken), fd, { offset, size }),
+        );
+        if (kept !== undefined) requeued.unreadable.push(kept);
+        continue;
+      }
+      group.push(event);
+      bytes += event.body.length;
+      if (group.length >= GROUP_EVENTS || bytes >= GROUP_BYTES) await append();
+    }
+    await append();
+    await files.remove(taken);
+  }
+  return requeued;
 }

@@ -1,7 +1,4 @@
-/**
- * The spool without a disk: what waits when the process ends is lost, however it ends; so is what is put into
- * quarantine, which is told. For tests, and for hosts that may not write.
- */
+/** The spool in memory, for tests and for hosts without a writable disk. All of it is lost when the process ends. */
 import type { EventKind } from '@clinical-events/protocol';
 import {
   type OnTrouble,
@@ -12,30 +9,32 @@ import {
   SpoolFull,
   type SpoolOptions,
   type SpoolState,
-} from './contract.js';
+} from './spool.js';
 import { TakeQueue } from './take-queue.js';
 
 const MAX_BYTES = 64 << 20;
-/** What an event takes beside its body, about. */
+/** Approximate memory of an event beside its body. */
 const OVERHEAD_BYTES = 256;
 
 export class MemorySpool implements Spool {
   readonly #maxBytes: number;
   readonly #onTrouble: OnTrouble;
-  readonly #out = new Set<SpooledEvent>();
-  /** From #next on they wait. */
+  readonly #taken = new Set<SpooledEvent>();
+  /** Events before #next are taken or done. */
   #events: SpooledEvent[] = [];
   #next = 0;
-  #back: SpooledEvent[] = [];
+  #returned: SpooledEvent[] = [];
   #bytes = 0;
   #quarantined = 0;
   #appended = 0;
   #closed = false;
   readonly #queue: TakeQueue;
 
-  constructor(options: SpoolOptions) {
-    this.#maxBytes = options.maxBytes ?? MAX_BYTES;
-    this.#onTrouble = options.onTrouble ?? (() => undefined);
+  /** @throws RangeError */
+  constructor({ maxBytes = MAX_BYTES, onTrouble = () => undefined }: SpoolOptions) {
+    if (!(maxBytes >= 1)) throw new RangeError('maxBytes must be at least 1');
+    this.#maxBytes = maxBytes;
+    this.#onTrouble = onTrouble;
     this.#queue = new TakeQueue({
       collect: (count, bytes) => Promise.resolve(this.#collect(count, bytes)),
       giveBack: (event) => this.giveBack(event),
@@ -46,7 +45,7 @@ export class MemorySpool implements Spool {
     if (this.#closed) return Promise.reject(new SpoolClosed('the spool is closed'));
     const bytes = body.length + OVERHEAD_BYTES;
     if (this.#bytes + bytes > this.#maxBytes) {
-      return Promise.reject(new SpoolFull(`the spool holds ${this.#maxBytes} bytes and takes no more`));
+      return Promise.reject(new SpoolFull(`the spool has reached its limit of ${this.#maxBytes} bytes`));
     }
     this.#bytes += bytes;
     const position = { segment: 'memory', offset: this.#appended++ };
@@ -60,29 +59,29 @@ export class MemorySpool implements Spool {
   }
 
   done(event: SpooledEvent): void {
-    if (this.#out.delete(event)) this.#bytes -= event.body.length + OVERHEAD_BYTES;
+    if (this.#taken.delete(event)) this.#bytes -= event.body.length + OVERHEAD_BYTES;
   }
 
   giveBack(event: SpooledEvent): void {
-    if (!this.#out.delete(event)) return;
-    this.#back.push(event);
+    if (!this.#taken.delete(event)) return;
+    this.#returned.push(event);
     this.#queue.serve();
   }
 
-  quarantine(event: SpooledEvent, refusal: Refusal): Promise<void> {
-    if (!this.#out.has(event)) return Promise.resolve();
+  quarantine(event: SpooledEvent, { status }: Refusal): Promise<void> {
+    if (!this.#taken.has(event)) return Promise.resolve();
     this.#quarantined++;
     this.done(event);
     this.#onTrouble(
-      `an event was refused (${refusal.status}) and dropped: a spool in memory has no quarantine`,
+      `an event was refused (${status}) and dropped: a spool in memory has no quarantine`,
       undefined,
     );
     return Promise.resolve();
   }
 
   get state(): SpoolState {
-    const waiting = this.#events.length - this.#next + this.#back.length + this.#out.size;
-    const held = [...this.#out, ...this.#back, ...this.#events.slice(this.#next, this.#next + 1)];
+    const waiting = this.#events.length - this.#next + this.#returned.length + this.#taken.size;
+    const held = [...this.#taken, ...this.#returned, ...this.#events.slice(this.#next, this.#next + 1)];
     const oldest = held.reduce((least, event) => Math.min(least, event.capturedAt), Infinity);
     return {
       ...{ waiting, waitingBytes: this.#bytes, quarantined: this.#quarantined, cut: 0, watched: 0 },
@@ -105,13 +104,13 @@ export class MemorySpool implements Spool {
   #collect(count: number, bytes: number): SpooledEvent[] {
     const events: SpooledEvent[] = [];
     for (let left = bytes; events.length < count && left > 0;) {
-      const event = this.#back.shift() ?? this.#events[this.#next++];
+      const event = this.#returned.shift() ?? this.#events[this.#next++];
       if (!event) {
         this.#events = [];
         this.#next = 0;
         break;
       }
-      this.#out.add(event);
+      this.#taken.add(event);
       events.push(event);
       left -= event.body.length;
     }

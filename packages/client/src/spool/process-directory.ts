@@ -1,35 +1,28 @@
 /**
- * Each opened spool writes in a sub-directory of its own, so that no two processes ever write to one file:
+ * Each open spool has a directory of its own, a part, so that no two processes write to one file. `lock` is a socket on
+ * which the holder listens (files.ts). `owner` names host and process; it is touched every 10 seconds, and removed when
+ * the spool is closed. The directory is renamed to its final name once the lock is held.
  *
- *   <spool>/<series>/lock       the socket that its holder listens on (files.ts)
- *   <spool>/<series>/owner      the host of the holder, and for people its process id; touched every 10 seconds; removed
- *                               when the spool is closed
- *   <spool>/<series>/*.segment, *.done
- *
- * It is made under another name and renamed once the lock is held: under its name it is never seen without. One that is
- * abandoned may be adopted by anybody: its segments are renamed into the directory of the adopter, one by one, and a
- * rename has one winner.
- *
- * Abandoned is one without an owner; one of this boot of this host on whose lock no one listens; and one without a lock,
- * or of another boot or host, whose owner was not touched for three minutes while someone looked on. No clock that can
- * be set has a say.
+ * A part is abandoned if it has no `owner`; if its `owner` names this boot of this host, and no process listens on `lock`;
+ * or if `lock` is missing, or `owner` names another host or boot, and `owner` was not touched for three minutes, by the
+ * monotonic clock of the observer. Any process may then adopt it: it renames the segments into its own part.
  */
 import path from 'node:path';
 import { types } from 'node:util';
-import { type OnTrouble, SpoolKeyWrong, type SpoolOptions, SpoolUnwritable } from './contract.js';
 import { errorCode, type HeldLock, reading, type SpoolFiles } from './files.js';
-import { KEY_BYTES } from './frame.js';
+import { KEY_BYTES } from './seal.js';
 import { newSeries, SERIES_NAME } from './segment.js';
+import { type OnTrouble, SpoolKeyWrong, type SpoolOptions, SpoolUnwritable } from './spool.js';
 
 export const HEARTBEAT_MS = 10_000;
-/** Longer than a client of NFS keeps the times of a file by itself (acregmax, 60 seconds). */
+/** Longer than an NFS client caches the attributes of a file (acregmax, 60 seconds). */
 export const PATIENCE_MS = 180_000;
 export const DRAFT = 'new-';
 export const LOCK = 'lock';
 export const OWNER = 'owner';
 
 /**
- * On return the directory exists and no one but its owner, who is the user of this process, can write to it.
+ * On return the directory exists, belongs to the user of this process, and is writable by that user alone.
  * @throws SpoolUnwritable
  */
 export async function preparePrivate(files: SpoolFiles, directory: string): Promise<void> {
@@ -43,17 +36,17 @@ export async function preparePrivate(files: SpoolFiles, directory: string): Prom
   refuseShared(directory, owner);
 }
 
-/** @throws SpoolUnwritable when the directory is someone else's, or others can write to it. */
+/** @throws SpoolUnwritable if the directory belongs to another user or other users can write to it. */
 export function refuseShared(directory: string, owner: { uid: number; mode: number }): void {
   const user = process.geteuid?.();
   if (user !== undefined && owner.uid !== user) {
     throw new SpoolUnwritable(
-      `${directory} belongs to user ${owner.uid}, and this process runs as ${user}: a spool is for one user`,
+      `${directory} belongs to user ${owner.uid}, but this process runs as user ${user}`,
     );
   }
   if ((owner.mode & 0o022) !== 0) {
     throw new SpoolUnwritable(
-      `others can write to ${directory} (mode ${owner.mode.toString(8)}): remove that, or name a directory inside it`,
+      `other users can write to ${directory} (mode ${owner.mode.toString(8)}): change its mode, or use a subdirectory`,
     );
   }
 }
@@ -72,7 +65,7 @@ export class ProcessDirectory {
   }
 
   /**
-   * On return this thread holds a new directory in `root`.
+   * On return this process holds a new part in `root`.
    * @throws SpoolUnwritable
    */
   static async create(files: SpoolFiles, root: string): Promise<ProcessDirectory> {
@@ -94,16 +87,16 @@ export class ProcessDirectory {
     } catch (error) {
       await lock?.release();
       await removeEmptied(files, draft).catch(() => undefined);
-      throw new SpoolUnwritable(`nothing can be made in ${root}`, { cause: error });
+      throw new SpoolUnwritable(`no part can be created in ${root}`, { cause: error });
     }
   }
 
-  /** Shows that this thread lives. @throws when the directory is not there any more. */
+  /** Shows that this process is alive. @throws if the directory no longer exists. */
   async touch(): Promise<void> {
     await this.#files.touch(path.join(this.path, OWNER));
   }
 
-  /** On return it may be adopted, or is gone if nothing is in it. */
+  /** Gives up the part. An empty one is removed. */
   async release(): Promise<void> {
     await this.#files.remove(path.join(this.path, OWNER));
     await this.#lock.release();
@@ -111,24 +104,24 @@ export class ProcessDirectory {
   }
 }
 
-/** Who holds a directory, or may hold it. */
+/** The process that holds a part, or may hold it. */
 export interface Holder {
-  /** By its own word. */
+  /** As stated in `owner`. */
   readonly pid: number | undefined;
-  /** It runs on this host and lives. Otherwise it cannot be asked, and may be long gone. */
+  /** It is alive on this host. Otherwise it is unknown whether it is alive. */
   readonly here: boolean;
-  /** Its last sign of life, Unix time in milliseconds. */
+  /** When `owner` was last touched, Unix time in milliseconds. */
   readonly touchedAt: number;
 }
 
-/** Looks for directories in the spool that no one holds any more. */
+/** Finds abandoned parts. */
 export class Neighbours {
   readonly #files: SpoolFiles;
   readonly #root: string;
   readonly #onTrouble: OnTrouble;
   readonly #patienceMs: number;
   readonly #warned = new Set<string>();
-  /** Those about which only waiting tells: when they were last seen to change, by the monotonic clock. */
+  /** Parts whose lock cannot tell: when their `owner` was last seen to change, by the monotonic clock. */
   readonly #watched = new Map<string, { touchedAt: number; since: number; alive: boolean }>();
 
   constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble, patienceMs = PATIENCE_MS) {
@@ -139,8 +132,8 @@ export class Neighbours {
   }
 
   /**
-   * The paths of abandoned directories, the oldest first, but for `own`. What cannot be looked at is told.
-   * @throws SpoolUnwritable when that goes for all of them.
+   * The paths of abandoned parts, oldest first, except `own`. Parts that cannot be read are reported.
+   * @throws SpoolUnwritable if the spool itself cannot be read.
    */
   async abandoned(own?: string): Promise<string[]> {
     const found: string[] = [];
@@ -155,24 +148,20 @@ export class Neighbours {
       if (directory === own) continue;
       try {
         if (SERIES_NAME.test(name)) {
-          if (await this.#isAbandoned(directory)) found.push(directory);
+          if ((await this.#stateOf(directory)) === 'abandoned') found.push(directory);
         } else if (name.startsWith(DRAFT) && (await this.#isQuiet(directory, directory))) {
-          // Its maker ended before it was done: nothing was ever put in it.
+          // Its process ended before the rename, so it holds no events.
           await removeEmptied(this.#files, directory);
         }
       } catch (error) {
-        // Someone else was faster.
-        if (errorCode(error) !== 'ENOENT') this.#onTrouble(`${directory} cannot be looked at`, error);
+        // ENOENT: another process adopted it.
+        if (errorCode(error) !== 'ENOENT') this.#onTrouble(`${directory} cannot be read`, error);
       }
     }
     return found;
   }
 
-  async #isAbandoned(directory: string): Promise<boolean> {
-    return (await this.#stateOf(directory)) === 'abandoned';
-  }
-
-  /** See Holder. @throws as `abandoned` tells. */
+  /** Undefined if the part is abandoned. @throws the system's error. */
   async holderOf(directory: string): Promise<Holder | undefined> {
     const state = await this.#stateOf(directory);
     const owner = state === 'abandoned' ? undefined : await readOwner(this.#files, directory);
@@ -185,7 +174,7 @@ export class Neighbours {
     const owner = path.join(directory, OWNER);
     const holder = await readOwner(this.#files, directory);
     const state = holder && (await this.#files.lockState(path.join(directory, LOCK)));
-    // A lock that is missing may have been swept away under a living process.
+    // A clean-up may have removed the lock of a living process.
     if (holder === undefined || (holder.host === this.#files.host && state !== 'missing')) {
       this.#watched.delete(directory);
       return state === 'held' ? 'held' : 'abandoned';
@@ -204,26 +193,29 @@ export class Neighbours {
     return this.#patienceMs === 0;
   }
 
-  /** Once, when a process of another host shows that it lives. */
+  /** Warns once when a process of another host proves to be alive. */
   #warnOfOther(directory: string): void {
     if (this.#watched.get(directory)?.alive !== true || this.#warned.has(directory)) return;
     this.#warned.add(directory);
-    this.#onTrouble(`${directory} is in use by another host: a spool is for the processes of one`, undefined);
+    this.#onTrouble(
+      `${directory} is in use by another host: only one host may use a spool at a time`,
+      undefined,
+    );
   }
 
-  /** How many directories are watched that have shown no sign of life since. */
+  /** Number of parts under observation that have shown no sign of life. */
   get watched(): number {
     const parts = [...this.#watched].filter(([directory]) => SERIES_NAME.test(path.basename(directory)));
     return parts.filter(([, { alive }]) => !alive).length;
   }
 
-  /** Whether the directory was found abandoned by watching it alone, so that its holder may come back. */
+  /** Whether observation alone found the part abandoned, so that its holder may resume. */
   mayComeBack(directory: string): boolean {
     return this.#watched.has(directory);
   }
 }
 
-/** On return the directory is gone. @throws when anything is in it but a lock and the name of its owner. */
+/** Removes a directory that contains at most `lock` and `owner`. @throws if it contains anything else. */
 export async function removeEmptied(files: SpoolFiles, directory: string): Promise<void> {
   const others = (await files.list(directory)).filter((name) => name !== LOCK && name !== OWNER);
   if (others.length > 0) throw new Error(`${directory} is not empty`);
@@ -232,7 +224,7 @@ export async function removeEmptied(files: SpoolFiles, directory: string): Promi
   await files.removeDirectory(directory);
 }
 
-/** Who holds the directory, or held it last; undefined when no one does. The process id is only a word of its host. */
+/** Contents of `owner`; undefined if there is none. */
 async function readOwner(
   files: SpoolFiles,
   directory: string,
@@ -245,22 +237,21 @@ async function readOwner(
   });
 }
 
-/* Where a spool on the disk is, and by what it is sealed, as the host has said it. */
-
 /**
- * @throws SpoolUnwritable without the name of a directory: never the working directory by a slip. SpoolKeyWrong for a
- * key that is none: where one is meant, nothing is ever written in the clear.
+ * Checks directory and key as the application gave them.
+ * @throws SpoolUnwritable for an empty directory name; SpoolKeyWrong for an invalid key, so that events are never
+ * written unencrypted by mistake.
  */
 export function placeOf({ directory, key }: Pick<SpoolOptions, 'directory' | 'key'>): {
   readonly root: string;
   readonly key: Uint8Array | undefined;
 } {
   if (typeof directory !== 'string' || directory === '') {
-    throw new SpoolUnwritable('the directory of the spool has no name');
+    throw new SpoolUnwritable('the directory of the spool is not named');
   }
   const given: unknown = key;
   if (given !== undefined && !(types.isUint8Array(given) && given.length === KEY_BYTES)) {
-    throw new SpoolKeyWrong(`the key of a spool has ${KEY_BYTES} bytes, in a Uint8Array`);
+    throw new SpoolKeyWrong(`the key of a spool must be a Uint8Array of ${KEY_BYTES} bytes`);
   }
   return { root: path.resolve(directory), key };
 }

@@ -1,37 +1,28 @@
 /**
- * A segment's name, and the header in front of its frames; little-endian.
+ * The segment format of docs/CLIENT_SPEC.md ("Spool format"): header, frames and marks, and the reader of frames. All
+ * integers are little-endian, except those in the segment id.
  *
- *   offset  size  field
- *        0     8  "CE-SPOOL"
- *        8     1  format version, 2
- *        9     1  cipher: 0 none, 1 AES-256-GCM
- *       10     2  zero
- *       12     4  size of this header, 64
- *       16    16  segment id: 13 bytes of the series, 3 bytes (big-endian) the number of the segment in it
- *       32    16  key check (frame.ts); zeros without a cipher
- *       48    12  zero
- *       60     4  CRC-32 of bytes 0 to 59
+ * Header of 64 bytes: 0 "CE-SPOOL", 8 version (2), 9 cipher (0 none, 1 AES-256-GCM), 12 size (64), 16 segment id
+ * (13 bytes of the series, 3 bytes big-endian number), 32 key check (16 bytes), 60 CRC-32 of bytes 0 to 59.
  *
- * A series is the work of one opened spool: 6 bytes (big-endian) Unix time in milliseconds, 7 random bytes. A file is
- * named by the id of its segment in hex, so that a damaged header loses nothing. No one ever appends to a segment
- * that another spool began.
+ * Frame: 0 CRC-32 of the segment id and bytes 4 to the end, 4 marker FF 5A CE FE, 8 size, 12 kind (index in EVENT_KINDS;
+ * 255 ends the segment), 13 flags (1 sealed), 16 time of capture in Unix milliseconds (8 bytes), 24 number of frames
+ * before it (8 bytes), 32 body; if sealed, ciphertext and a tag of 16 bytes.
  */
-import { randomBytes } from 'node:crypto';
 import path from 'node:path';
+import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
+import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { reading, type SpoolFiles } from './files.js';
-import { FRAME_HEADER_BYTES, type FrameContext, KEY_CHECK_BYTES, Seal } from './frame.js';
+import { KEY_CHECK_BYTES, Seal, TAG_BYTES } from './seal.js';
 
-export const SEGMENT_HEADER_BYTES = 64;
-/** No segment is larger: what is, no one has written as one, and reading it could take forever. */
-export const MAX_SEGMENT_BYTES = 256 << 20;
-const MAGIC = Buffer.from('CE-SPOOL');
-const VERSION = 2;
+/* Names */
+
 const SERIES_BYTES = 13;
 const SEGMENT_NAME = /^([0-9a-f]{32})\.segment$/;
 export const SERIES_NAME = /^[0-9a-f]{26}$/;
 
-/** The name of a new series, in hex: later ones sort behind earlier ones, as far as the clock goes. */
+/** A new series, in hex: 6 bytes of Unix milliseconds and 7 random bytes. Later series sort after earlier ones. */
 export function newSeries(): string {
   const bytes = randomBytes(SERIES_BYTES);
   bytes.writeUIntBE(Date.now(), 0, 6);
@@ -48,10 +39,18 @@ export function segmentId(series: string, number: number): Buffer {
 export const segmentFile = (name: string) => `${name}.segment`;
 export const marksFile = (name: string) => `${name}.done`;
 
-/** The name of the segment, of the file that holds it; undefined for other files. */
+/** The name of the segment in this file; undefined for other files. */
 export function segmentNameOf(file: string): string | undefined {
   return SEGMENT_NAME.exec(file)?.[1];
 }
+
+/* Header */
+
+export const SEGMENT_HEADER_BYTES = 64;
+/** A larger file is not a segment: no client writes one, and reading it could take forever. */
+export const MAX_SEGMENT_BYTES = 256 << 20;
+const MAGIC = Buffer.from('CE-SPOOL');
+const VERSION = 2;
 
 export function sealOf(key: Uint8Array, id: Uint8Array): Seal {
   return new Seal(key, 'clinical-events spool segment 1', id);
@@ -69,7 +68,7 @@ export function encodeSegmentHeader(id: Uint8Array, seal: Seal | undefined): Buf
   return header;
 }
 
-/** `earlier`, `later`: of another version of the format. `damaged`: no header, or one that was changed. */
+/** `earlier`, `later`: of another version of the format. `damaged`: the checksum or the magic is wrong. */
 export type SegmentHeader =
   { readonly id: Buffer; readonly keyCheck: Buffer | undefined } | 'earlier' | 'later' | 'damaged';
 
@@ -85,46 +84,220 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader {
   };
 }
 
-/* A segment whose events are not all done, as the spool knows it. */
+/* Frames */
 
+export const FRAME_HEADER_BYTES = 32;
+/** UTF-8 text does not contain the byte FF, so no event contains the marker. */
+export const MARKER = Buffer.from([0xff, 0x5a, 0xce, 0xfe]);
+export const MARKER_OFFSET = 4;
+const SEALED = 1;
+const END_OF_SEGMENT = 255;
+/** Times and numbers stay below 2^53, so a double holds them exactly. */
+const HIGH = 0x1_0000_0000;
+/** The latest time that a Date can hold. */
+export const LATEST = 8.64e15;
+
+/** Common to all frames of a segment. */
+export interface FrameContext {
+  /** CRC-32 of the segment id: a frame of another segment in the same disk blocks fails the checksum. */
+  readonly checksumStart: number;
+  readonly seal: Seal | undefined;
+  /** Sealed frames are read without their bodies, to count events without the key. */
+  readonly blind?: boolean;
+}
+
+export interface Frame {
+  /** Undefined for the frame that ends a segment. */
+  readonly kind: EventKind | undefined;
+  readonly capturedAt: number;
+  /** Events written to the segment before this frame. */
+  readonly number: number;
+  /** A copy. */
+  readonly body: Buffer;
+}
+
+export function frameSize(bodyBytes: number, { seal }: { readonly seal: unknown }): number {
+  return FRAME_HEADER_BYTES + bodyBytes + (seal === undefined ? 0 : TAG_BYTES);
+}
+
+/** Writes a frame into `target` at `offset`. Each number is used once in a segment: it makes the nonce. */
+export function encodeFrame(
+  target: Buffer,
+  offset: number,
+  context: FrameContext,
+  kind: EventKind | undefined,
+  capturedAt: number,
+  number: number,
+  body: Uint8Array,
+): void {
+  const size = frameSize(body.length, context);
+  const start = offset + FRAME_HEADER_BYTES;
+  target.set(MARKER, offset + MARKER_OFFSET);
+  target.writeUInt32LE(size, offset + 8);
+  target[offset + 12] = kind === undefined ? END_OF_SEGMENT : EVENT_KINDS.indexOf(kind);
+  target[offset + 13] = context.seal ? SEALED : 0;
+  target.writeUInt16LE(0, offset + 14);
+  writeUint64(target, capturedAt, offset + 16);
+  writeUint64(target, number, offset + 24);
+  if (context.seal) {
+    const header = target.subarray(offset + 4, start);
+    context.seal.sealInto(target, start, nonceOf(target, offset), header, body);
+  } else target.set(body, start);
+  target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size), context.checksumStart), offset);
+}
+
+const NO_BODY = Buffer.alloc(0);
+
+/** The frame that ends a segment of this many events. It is optional. */
+export function encodeEnd(context: FrameContext, events: number, capturedAt: number): Buffer {
+  const frame = Buffer.alloc(frameSize(0, context));
+  encodeFrame(frame, 0, context, undefined, capturedAt, events, NO_BODY);
+  return frame;
+}
+
+/**
+ * The size of the frame at `offset`, or 0 if the header there cannot be a frame's.
+ * @param room bytes left in the segment.
+ */
+export function plausibleSize(source: Buffer, offset: number, room: number): number {
+  if (source.compare(MARKER, 0, MARKER.length, offset + MARKER_OFFSET, offset + 8) !== 0) return 0;
+  const size = source.readUInt32LE(offset + 8);
+  return size >= FRAME_HEADER_BYTES && size <= room ? size : 0;
+}
+
+/** @returns undefined if the bytes are not a frame of this segment, or cannot be decrypted. */
+export function decodeFrame(
+  source: Buffer,
+  offset: number,
+  size: number,
+  context: FrameContext,
+): Frame | undefined {
+  const checksum = crc32(source.subarray(offset + 4, offset + size), context.checksumStart);
+  if (checksum !== source.readUInt32LE(offset)) return undefined;
+  const [code, flags] = [source[offset + 12], source[offset + 13]];
+  const kind = code === undefined ? undefined : EVENT_KINDS[code];
+  if (kind === undefined && code !== END_OF_SEGMENT) return undefined;
+  const capturedAt = frameCapturedAt(source, offset);
+  if (capturedAt > LATEST) return undefined;
+  const number = readUint64(source, offset + 24);
+  const start = offset + FRAME_HEADER_BYTES;
+  const content = source.subarray(start, offset + size);
+  if (flags === 0) return { kind, capturedAt, number, body: Buffer.from(content) };
+  if (flags !== SEALED) return undefined;
+  if (context.blind) return { kind, capturedAt, number, body: NO_BODY };
+  const body = context.seal?.open(nonceOf(source, offset), source.subarray(offset + 4, start), content);
+  return body && { kind, capturedAt, number, body };
+}
+
+/** Unix time in milliseconds. */
+export function frameCapturedAt(source: Buffer, offset: number): number {
+  return readUint64(source, offset + 16);
+}
+
+/** Whether the last bytes of a segment are an interrupted write: the start of a frame that would end beyond them. */
+function looksCut(source: Buffer, offset: number, bytes: number): boolean {
+  const marker = Math.max(0, Math.min(MARKER.length, bytes - MARKER_OFFSET));
+  const at = offset + MARKER_OFFSET;
+  if (MARKER.compare(source, at, at + marker, 0, marker) !== 0) return false;
+  if (bytes < 12) return true;
+  const size = source.readUInt32LE(offset + 8);
+  return size >= FRAME_HEADER_BYTES && size > bytes;
+}
+
+function nonceOf(frame: Buffer, offset: number): Buffer {
+  const nonce = Buffer.alloc(12);
+  frame.copy(nonce, 4, offset + 24, offset + 32);
+  return nonce;
+}
+
+function readUint64(source: Buffer, offset: number): number {
+  return source.readUInt32LE(offset + 4) * HIGH + source.readUInt32LE(offset);
+}
+
+function writeUint64(target: Buffer, value: number, offset: number): void {
+  target.writeUInt32LE(value % HIGH, offset);
+  target.writeUInt32LE(Math.floor(value / HIGH), offset + 4);
+}
+
+/* Marks: the file beside a segment that lists its done events, in batches: CRC-32 of the segment id and bytes 4 to the
+   end, their number N, and N offsets of frames. It is never flushed: the events of a lost mark are sent again. */
+
+const MARKS_HEADER_BYTES = 8;
+const MARK_BYTES = 4;
+/** More than one batch for each event of a segment takes. */
+const MOST_MARKS_BYTES = (MARKS_HEADER_BYTES + MARK_BYTES) * (MAX_SEGMENT_BYTES / FRAME_HEADER_BYTES);
+
+export function encodeMarks(offsets: readonly number[], checksumStart: number): Buffer {
+  const batch = Buffer.alloc(MARKS_HEADER_BYTES + MARK_BYTES * offsets.length);
+  batch.writeUInt32LE(offsets.length, 4);
+  offsets.forEach((offset, i) => batch.writeUInt32LE(offset, MARKS_HEADER_BYTES + MARK_BYTES * i));
+  batch.writeUInt32LE(crc32(batch.subarray(4), checksumStart), 0);
+  return batch;
+}
+
+/** Stops at the first invalid batch. @returns the offsets of done frames, and the end of the valid batches. */
+function decodeMarks(file: Buffer, checksumStart: number): { done: Set<number>; end: number } {
+  const done = new Set<number>();
+  let end = 0;
+  while (end + MARKS_HEADER_BYTES <= file.length) {
+    const next = end + MARKS_HEADER_BYTES + MARK_BYTES * file.readUInt32LE(end + 4);
+    if (next > file.length) break;
+    if (crc32(file.subarray(end + 4, next), checksumStart) !== file.readUInt32LE(end)) break;
+    for (let at = end + MARKS_HEADER_BYTES; at < next; at += MARK_BYTES) done.add(file.readUInt32LE(at));
+    end = next;
+  }
+  return { done, end };
+}
+
+/** @returns the offsets of done frames. Sets `marksEnd`. */
+export async function loadMarks(files: SpoolFiles, segment: WaitingSegment): Promise<ReadonlySet<number>> {
+  const marks = await reading(files, segment.marksPath, async (fd) => {
+    const bytes = Buffer.alloc(Math.min(MOST_MARKS_BYTES, await files.size(fd)));
+    await files.read(fd, bytes, 0);
+    return decodeMarks(bytes, segment.context.checksumStart);
+  });
+  segment.marksEnd = marks?.end ?? 0;
+  return marks?.done ?? new Set();
+}
+
+/** A segment with events that are not done, as the spool keeps it in memory. */
 export class WaitingSegment {
-  /** Of its file. */
   readonly name: string;
   readonly id: Buffer;
   readonly path: string;
   readonly marksPath: string;
   readonly context: FrameContext;
-  /** Begun by this spool, and so known to be whole. */
+  /** Begun by this spool, so its content is known. */
   readonly own: boolean;
-  /** Behind the last byte that may be read. */
+  /** End of the bytes that may be read. */
   end = SEGMENT_HEADER_BYTES;
-  /** Nothing will be appended to it any more. */
+  /** No further frames will be appended. */
   complete: boolean;
-  /** How many events were appended to it. */
+  /** Events appended to it. */
   events = 0;
-  /** Events that the reader has not met, but for those that are done; and the bytes they take. */
+  /** Events that have not been read and are not done, and their size. */
   unread = { events: 0, bytes: 0 };
-  /** Events that the reader has met and that are not done. */
+  /** Events that have been read and are not done. */
   left = 0;
   readToEnd = false;
-  /** When the first of its events was captured. */
+  /** Time of its first event. */
   firstCapturedAt: number | undefined;
-  /** Not to be removed when it is finished: something in it could not be read, or put aside. */
+  /** The file must stay: a part of it could not be read or copied to `damaged/`. */
   keep = false;
   /**
-   * By the monotonic clock: not to be removed before, and then only if it has not grown. Whoever wrote it may have been
-   * stopped and may not know that it was adopted.
+   * By performance.now(): before this time the file is not removed, because its writer may have been paused and may
+   * still append to it.
    */
   restsUntil = 0;
-  /** Offsets of what is done and not written down. */
+  /** Offsets of done events that are not written down. */
   readonly marks: number[] = [];
-  /** How many of them, from the first, are being written down just now. */
+  /** How many of them, from the first, are being written. */
   marksInFlight = 0;
-  /** Where the next marks go in their file. */
+  /** End of the valid batches in the file of marks. */
   marksEnd = 0;
 
   /**
-   * @param leftAs the name under which another spool left it; undefined for one that this spool begins.
+   * @param leftAs the name under which another spool left it; undefined for a segment begun here.
    * @param blind see FrameContext.
    */
   constructor(directory: string, id: Buffer, seal: Seal | undefined, leftAs?: string, blind = false) {
@@ -137,61 +310,180 @@ export class WaitingSegment {
     this.complete = !this.own;
   }
 
-  /** Whether nothing in it is needed any more. */
+  /** Whether it holds nothing that is needed. Damage in another spool's segment is known only after reading all of it. */
   get finished(): boolean {
     if (!this.complete || this.left > 0) return false;
-    // One that was begun by another spool may hold damage, which is only known when all of it has been read.
     return this.readToEnd || (this.own && this.unread.events === 0);
   }
 }
 
-/*
- * Which events of a segment are done: a file beside it, of batches; little-endian.
- *
- *   offset  size  field
- *        0     4  CRC-32 of the segment's id followed by bytes 4 up to the end of the batch
- *        4     4  N, how many events this batch marks
- *        8   4 N  the offset of the frame of each
- *
- * A reader stops at the first batch that does not hold: what is behind it will be sent again, and known for a duplicate. Never flushed, for the same reason.
- */
+/* Reading */
 
-const HEADER_BYTES = 8;
-const MARK_BYTES = 4;
+const PIECE_BYTES = 256 << 10;
+/** Reads retry with this size, so that a bad sector hides no more than its block. */
+const BLOCK_BYTES = 4096;
 
-/** @param checksumStart CRC-32 of the segment's id. */
-export function encodeMarks(offsets: readonly number[], checksumStart: number): Buffer {
-  const batch = Buffer.alloc(HEADER_BYTES + MARK_BYTES * offsets.length);
-  batch.writeUInt32LE(offsets.length, 4);
-  offsets.forEach((offset, i) => batch.writeUInt32LE(offset, HEADER_BYTES + MARK_BYTES * i));
-  batch.writeUInt32LE(crc32(batch.subarray(4), checksumStart), 0);
-  return batch;
+export interface FoundFrame {
+  readonly frame: Frame;
+  readonly offset: number;
+  readonly size: number;
 }
 
-/** @returns the offsets of the frames that are done, and how many bytes of the file hold. */
-function decodeMarks(file: Buffer, checksumStart: number): { done: Set<number>; end: number } {
-  const done = new Set<number>();
-  let end = 0;
-  while (end + HEADER_BYTES <= file.length) {
-    const next = end + HEADER_BYTES + MARK_BYTES * file.readUInt32LE(end + 4);
-    if (next > file.length) break;
-    if (crc32(file.subarray(end + 4, next), checksumStart) !== file.readUInt32LE(end)) break;
-    for (let at = end + HEADER_BYTES; at < next; at += MARK_BYTES) done.add(file.readUInt32LE(at));
-    end = next;
+/** Bytes that are not a frame. */
+export interface LostBytes {
+  readonly frame: undefined;
+  readonly offset: number;
+  readonly size: number;
+  /** No frame follows. */
+  readonly atEnd: boolean;
+  /** They are an interrupted write: see `looksCut`. */
+  readonly cut: boolean;
+}
+
+/** Reads the frames of a segment in order. After damage it continues at the next frame, found by its marker. */
+export class SegmentReader {
+  /** The last read error. The bytes that could not be read count as zeros. */
+  unreadable: unknown;
+  readonly #files: SpoolFiles;
+  readonly #fd: number;
+  readonly #context: FrameContext;
+  /** The file's bytes from #from on, #filled of them. */
+  #window: Buffer = Buffer.allocUnsafe(PIECE_BYTES);
+  #from = SEGMENT_HEADER_BYTES;
+  #filled = 0;
+  #offset = SEGMENT_HEADER_BYTES;
+  #lostFrom: number | undefined;
+  #cut = false;
+  #needed = 0;
+  #fileEnd = Infinity;
+
+  constructor(files: SpoolFiles, fd: number, context: FrameContext) {
+    this.#files = files;
+    this.#fd = fd;
+    this.#context = context;
   }
-  return { done, end };
+
+  /**
+   * The next frame or lost bytes before `end`, from memory.
+   * @returns 'more' if `more` must be called first, 'end' if nothing follows.
+   */
+  step(end: number): FoundFrame | LostBytes | 'more' | 'end' {
+    const limit = Math.min(end, this.#fileEnd);
+    for (;;) {
+      const offset = this.#offset;
+      const room = limit - offset;
+      if (room <= 0) return this.#lost(true) ?? 'end';
+      const at = offset - this.#from;
+      const has = this.#filled - at;
+      if (has < Math.min(FRAME_HEADER_BYTES, room)) return this.#askFor(FRAME_HEADER_BYTES);
+      const size = room < FRAME_HEADER_BYTES ? 0 : plausibleSize(this.#window, at, room);
+      if (size > has) return this.#askFor(size);
+      const frame = size === 0 ? undefined : decodeFrame(this.#window, at, size, this.#context);
+      if (frame) {
+        const lost = this.#lost(false);
+        if (lost) return lost;
+        this.#offset += size;
+        return { frame, offset, size };
+      }
+      if (this.#lostFrom === undefined) {
+        this.#lostFrom = offset;
+        this.#cut = looksCut(this.#window, at, room);
+      }
+      this.#offset = Math.min(limit, this.#nextMarked(at));
+    }
+  }
+
+  /** All frames and lost bytes before `end`, in order. */
+  async *all(end: number): AsyncGenerator<FoundFrame | LostBytes, void, undefined> {
+    for (let step = this.step(end); step !== 'end'; step = this.step(end)) {
+      if (step === 'more') await this.more(end);
+      else yield step;
+    }
+  }
+
+  /** Reads the next piece before `end` into memory. */
+  async more(end: number): Promise<void> {
+    const limit = Math.min(end, this.#fileEnd);
+    const rest = this.#window.subarray(Math.min(this.#filled, this.#offset - this.#from), this.#filled);
+    const bytes = Math.max(this.#needed, PIECE_BYTES);
+    const window = this.#window.length === bytes ? this.#window : Buffer.allocUnsafe(bytes);
+    window.set(rest);
+    this.#window = window;
+    this.#from = this.#offset;
+    this.#filled = rest.length;
+    const position = this.#from + this.#filled;
+    const wanted = Math.min(bytes - this.#filled, limit - position);
+    const got = await this.#read(position, wanted);
+    this.#filled += got;
+    if (got === 0) this.#fileEnd = position;
+  }
+
+  async #read(position: number, wanted: number): Promise<number> {
+    const target = this.#window.subarray(this.#filled, this.#filled + wanted);
+    try {
+      return await this.#files.read(this.#fd, target, position);
+    } catch {
+      const block = target.subarray(0, BLOCK_BYTES - (position % BLOCK_BYTES));
+      try {
+        return await this.#files.read(this.#fd, block, position);
+      } catch (error) {
+        this.unreadable = error;
+        block.fill(0);
+        return block.length;
+      }
+    }
+  }
+
+  #askFor(bytes: number): 'more' {
+    this.#needed = bytes;
+    return 'more';
+  }
+
+  /** The lost bytes that end here, if any. */
+  #lost(atEnd: boolean): LostBytes | undefined {
+    if (this.#lostFrom === undefined) return undefined;
+    const offset = this.#lostFrom;
+    this.#lostFrom = undefined;
+    return { frame: undefined, offset, size: this.#offset - offset, atEnd, cut: atEnd && this.#cut };
+  }
+
+  /** Where the next frame may begin: at a marker, or where the end of the window could divide one. */
+  #nextMarked(at: number): number {
+    const filled = this.#window.subarray(0, this.#filled);
+    const found = filled.indexOf(MARKER, at + MARKER_OFFSET + 1);
+    if (found >= 0) return this.#from + found - MARKER_OFFSET;
+    return this.#from + Math.max(at + 1, this.#filled - MARKER.length - MARKER_OFFSET + 1);
+  }
 }
 
-/** More than all events of a segment take, each marked by itself. */
-const MOST_BYTES = (HEADER_BYTES + MARK_BYTES) * (MAX_SEGMENT_BYTES / FRAME_HEADER_BYTES);
+/** Computes from the frames of a segment which events are missing. */
+export class FrameCount {
+  events = 0;
+  /** Events among them that are done. */
+  done = 0;
+  /** Events that the segment had, by the numbers of its frames. */
+  #written = 0;
+  #ended = false;
+  #marks = 0;
 
-/** The offsets of the frames that are done; on return `marksEnd` stands behind the marks that hold. */
-export async function loadMarks(files: SpoolFiles, segment: WaitingSegment): Promise<ReadonlySet<number>> {
-  const marks = await reading(files, segment.marksPath, async (fd) => {
-    const bytes = Buffer.alloc(Math.min(MOST_BYTES, await files.size(fd)));
-    await files.read(fd, bytes, 0);
-    return decodeMarks(bytes, segment.context.checksumStart);
-  });
-  segment.marksEnd = marks?.end ?? 0;
-  return marks?.done ?? new Set();
+  /** Called for each frame in order, with the offsets of done frames. */
+  meet({ frame, offset }: FoundFrame, done: ReadonlySet<number>): void {
+    this.#marks = done.size;
+    if (frame.kind === undefined) this.#ended = true;
+    else {
+      this.events++;
+      if (done.has(offset)) this.done++;
+    }
+    this.#written = Math.max(this.#written, frame.number + (frame.kind === undefined ? 0 : 1));
+  }
+
+  /** Whether the bytes are an interrupted write. After the frame that ends a segment, none is possible. */
+  isCut({ cut }: LostBytes): boolean {
+    return cut && !this.#ended;
+  }
+
+  /** Events without a frame that are not done. Without an end frame, events lost after the last frame do not count. */
+  get missing(): number {
+    return Math.max(0, this.#written - this.events - (this.#marks - this.done));
+  }
 }

@@ -1,5 +1,11 @@
-/** Calls of `take` that wait, first come, first served. */
-import type { SpooledEvent } from './contract.js';
+/** Lets a call of `Spool.take` wait until its spool has events. */
+import type { SpooledEvent } from './spool.js';
+
+interface Source {
+  /** Returns the events available now. One call at a time; does not throw. */
+  collect(count: number, bytes: number): Promise<SpooledEvent[]>;
+  giveBack(event: SpooledEvent): void;
+}
 
 interface Taker {
   readonly count: number;
@@ -7,17 +13,11 @@ interface Taker {
   readonly resolve: (events: SpooledEvent[]) => void;
 }
 
-interface Source {
-  /** The next events, as many as there are now. One call at a time; does not throw. */
-  collect(count: number, bytes: number): Promise<SpooledEvent[]>;
-  giveBack(event: SpooledEvent): void;
-}
-
 export class TakeQueue {
   readonly #source: Source;
-  readonly #waiting: Taker[] = [];
+  #taker: Taker | undefined;
   #serving: Promise<void> | undefined;
-  /** How often `serve` was called: between an empty answer and its arrival something may have come. */
+  /** Calls of `serve`: detects events that arrive while `collect` returns none. */
   #calls = 0;
   #closed = false;
 
@@ -27,53 +27,46 @@ export class TakeQueue {
 
   /** See `Spool.take`. */
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]> {
-    if (!(count >= 1 && bytes >= 1))
-      return Promise.reject(new RangeError('take needs a count and bytes from 1 on'));
     if (this.#closed || signal?.aborted) return Promise.resolve([]);
+    if (this.#taker) return Promise.reject(new Error('one call of take at a time'));
     return new Promise((resolve) => {
-      const leave = () => {
-        const place = this.#waiting.indexOf(taker);
-        if (place >= 0) this.#waiting.splice(place, 1);
-        resolve([]);
-      };
+      const leave = () => taker.resolve([]);
       const taker: Taker = {
-        count,
-        bytes,
+        ...{ count, bytes },
         resolve: (events) => {
           signal?.removeEventListener('abort', leave);
+          if (this.#taker === taker) this.#taker = undefined;
           resolve(events);
         },
       };
       signal?.addEventListener('abort', leave, { once: true });
-      this.#waiting.push(taker);
+      this.#taker = taker;
       this.serve();
     });
   }
 
-  /** Called when there may be something to take. */
+  /** Called when events may be available. */
   serve(): void {
     this.#calls++;
-    if (this.#waiting.length > 0) this.#serving ??= this.#serve();
+    if (this.#taker) this.#serving ??= this.#serve();
   }
 
-  /** On return every call has been answered, and none gets anything any more. */
+  /** On return the waiting call has its answer. Later calls return no events. */
   async close(): Promise<void> {
     this.#closed = true;
-    for (const taker of this.#waiting.splice(0)) taker.resolve([]);
+    this.#taker?.resolve([]);
     await this.#serving;
   }
 
   async #serve(): Promise<void> {
-    for (let taker = this.#waiting[0]; taker; taker = this.#waiting[0]) {
+    for (let taker = this.#taker; taker; taker = this.#taker) {
       const calls = this.#calls;
       const events = await this.#source.collect(taker.count, taker.bytes);
-      if (this.#waiting[0] !== taker) {
-        // It was aborted, or all is closed.
+      if (this.#taker !== taker) {
+        // The call was aborted, or the spool is closed.
         for (const event of events) this.#source.giveBack(event);
-      } else if (events.length > 0) {
-        this.#waiting.shift();
-        taker.resolve(events);
-      } else if (this.#calls === calls) break;
+      } else if (events.length > 0) taker.resolve(events);
+      else if (this.#calls === calls) break;
     }
     this.#serving = undefined;
   }

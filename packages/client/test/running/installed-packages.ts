@@ -9,6 +9,9 @@ import { expect, onTestFinished } from 'vitest';
 const ROOT = path.resolve(import.meta.dirname, '../../../..');
 const run = promisify(execFile);
 
+/** What the client depends on, packed from this checkout. */
+const DEPENDENCY = './node_modules/aws4fetch';
+
 /** An empty directory into which these were packed and installed, without a registry. */
 export async function applicationWith(...names: readonly string[]): Promise<string> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'installed-'));
@@ -17,8 +20,11 @@ export async function applicationWith(...names: readonly string[]): Promise<stri
   // Built by what has started this test: a set-up would install into the checkout that it runs in.
   const packed = ['--silent', '--ignore-scripts', ...workspaces, '--pack-destination', directory];
   await run('npm', ['pack', ...packed], { cwd: ROOT });
+  await run('npm', ['pack', '--silent', '--ignore-scripts', DEPENDENCY, '--pack-destination', directory], {
+    cwd: ROOT,
+  });
   const tarballs = fs.readdirSync(directory).map((name) => `./${name}`);
-  expect(tarballs).toHaveLength(names.length);
+  expect(tarballs).toHaveLength(names.length + 1);
   const quiet = ['--no-audit', '--no-fund', '--cache', path.join(directory, 'cache')];
   await run('npm', ['install', '--offline', ...quiet, ...tarballs], { cwd: directory });
   return directory;

@@ -3,9 +3,10 @@ import net, { type AddressInfo } from 'node:net';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { runs } from '../../../../test/property-runs.js';
 import type { Client } from '../../src/client.js';
+import { Endpoint } from '../../src/sending/endpoint.js';
 import { Sender } from '../../src/sending/sender.js';
-import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
-import { Spool, SpoolFull } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import { SpoolFull } from '../../src/spool/spool.js';
 import { answer, fakeCollector, type FakeCollector } from '../running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from '../running/hurried-client.js';
 
@@ -148,7 +149,7 @@ test('[R-862] a key that is not valid loses nothing: events wait, the operator i
   );
   expect(log.state).toMatchObject({ waiting: 20, quarantined: 0 });
   expect(butSlowness(troubles)).toEqual([
-    'the collector does not take the API key (401 key_expired); events are kept',
+    'the collector rejected the API key (401 key_expired); events are kept',
   ]);
   apiKey = 'new';
   expect(await log.flush()).toEqual({ waiting: 0 });
@@ -239,7 +240,7 @@ test("[R-894] a 201 that is no collector's stores nothing: it is told, and the e
   );
   const { log, troubles } = hurriedClient({ url: collector.url, concurrency: 4 });
   const ids = await captureSome(log, 5);
-  const told = ['what answers at this address is no collector (201); events are kept'];
+  const told = ['the server at this address is not a collector (201); events are kept'];
   await eventually(() => expect(butSlowness(troubles)).toEqual(told));
   expect(log.state.waiting).toBe(5);
   portal = false;
@@ -321,7 +322,7 @@ test('[R-862] close gives the collector some time, and leaves the rest to the ne
 
 test('[R-862] an event that cannot be put into quarantine is kept, and tried again', async () => {
   const collector = await fakeCollector((_event, response) => answer(response, 400));
-  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  const spool = await openSpool({ directory: undefined, durability: 'memory' });
   const quarantine = spool.quarantine.bind(spool);
   let full = true;
   spool.quarantine = (event, refusal) =>
@@ -329,7 +330,7 @@ test('[R-862] an event that cannot be put into quarantine is kept, and tried aga
   const told: string[] = [];
   const sender = new Sender({
     ...{ spool, concurrency: 4, backoff: { firstMs: 5, longestMs: 50 } },
-    endpoint: new WireEndpoint({ url: new URL(collector.url), apiKey: 'key' }),
+    endpoint: new Endpoint({ url: collector.url, apiKey: 'key' }),
     onQuarantine: () => told.push('quarantine'),
     onSetback: ({ what }) => told.push(what),
     onTrouble: (what) => told.push(what),
@@ -341,7 +342,7 @@ test('[R-862] an event that cannot be put into quarantine is kept, and tried aga
   await sender.idle(new AbortController().signal);
   expect(spool.state).toMatchObject({ waiting: 0, quarantined: 1 });
   expect(new Set(told)).toEqual(
-    new Set(['an event that was refused could not be put into quarantine; it is tried again', 'quarantine']),
+    new Set(['a refused event could not be put into quarantine; it is sent again', 'quarantine']),
   );
   await sender.stop();
   await spool.close();

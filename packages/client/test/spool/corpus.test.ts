@@ -5,10 +5,11 @@ import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { expect, test } from 'vitest';
 import { temporaryDirectory } from '../running/hurried-client.js';
-import { Spool, type SpooledEvent } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
 import { nodeFiles } from '../../src/spool/files.js';
 import { readSpool } from '../../src/spool/inspection.js';
 import { Neighbours } from '../../src/spool/process-directory.js';
+import type { SpooledEvent } from '../../src/spool/spool.js';
 import { type Case, caseOf, laidOut, NAMES, VECTORS } from './corpus.js';
 
 function filesIn(root: string): string[] {
@@ -26,15 +27,11 @@ const shown = ({ kind, capturedAt, body }: SpooledEvent) => {
   return { kind, captured_at: new Date(capturedAt).toISOString(), ...as };
 };
 
-async function found(
-  root: string,
-  said: Case,
-  client: Pick<typeof Spool, 'open'> = Spool,
-): Promise<Case['expect']> {
+async function found(root: string, said: Case, open = openSpool): Promise<Case['expect']> {
   const key = said.key === undefined ? {} : { key: Buffer.from(said.key, 'hex') };
   const damaged: { file: string; bytes: number }[] = [];
   let missing = 0;
-  const spool = await client.open({
+  const spool = await open({
     ...{ directory: root, durability: 'os', ...key },
     ...(said.expect.watched && { patienceMs: 0 }),
     onDamage: (damage) => {
@@ -70,7 +67,7 @@ test.each(NAMES)('[R-1720] a spool is read as the corpus says: %s', async (name)
     if (watched) expect(await new Neighbours(nodeFiles, root, () => undefined).abandoned()).toEqual([]);
     if (refused) {
       await expect(found(root, said)).rejects.toThrow(
-        refused === 'key' ? 'is sealed by another key than the one given' : 'has an earlier format',
+        refused === 'key' ? 'is encrypted with another key' : 'has an earlier format',
       );
       expect(filesIn(root)).toEqual(expected.left);
       continue;
@@ -87,7 +84,7 @@ test.each(NAMES)('[R-1720] a spool is read as the corpus says: %s', async (name)
 });
 
 /** The spool of the built client, with one place of one file changed. */
-async function mutated(file: string, from: string, to: string): Promise<typeof Spool> {
+async function mutated(file: string, from: string, to: string): Promise<typeof openSpool> {
   const [copy, client] = [temporaryDirectory(), path.resolve(import.meta.dirname, '../..')];
   fs.cpSync(path.join(client, 'dist'), path.join(copy, 'dist'), { recursive: true });
   fs.copyFileSync(path.join(client, 'package.json'), path.join(copy, 'package.json'));
@@ -96,23 +93,23 @@ async function mutated(file: string, from: string, to: string): Promise<typeof S
   const text = fs.readFileSync(at, 'utf8');
   expect(text.split(from)).toHaveLength(2);
   fs.writeFileSync(at, text.replace(from, to));
-  const built = (await import(pathToFileURL(path.join(copy, 'dist/spool/spool.js')).href)) as {
-    Spool: typeof Spool;
+  const built = (await import(pathToFileURL(path.join(copy, 'dist/spool/disk-spool.js')).href)) as {
+    openSpool: typeof openSpool;
   };
-  return built.Spool;
+  return built.openSpool;
 }
 
 test.each([
   [
     'that skips the checksum',
     'damaged-middle',
-    'frame.js',
+    'segment.js',
     'checksum !== source.readUInt32LE(offset)',
     'false',
   ],
   ['that trusts the end frame', 'missing-none', 'backlog.js', 'segment.own && !segment.complete && ', ''],
   ['that ignores marks', 'marks-some', 'segment.js', 'done.add(file.readUInt32LE(at))', '0'],
-  ['that takes a cut write for damage', 'torn-large', 'segment-reader.js', 'cut && !this.#ended', 'false'],
+  ['that takes a cut write for damage', 'torn-large', 'segment.js', 'cut && !this.#ended', 'false'],
 ])('[R-1720] the corpus finds a reader %s', async (_fault, name, file, from, to) => {
   const said = caseOf(name);
   expect(await found(await laidOut(name, said), said)).toEqual(said.expect);

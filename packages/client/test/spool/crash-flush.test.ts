@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { Spool } from '../../src/spool/spool.js';
+import { crashFlush } from '../../src/spool/crash-flush.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
 
 test('[R-851] what a crash flush wrote in several segments is given out by the next spool, each once and in order', async () => {
@@ -10,11 +11,11 @@ test('[R-851] what a crash flush wrote in several segments is given out by the n
   // More than a segment takes.
   const bodies = Array.from({ length: 20 }, (_, at) => Buffer.alloc(1 << 20, at));
   const events = bodies.map((body) => ({ kind: 'outcome' as const, body, capturedAt: Date.now() }));
-  expect(Spool.crashFlush(options, events)).toEqual({ kept: 20, error: undefined });
+  expect(crashFlush(options, events)).toEqual({ kept: 20, error: undefined });
   const [series = ''] = fs.readdirSync(options.directory);
   expect(fs.readdirSync(path.join(options.directory, series))).toHaveLength(2);
   const troubles: string[] = [];
-  const spool = await Spool.open({ ...options, onTrouble: (what) => troubles.push(what) });
+  const spool = await openSpool({ ...options, onTrouble: (what) => troubles.push(what) });
   expect(spool.state.waiting).toBe(20);
   const taken: Uint8Array[] = [];
   while (taken.length < 20) taken.push(...(await spool.take(20, 1 << 30)).map(({ body }) => body));
@@ -26,11 +27,11 @@ test('[R-851] what a crash flush wrote in several segments is given out by the n
 test('[R-852] crash-flushed events that find no room are told, and those before them are kept', () => {
   const options = { directory: temporaryDirectory(), durability: 'os' as const, maxBytes: 17 << 20 };
   const event = { kind: 'outcome' as const, body: Buffer.alloc(1 << 20), capturedAt: Date.now() };
-  const { kept, error } = Spool.crashFlush(
+  const { kept, error } = crashFlush(
     options,
     Array.from({ length: 20 }, () => event),
   );
   expect(kept).toBe(15);
   expect(error).toMatchObject({ name: 'SpoolFull' });
-  expect(Spool.crashFlush(options, [event, event])).toMatchObject({ kept: 0 });
+  expect(crashFlush(options, [event, event])).toMatchObject({ kept: 0 });
 });

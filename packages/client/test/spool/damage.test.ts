@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { crc32 } from 'node:zlib';
 import { encodeMarks } from '../../src/spool/segment.js';
-import { Spool } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
 import { MemoryDisk } from './memory-disk.js';
 import { read, ROOT, segmentWith, textOf } from './spooled-segments.js';
 
@@ -137,7 +137,7 @@ describe('damage', () => {
       for (const at of [ROOT, `${ROOT}/${series}`]) disk.directories.add(at);
       disk.put(`${ROOT}/${series}/${name}.segment`, bytes);
       const process = disk.process();
-      const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files });
+      const spool = await openSpool({ directory: ROOT, durability: 'os', files: process.files });
       let left = failing === 'read' ? 2 : Infinity;
       process.fate = (operation, file) =>
         operation === failing && (file.includes(name) || file.endsWith('damaged')) && left-- > 0
@@ -150,7 +150,7 @@ describe('damage', () => {
       process.fate = () => undefined;
       await spool.close();
       expect(disk.files(ROOT, '.segment')).toHaveLength(1);
-      const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+      const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
       const events = await next.take(10, 1000, failing === 'read' ? undefined : AbortSignal.timeout(20));
       expect(events.map(textOf)).toEqual(failing === 'read' ? TEXTS : []);
       for (const event of events) next.done(event);
@@ -168,14 +168,14 @@ describe('damage', () => {
     const process = disk.process();
     const troubles: string[] = [];
     const onTrouble = (what: string) => troubles.push(what);
-    const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files, onTrouble });
+    const spool = await openSpool({ directory: ROOT, durability: 'os', files: process.files, onTrouble });
     expect(spool.state.waiting).toBe(TEXTS.length);
     process.fate = (operation, file) => (operation === 'read' && file.includes(name) ? 'before' : undefined);
     await spool.append('outcome', Buffer.from('new'));
     expect((await spool.take(10, 1000)).map(textOf)).toEqual(['new']);
     expect(troubles).toContainEqual(`${TEXTS.length} events of segment ${name} cannot be read`);
     await spool.close();
-    const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+    const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
     expect((await next.take(10, 1000)).map(textOf).sort()).toEqual([...TEXTS, 'new'].sort());
     await next.close();
   });

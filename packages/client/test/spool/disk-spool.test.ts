@@ -1,9 +1,10 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { readQuarantineLine } from '../../src/spool/quarantine.js';
+import { readQuarantineLine } from '../../src/spool/inspection.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
 import {
-  Spool,
+  type Spool,
   SpoolClosed,
   type SpooledEvent,
   SpoolFull,
@@ -25,7 +26,7 @@ async function onDisk(
   const disk = new MemoryDisk();
   const process = disk.process();
   const troubles: string[] = [];
-  const spool = await Spool.open({
+  const spool = await openSpool({
     ...{ directory: ROOT, durability: 'os', files: process.files },
     onTrouble: (what) => troubles.push(what),
     ...options,
@@ -122,7 +123,7 @@ test('what is given back comes again; what is done does not, here or after the n
   expect(again).toEqual([two]);
   await spool.flush();
   process.end();
-  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   expect((await next.take(9, 1e6)).map(textOf)).toEqual([two, three].map(textOf));
   await next.close();
 });
@@ -151,7 +152,7 @@ test('a clock that is set back changes neither the order nor what is given out',
   }
   process.end();
   vi.setSystemTime(new Date('1999-01-01'));
-  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   const events = await next.take(9, 1e6);
   expect(events.map(textOf)).toEqual(['0', '1', '2', '3'].map((text) => event(text).toString()));
   expect(next.state.oldest).toBe('1970-01-01T00:00:00.000Z');
@@ -230,11 +231,11 @@ test('[R-893] on a full disk a restart adopts nothing, and adopts and captures w
   onTestFinished(() => void vi.useRealTimers());
   const { disk, names } = await fullDisk(40);
   const troubles: string[] = [];
-  const spool = await Spool.open({
+  const spool = await openSpool({
     ...{ directory: ROOT, durability: 'fsync', files: disk.process().files },
     onTrouble: (what) => troubles.push(what),
   });
-  expect(troubles).toEqual([expect.stringContaining('the disk has no room for a part')]);
+  expect(troubles).toEqual([expect.stringContaining('the disk is full')]);
   expect(spool.state.waiting).toBe(0);
   await expect(spool.append('outcome', event('refused'))).rejects.toThrow(SpoolFull);
   disk.capacity = Infinity;
@@ -249,7 +250,7 @@ test('[R-893] on a full disk a restart adopts nothing, and adopts and captures w
 });
 
 async function drainOf(disk: MemoryDisk): Promise<readonly SpooledEvent[]> {
-  const spool = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const spool = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   const taken = spool.state.waiting > 0 ? await spool.take(1000, 1e6) : [];
   for (const one of taken) spool.done(one);
   await spool.close();
@@ -263,7 +264,7 @@ test('[R-893] a full disk without the directory of the spool keeps no one from c
   disk.capacity = 0;
   const troubles: string[] = [];
   const onTrouble = (what: string) => troubles.push(what);
-  const spool = await Spool.open({
+  const spool = await openSpool({
     directory: ROOT,
     durability: 'os',
     files: disk.process().files,
@@ -312,7 +313,7 @@ test('[R-893] marks that cannot be written take a bounded part of the memory', a
   expect(spool.state.waiting).toBe(1);
   process.fate = () => undefined;
   await spool.close();
-  const next = await Spool.open({ directory: ROOT, durability: 'os', files: process.files });
+  const next = await openSpool({ directory: ROOT, durability: 'os', files: process.files });
   expect(next.state.waiting).toBe(140_000 - BOUND);
   await next.close();
 });
@@ -332,10 +333,10 @@ test('[R-895] what is in quarantine is within the size of the spool, also after 
   await quarantine();
   const [file = ''] = disk.files(`${ROOT}/quarantine`);
   expect(disk.bytesOf(file).length).toBeGreaterThan(5000);
-  await expect(spool.append('outcome', event('more'))).rejects.toThrow(/in quarantine, and takes no more/);
+  await expect(spool.append('outcome', event('more'))).rejects.toThrow(SpoolFull);
   await spool.close();
   const options = { ...{ directory: ROOT, durability: 'os' as const }, maxBytes: 5000, segmentBytes: 300 };
-  const next = await Spool.open({ ...options, files: disk.process().files });
+  const next = await openSpool({ ...options, files: disk.process().files });
   await expect(next.append('outcome', event('more'))).rejects.toThrow(SpoolFull);
   // Someone has put it back, or has taken it away.
   disk.names.delete(file);
@@ -355,9 +356,10 @@ test('[R-895] a full spool still puts what is refused into quarantine, without t
   const wordy = lines.filter((line) => line.includes('xxx')).length;
   expect(wordy).toBeGreaterThan(0);
   expect(wordy).toBeLessThan(5);
-  expect(readQuarantineLine(lines.at(-1) ?? '', undefined)?.refusal).toEqual({
-    ...{ status: 400, code: 'c', at: REFUSAL.at },
+  expect(readQuarantineLine(lines.at(-1) ?? '', undefined)).toMatchObject({
+    refusal: { status: 400, code: 'c', at: REFUSAL.at },
   });
+  expect(lines.at(-1)).not.toContain('message');
 });
 
 test('[R-852] a segment that was begun in vain is not in the way of the next', async () => {
@@ -385,7 +387,7 @@ test('[R-851] what waits in memory at the end of the process is written and, wit
   owner.end();
   // Every name, and of the bytes nothing that was not flushed but for what is done.
   disk.losePower((what, sector) => sector < 0 || what.endsWith('.done'));
-  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   expect((await next.take(99, 1e6)).map(textOf)).toEqual(
     Array.from({ length: 20 }, (_, index) => event(`${index}`).toString()),
   );
@@ -473,7 +475,7 @@ test('[R-852] a disk that does not answer fills a bounded part of the memory', a
 
 test('a quarantined event stands in the file with its reason, word for word, and waits no more', async () => {
   const directory = scratchDirectory();
-  const spool = await Spool.open({ directory, durability: 'fsync' });
+  const spool = await openSpool({ directory, durability: 'fsync' });
   const bodies = [event('häßlich "quoted"'), Buffer.from([0xff, 0x00, 0x80])];
   for (const body of bodies) await spool.append('human-output', body);
   for (const taken of await spool.take(2, 1e6)) await spool.quarantine(taken, REFUSAL);
@@ -490,7 +492,7 @@ test('a quarantined event stands in the file with its reason, word for word, and
   expect(bytes?.['event_base64']).toBe(bodies[1]?.toString('base64'));
   for (const [index, line] of lines.entries()) {
     expect(readQuarantineLine(line, undefined)).toMatchObject({ kind: 'human-output', refusal: REFUSAL });
-    expect(readQuarantineLine(line, undefined)?.body).toEqual(bodies[index]);
+    expect(readQuarantineLine(line, undefined)).toMatchObject({ body: bodies[index] });
     // Cut short by a crash.
     expect(readQuarantineLine(line.slice(0, -1), undefined)).toBeUndefined();
   }
@@ -513,7 +515,7 @@ test('a quarantined event is done, also for the next start', async () => {
   const [one] = await spool.take(1, 1e6);
   if (one) await spool.quarantine(one, REFUSAL);
   process.end();
-  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   expect((await next.take(9, 1e6)).map(textOf)).toEqual([event('two').toString()]);
   await next.close();
 });
@@ -527,9 +529,9 @@ test('[R-855] with a key the quarantine is sealed too', async () => {
   const [file = ''] = disk.files(`${ROOT}/quarantine`);
   const line = disk.bytesOf(file).toString();
   expect(line).not.toContain('secret');
-  expect(readQuarantineLine(line, key)?.body).toEqual(event('secret'));
+  expect(readQuarantineLine(line, key)).toMatchObject({ body: event('secret') });
   for (const other of [Buffer.alloc(32, 4), undefined]) {
-    expect(() => readQuarantineLine(line, other)).toThrow(SpoolKeyWrong);
+    expect(readQuarantineLine(line, other)).toBe('sealed');
   }
 });
 
@@ -578,7 +580,7 @@ test('[R-851] what is done is noted a little at a time, and again when it could 
   // Each event once: the heads of the six batches, and 4 bytes an event.
   expect(disk.bytesOf(marks)).toHaveLength(6 * 8 + 8 * 4);
   process.end();
-  const next = await Spool.open({ directory: ROOT, durability: 'os', files: disk.process().files });
+  const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   expect((await next.take(99, 1e6)).map(textOf)).toEqual(['8', '9'].map((text) => event(text).toString()));
   await next.close();
 });
@@ -604,7 +606,7 @@ test('[R-853] a segment that someone cuts off while it is written holds nothing 
   disk.cut(file, disk.bytesOf(file).length - 70);
   const events = await spool.take(9, 1e6);
   expect(events.map(textOf)).toEqual(['0', '1'].map((text) => event(text).toString()));
-  expect(troubles[0]).toMatch(/are no whole frame/);
+  expect(troubles[0]).toMatch(/are not a frame/);
 });
 
 test('troubles are told each time: anyone who listens decides how often is enough', async () => {
@@ -615,7 +617,7 @@ test('troubles are told each time: anyone who listens decides how often is enoug
   if (one) spool.done(one);
   await spool.flush();
   await spool.flush();
-  expect(troubles).toEqual(Array(2).fill('what is done could not be noted'));
+  expect(troubles).toEqual(Array(2).fill('done events could not be marked'));
 });
 
 test('files that are open are as many after a day as after a minute', async () => {
@@ -636,7 +638,7 @@ test('[R-866] a spool that is told to read no further gives out nothing more, an
   await spool.close();
   const reading = new AbortController();
   const { files } = disk.process();
-  const next = await Spool.open({ directory: ROOT, durability: 'os', files, reading: reading.signal });
+  const next = await openSpool({ directory: ROOT, durability: 'os', files, reading: reading.signal });
   reading.abort();
   expect(await next.take(1, 1000, AbortSignal.timeout(50))).toEqual([]);
   expect(next.state.waiting).toBe(1);

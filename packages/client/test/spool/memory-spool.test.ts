@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import type { SpooledEvent } from '../../src/spool/contract.js';
-import { Spool, SpoolClosed, SpoolFull } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import { SpoolClosed, type SpooledEvent, SpoolFull } from '../../src/spool/spool.js';
 import { TakeQueue } from '../../src/spool/take-queue.js';
 import { textOf } from './spooled-segments.js';
 
 const body = (text: string) => Buffer.from(text);
 
 test('a spool in memory gives out what went in, in order, and what is given back again', async () => {
-  const spool = await Spool.open({ directory: undefined, durability: 'memory' });
+  const spool = await openSpool({ directory: undefined, durability: 'memory' });
   const waiting = spool.take(1, 1000);
   for (let index = 0; index < 3000; index++) await spool.append('outcome', body(`${index}`));
   const [first] = await waiting;
@@ -21,7 +21,7 @@ test('a spool in memory gives out what went in, in order, and what is given back
 });
 
 test('[R-852] a spool in memory is bounded, and refuses what it has no room for', async () => {
-  const spool = await Spool.open({ directory: undefined, durability: 'memory', maxBytes: 1000 });
+  const spool = await openSpool({ directory: undefined, durability: 'memory', maxBytes: 1000 });
   for (let index = 0; index < 3; index++) await spool.append('outcome', body('x'));
   await expect(spool.append('outcome', body('x'))).rejects.toThrow(SpoolFull);
   const [one] = await spool.take(1, 1);
@@ -33,7 +33,7 @@ test('[R-852] a spool in memory is bounded, and refuses what it has no room for'
 test('a spool in memory tells what it loses', async () => {
   const troubles: string[] = [];
   const onTrouble = (what: string) => troubles.push(what);
-  const spool = await Spool.open({ directory: undefined, durability: 'memory', onTrouble });
+  const spool = await openSpool({ directory: undefined, durability: 'memory', onTrouble });
   for (const text of ['one', 'two']) await spool.append('outcome', body(text));
   const [one] = await spool.take(1, 1);
   if (one) await spool.quarantine(one, { status: 400, at: '2026-01-01T00:00:00Z' });

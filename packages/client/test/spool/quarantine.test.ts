@@ -1,13 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import {
-  type Line,
-  linesOf,
-  quarantinedLines,
-  quarantineFiles,
-  requeue,
-} from '../../src/spool/quarantine.js';
-import { Spool, SpoolFull, SpoolKeyWrong, type SpoolOptions } from '../../src/spool/spool.js';
+import { type Line, linesOf, quarantinedLines, requeue } from '../../src/spool/inspection.js';
+import { quarantineFiles } from '../../src/spool/set-aside.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import { type Spool, SpoolFull, SpoolKeyWrong, type SpoolOptions } from '../../src/spool/spool.js';
 import { type Manner, MemoryDisk } from './memory-disk.js';
 import { ROOT, textOf } from './spooled-segments.js';
 
@@ -28,7 +24,7 @@ async function quarantined(texts: readonly string[], options: Options = {}): Pro
 }
 
 function open(disk: MemoryDisk, options: Options = {}): Promise<Spool> {
-  return Spool.open({ directory: ROOT, durability: 'fsync', files: disk.process().files, ...options });
+  return openSpool({ directory: ROOT, durability: 'fsync', files: disk.process().files, ...options });
 }
 
 /** What a new spool on the disk gives out. */
@@ -71,7 +67,7 @@ test('[R-866] wherever requeuing is stopped, each event waits or is in quarantin
     for (let calls = 0; !completed; calls++) {
       const disk = await quarantined(TEXTS);
       const stopped = disk.process();
-      const spool = await Spool.open({ directory: ROOT, durability: 'fsync', files: stopped.files });
+      const spool = await openSpool({ directory: ROOT, durability: 'fsync', files: stopped.files });
       stopped.endIn = { calls, manner };
       completed = await requeue(ROOT, undefined, spool, stopped.files).then(
         () => true,
@@ -94,7 +90,7 @@ test('[R-866] wherever requeuing is stopped, each event waits or is in quarantin
 test('[R-866] a line that is written while its file is moved away is not lost', async () => {
   const disk = new MemoryDisk();
   const writer = disk.process();
-  const spool = await Spool.open({ directory: ROOT, durability: 'fsync', files: writer.files });
+  const spool = await openSpool({ directory: ROOT, durability: 'fsync', files: writer.files });
   for (const text of ['early', 'late']) await spool.append('outcome', Buffer.from(text));
   const [early, late] = await spool.take(2, 1e6);
   if (!early || !late) throw new Error('not all were given out');

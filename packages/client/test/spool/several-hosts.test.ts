@@ -1,6 +1,7 @@
 /** Hosts that restart, volumes that move, processes that stop for minutes, and two hosts by mistake. */
 import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
-import { Spool, type SpoolOptions } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import type { Spool, SpoolOptions } from '../../src/spool/spool.js';
 import { MemoryDisk } from './memory-disk.js';
 import { ROOT, textOf } from './spooled-segments.js';
 
@@ -31,7 +32,7 @@ async function onHost(host: string, disk: MemoryDisk, more: Partial<SpoolOptions
     host,
     touch: (file: string) => (running.stopped ? Promise.resolve() : touch(file)),
   });
-  const spool = await Spool.open({
+  const spool = await openSpool({
     ...{ directory: ROOT, durability: 'os', files, ...more },
     onTrouble: (what) => troubles.push(what),
   });
@@ -110,7 +111,7 @@ test('[R-1722] a process that was stopped for five minutes begins a new part, re
   paused.stopped = false;
   await Promise.all(['after', 'and after that'].map((text) => paused.append(text)));
   await pass(60);
-  expect(paused.troubles.filter((what) => what.includes('was taken away'))).toHaveLength(1);
+  expect(paused.troubles.filter((what) => what.includes('was removed'))).toHaveLength(1);
   await send(paused);
   expect(paused.sent).toEqual(['after', 'and after that']);
 });

@@ -1,7 +1,8 @@
 /** What a spool must have promised, put beside what it does: see the property test. */
 import { expect } from 'vitest';
-import { type SpooledEvent, SpoolUnwritable } from '../../src/spool/contract.js';
-import { type Durability, Spool } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import { type SpooledEvent, SpoolUnwritable } from '../../src/spool/spool.js';
+import { type Durability, type Spool } from '../../src/spool/spool.js';
 import { type DiskProcess, type Manner, MemoryDisk, type Operation } from './memory-disk.js';
 
 export const ROOT = '/spool';
@@ -42,7 +43,7 @@ export class SpoolModel {
   async open(): Promise<Running | undefined> {
     const process = this.disk.process();
     try {
-      const spool = await Spool.open({
+      const spool = await openSpool({
         ...{ directory: ROOT, durability: this.#durability, files: process.files },
         ...(this.#key && { key: this.#key }),
         segmentBytes: 2000,

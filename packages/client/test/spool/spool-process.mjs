@@ -3,7 +3,7 @@
 // "!<error> <name>" refused, "?<what>" trouble.
 import cluster from 'node:cluster';
 import fs from 'node:fs';
-import { Spool } from '../../dist/spool/spool.js';
+import { openSpool } from '../../dist/spool/disk-spool.js';
 
 const { directory, durability, prefix, count, segmentBytes, key, ...wish } = JSON.parse(process.argv[2]);
 const say = (line) => fs.writeSync(1, `${line}\n`);
@@ -13,7 +13,7 @@ if (wish.cluster && cluster.isPrimary) {
   cluster.fork().on('exit', () => say('worker ended'));
   await new Promise((resolve) => setTimeout(resolve, 60_000));
 }
-const spool = await Spool.open({
+const spool = await openSpool({
   ...{ directory, durability, segmentBytes },
   ...(key && { key: Buffer.from(key, 'hex') }),
   onTrouble: (what, error) => say(`?${what} ${error}`),
@@ -43,7 +43,7 @@ if (wish.do === 'append') {
   // Into a file system that fills up; then says what is there: "=<name>".
   for (let i = 0; i < 1200; i++) await append();
   await spool.close();
-  const next = await Spool.open({
+  const next = await openSpool({
     directory,
     durability,
     onTrouble: (what, error) => say(`?${what} ${error}`),

@@ -5,7 +5,8 @@ import os from 'node:os';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { onTestFinished } from 'vitest';
-import { Spool, type SpooledEvent, type SpoolOptions } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import type { SpooledEvent, SpoolOptions } from '../../src/spool/spool.js';
 
 const SCRIPT = path.join(import.meta.dirname, 'spool-process.mjs');
 
@@ -68,7 +69,7 @@ export async function drain(
   more: Partial<SpoolOptions> = {},
 ): Promise<{ names: string[]; troubles: string[] }> {
   const troubles: string[] = [];
-  const spool = await Spool.open({
+  const spool = await openSpool({
     ...{ directory, durability: 'os' },
     onTrouble: (what, error) => troubles.push(`${what}${error instanceof Error ? `: ${error.message}` : ''}`),
     ...more,

@@ -1,6 +1,7 @@
 /** Segments on a disk in memory, made by a spool, and what another spool makes of them. */
 import { expect } from 'vitest';
-import { Spool, type SpooledEvent, type SpoolOptions } from '../../src/spool/spool.js';
+import { openSpool } from '../../src/spool/disk-spool.js';
+import type { SpooledEvent, SpoolOptions } from '../../src/spool/spool.js';
 import { MemoryDisk } from './memory-disk.js';
 
 export const ROOT = '/spool';
@@ -16,7 +17,7 @@ export async function segmentWith(
 ): Promise<{ name: string; bytes: Buffer }> {
   const disk = new MemoryDisk();
   const process = disk.process();
-  const spool = await Spool.open({ directory: ROOT, durability: 'os', files: process.files, ...options });
+  const spool = await openSpool({ directory: ROOT, durability: 'os', files: process.files, ...options });
   for (const text of texts) await spool.append('outcome', Buffer.from(text));
   if (how === 'killed') process.end();
   await spool.close();
@@ -51,7 +52,7 @@ export async function read(
   for (const at of [ROOT, `${ROOT}/${series}`]) disk.directories.add(at);
   for (const [name, bytes] of Object.entries(files)) disk.put(`${ROOT}/${series}/${name}`, bytes);
   const troubles: string[] = [];
-  const spool = await Spool.open({
+  const spool = await openSpool({
     ...{ directory: ROOT, durability: 'os', files: disk.process().files },
     onTrouble: (what) => troubles.push(what),
     ...options,

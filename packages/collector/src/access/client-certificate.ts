@@ -1,15 +1,15 @@
-/** The certificate that a client has shown on its connection, and the names in it. */
+/** The client certificate of a connection, and the names in it. */
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 
 interface Shown {
-  /** As keys are bound to them: `dns:` or `uri:` and the name. */
+  /** In the form to which keys are bound: `dns:` or `uri:` and the name. */
   readonly names: ReadonlySet<string>;
   /** Milliseconds since 1970 UTC. */
   readonly expiresAt: number;
 }
 
-/** On a connection: what its certificate says, read once. It cannot change, because nothing is renegotiated. */
+/** On a connection: the contents of its certificate, read once. They cannot change without renegotiation. */
 const SHOWN = Symbol('client certificate');
 type Connection = Socket & { [SHOWN]?: Shown };
 const NOTHING: Shown = { names: new Set(), expiresAt: 0 };
@@ -17,7 +17,7 @@ const NOTHING: Shown = { names: new Set(), expiresAt: 0 };
 /**
  * @param name as `certificateName` spells it.
  * @param nowMs the wall clock: a connection may outlive its certificate.
- * @returns false also when the connection is not encrypted, or no authority vouches for its certificate.
+ * @returns false also when the connection is not encrypted or the certificate is not verified.
  */
 export function showsCertificate(connection: Connection, name: string, nowMs: number): boolean {
   const shown = connection[SHOWN] ?? read(connection);
@@ -36,18 +36,17 @@ function read(connection: Socket): Shown {
 }
 
 /**
- * One name: what stands before the colon, and a value in which Node quotes whatever could be mistaken for a
- * separator.
+ * One name: the type before the colon, and a value in which Node quotes anything that resembles a separator.
  */
 const NAME = /([^:,"]+):("(?:[^"\\]|\\.)*"|[^,"]*)(?:, |$)/y;
 
-/** @param text as `X509Certificate.subjectAltName` gives it. @returns DNS names in lower case, and URIs. */
+/** @param text as `X509Certificate.subjectAltName` returns it. @returns DNS names in lower case, and URIs. */
 export function alternativeNames(text: string): string[] {
   const names: string[] = [];
   NAME.lastIndex = 0;
   while (NAME.lastIndex < text.length) {
     const [, type, value] = NAME.exec(text) ?? [];
-    // A text that cannot be read to its end has no names at all.
+    // A text that cannot be parsed completely has no names.
     if (type === undefined || value === undefined) return [];
     const plain = value.startsWith('"') ? unquoted(value) : value;
     if (plain === undefined) return [];

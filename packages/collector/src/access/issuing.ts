@@ -1,15 +1,15 @@
-/** Issuing, rotating and revoking API keys. The text of a key exists only in what these functions return. */
+/** Issues, rotates and revokes API keys. The text of a key exists only in the results of these functions. */
 import { isOrganisation, type Profile } from '@clinical-events/protocol';
 import type { ApiKey, KeyStore, Permissions, RateLimit, RotationRefusal } from '../store/contract/keys.js';
 import { certificateName } from './principal.js';
 import { hashKeyText, newKeyId, newKeyText } from './key-ring.js';
 import { Unusable } from '../unusable.js';
 
-/** The organisation that a first key belongs to. */
+/** The organisation of the first key. */
 export const DEFAULT_ORGANISATION = 'default';
 const NOTE_LENGTH = 200;
 
-/** What is asked for a new key. Instants are milliseconds since 1970 UTC. */
+/** The requested properties of a new key. Instants are milliseconds since 1970 UTC. */
 export interface Grants {
   /** 1 to 64 characters of A-Z a-z 0-9 . _ - */
   readonly organisation: string;
@@ -19,11 +19,11 @@ export interface Grants {
   readonly expiresAt?: number | undefined;
   /** As {@link certificateName} spells it. */
   readonly clientCertificate?: string | undefined;
-  /** At most 200 characters, none of them a control character. */
+  /** At most 200 characters, without control characters. */
   readonly note?: string | undefined;
 }
 
-/** A key just made. `text` is the key itself; it can never be shown again. */
+/** A new key. `text` is the key itself and cannot be shown again. */
 export interface IssuedKey {
   readonly text: string;
   readonly key: ApiKey;
@@ -32,7 +32,7 @@ export interface IssuedKey {
 /** `replaced`: rotated, and accepted until it expires. */
 export type KeyState = 'active' | 'replaced' | 'expired' | 'revoked';
 
-/** What a key is at an instant. `active` and `replaced` keys are accepted, the others are not. */
+/** The state of a key at an instant. `active` and `replaced` keys are accepted, the others are not. */
 export function keyState(key: ApiKey, nowMs: number): KeyState {
   if (key.revokedAt !== undefined) return 'revoked';
   if (key.expiresAt !== undefined && nowMs >= key.expiresAt) return 'expired';
@@ -78,8 +78,8 @@ function issue(grants: Grants, nowMs: number, rotatedFrom?: string): IssuedKey {
 
 /**
  * Makes a key and stores its row, durably on return.
- * @throws {@link Unusable} when the grants are not ones that a key can have; nothing is stored.
- * @throws KeyStoreError when it may not be stored. A row may then be left whose key was never shown.
+ * @throws {@link Unusable} when no key can have these grants; nothing is stored.
+ * @throws KeyStoreError when it cannot be stored. A row of a key that was never shown may remain.
  */
 export async function createKey(
   store: Pick<KeyStore, 'insert'>,
@@ -92,10 +92,10 @@ export async function createKey(
 }
 
 /**
- * Makes a key with the grants of an old one, which is accepted for `overlapMs` more, or until its own expiry when
- * that is sooner. Durable on return.
- * @param expiresAt of the new key; when not given, that of the old one.
- * @returns the new key, or why the old one cannot be rotated.
+ * Makes a key with the grants of an old one, which is accepted for another `overlapMs` or until its own
+ * expiry, whichever is sooner. Durable on return.
+ * @param expiresAt of the new key; that of the old one by default.
+ * @returns the new key, or the reason why the old one cannot be rotated.
  * @throws {@link Unusable} and KeyStoreError as {@link createKey} does.
  */
 export async function rotateKey(
@@ -113,13 +113,17 @@ export async function rotateKey(
   return (await store.rotate(issued.key, nowMs + overlapMs, nowMs)) ?? issued;
 }
 
-/** What came of {@link ensureFirstKey}. `overtaken`: another process made one in the moment after it was shown. */
+/**
+ * The result of {@link ensureFirstKey}. `overtaken`: another process made a key just after this one was
+ * shown.
+ */
 export type FirstKey = 'made' | 'present' | 'unseen' | 'overtaken';
 
 /**
- * Gives an empty key store its first key: organisation `default`, all permissions, no expiry. It is stored, durably on
- * return, once `show` has resolved with true: no key is accepted that was not shown, wherever the process ends.
- * @throws KeyStoreError as {@link createKey} does; the key that was shown may then be none.
+ * Gives an empty key store its first key: organisation `default`, all permissions, no expiry. The key is
+ * stored, durably on return, once `show` has resolved with true: a key that was not shown is never accepted,
+ * even after a crash.
+ * @throws KeyStoreError as {@link createKey} does; the key that was shown is then not valid.
  */
 export async function ensureFirstKey(
   store: KeyStore,

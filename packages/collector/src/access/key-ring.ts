@@ -1,12 +1,12 @@
 /**
- * The keys as the hot path asks for them: all rows in memory, kept current by polling the key store.
+ * All API keys in memory for the hot path, kept current by polling the key store.
  *
  * Invariants:
- * - A presented key is distinguished from an unknown one only after its whole secret was proven. So a key id with a
+ * - A presented key differs from an unknown one only after its whole secret was proven. So a key id with a
  *   wrong secret gets the answer of an unknown key, even when that key has expired or was revoked.
- * - A reload replaces all rows or none. When the store cannot be read, the rows last read stay in force: a collector
- *   that refused all senders would lose events. The price is that a revocation is not seen until the store can be read
- *   again, which is why `onFailure` must reach someone.
+ * - A reload replaces all rows or none. While the store cannot be read, the last rows stay in force, because
+ *   a collector that refused all senders would lose events. A revocation then takes effect only when the
+ *   store can be read again, so `onFailure` must reach an operator.
  */
 import { hash, randomBytes, randomInt, timingSafeEqual } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,26 +15,26 @@ import type { ApiKey, KeyStore } from '../store/contract/keys.js';
 import { Principal, sameGrants } from './principal.js';
 
 /*
- * The text of an API key, the only form in which it ever leaves the collector:
+ * The text of an API key, the only form in which it leaves the collector:
  *
  *     cek_ <key id: 12 of a-z 2-7> _ <secret: 43 of A-Z a-z 0-9, 256 bits>
  *
- * The key id is public: it stands in logs, in the ledger and in `collector keys list`. The prefix lets secret
- * scanners recognise a key that was committed somewhere by mistake. A double click selects the whole secret, which
- * `-` would cut in two; keys made before this rule have it and `_` in their secret, and stay valid.
+ * The key id is public: it appears in logs, in the ledger and in `collector keys list`. The prefix lets
+ * secret scanners recognise a key that was committed by mistake. A double click selects the whole secret,
+ * which `-` would split; older keys have `-` and `_` in their secrets and stay valid.
  */
 
 const PREFIX = 'cek_';
 const KEY_ID_LENGTH = 12;
-/** The alphabet of base32 (RFC 4648 section 6) in lower case: no two of its characters look alike. */
+/** The alphabet of base32 (RFC 4648 section 6) in lower case, without characters that look alike. */
 const KEY_ID_ALPHABET = 'abcdefghijklmnopqrstuvwxyz234567';
 const KEY_ID = /^[a-z2-7]{12}$/;
 const SECRET_ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
-/** The least with 256 bits: 62^43 > 2^256. */
+/** The shortest length with 256 bits: 62^43 > 2^256. */
 const SECRET_LENGTH = 43;
 const KEY_TEXT = /^cek_[a-z2-7]{12}_[A-Za-z0-9_-]{43}$/;
 
-/** Every key text has this many characters. */
+/** The number of characters of every key text. */
 export const KEY_TEXT_LENGTH = 60;
 
 /** A new key id: 60 random bits. */
@@ -42,20 +42,20 @@ export function newKeyId(): string {
   return Array.from(randomBytes(KEY_ID_LENGTH), (byte) => KEY_ID_ALPHABET.charAt(byte & 31)).join('');
 }
 
-/** @returns the text of a new key with this id and a fresh 256-bit secret. */
+/** @returns the text of a new key with this id and a new 256-bit secret. */
 export function newKeyText(keyId: string): string {
   const secret = Array.from({ length: SECRET_LENGTH }, () => SECRET_ALPHABET.charAt(randomInt(62)));
   return `${PREFIX}${keyId}_${secret.join('')}`;
 }
 
-/** Whether this could be a key id. */
+/** Whether the text has the form of a key id. */
 export function isKeyId(text: string): boolean {
   return KEY_ID.test(text);
 }
 
 /**
- * @returns the key id when the text has the form of a key, else undefined. Says nothing of whether there is such
- *   a key. The cost does not grow with the length of the text.
+ * @returns the key id when the text has the form of a key, else undefined. The key need not exist. The cost
+ *   does not grow with the length of the text.
  */
 export function keyIdOf(text: string): string | undefined {
   if (text.length !== KEY_TEXT_LENGTH || !KEY_TEXT.test(text)) return undefined;
@@ -63,8 +63,8 @@ export function keyIdOf(text: string): string | undefined {
 }
 
 /**
- * What is stored instead of the key: SHA-256 of its whole text, 32 bytes. A slow password hash would protect
- * nothing more: a secret of 256 random bits cannot be guessed at any speed.
+ * What is stored in place of the key: the SHA-256 of its text, 32 bytes. A slow password hash would add
+ * nothing: a secret of 256 random bits cannot be guessed.
  */
 export function hashKeyText(text: string): Uint8Array {
   return hash('sha256', text, 'buffer');
@@ -73,15 +73,15 @@ export function hashKeyText(text: string): Uint8Array {
 /** Why a key was refused: names of the protocol's error table. */
 export type KeyRefusal = Extract<ErrorCode, 'key_missing' | 'key_invalid' | 'key_expired' | 'key_revoked'>;
 
-/** How a {@link KeyRing} keeps itself current. */
+/** How a {@link KeyRing} stays current. */
 export interface KeyRingOptions {
-  /** Between two looks at the store, in milliseconds; 250 when not given. */
+  /** Between two reads of the store, in milliseconds; 250 by default. */
   readonly pollMs?: number;
-  /** How many proven keys are found without hashing; 4096 when not given. */
+  /** The number of proven keys that are found without hashing; 4096 by default. */
   readonly cacheSize?: number;
-  /** Called when a look at the store fails, once until one succeeds again. */
+  /** Called when a read of the store fails, once until a read succeeds again. */
   readonly onFailure?: (error: unknown) => void;
-  /** Called when a look succeeds after one that failed. */
+  /** Called when a read succeeds after a failed one. */
   readonly onRecovery?: () => void;
 }
 
@@ -92,20 +92,20 @@ interface Entry {
   uses: number;
 }
 
-/** A key and what this ring has seen of it since it was opened. */
+/** A key and its use since this ring was opened. */
 export interface KeyUse {
   readonly key: ApiKey;
   /** When it was last accepted, in milliseconds since 1970 UTC. */
   readonly lastUsedAt: number | undefined;
-  /** How often it was accepted. */
+  /** The number of accepted requests. */
   readonly uses: number;
-  /** How many requests of it were over its rate, since its grants last changed. */
+  /** The number of requests over the key's rate since its grants last changed. */
   readonly overRate: number;
 }
 
-/** Between two looks for keys that are not known, in milliseconds. */
+/** Between two reads for unknown keys, in milliseconds. */
 const LOOK_AGAIN_MS = 20;
-/** Compared against when there is no such key, so that an unknown key id costs what a known one does. */
+/** Compared with when no such key exists, so that an unknown key id costs as much as a known one. */
 const NO_HASH = new Uint8Array(32);
 
 /** All API keys of a collector. */
@@ -115,11 +115,11 @@ export class KeyRing {
   readonly #cacheSize: number;
   #entries = new Map<string, Entry>();
   /**
-   * From the text of a proven key to its entry. Finding a text here takes a time that depends on it, but a prober
-   * learns nothing from that: V8 compares texts only when their hashes agree, and seeds the hash again in each process.
+   * From the text of a proven key to its entry. The time of a look-up depends on the text, but reveals
+   * nothing: V8 compares texts only when their hashes are equal, and seeds the hash per process.
    */
   readonly #proven = new Map<string, Entry>();
-  /** The next look that {@link lookAgain} has waiting, until it begins. */
+  /** The next read that callers of {@link lookAgain} wait for, until it begins. */
   #nextLook: Promise<void> | undefined;
   #lookedAt = -Infinity;
   #stopped = false;
@@ -135,7 +135,7 @@ export class KeyRing {
   }
 
   /**
-   * Reads all keys once. Call {@link start} to follow later changes. The store stays the caller's to close, after
+   * Reads all keys once. Call {@link start} to follow later changes. The caller closes the store, after
    * {@link stop}.
    * @throws KeyStoreError when the keys cannot be read.
    */
@@ -146,14 +146,14 @@ export class KeyRing {
   }
 
   /**
-   * @param presented the value of the X-API-Key header, or undefined when there is none.
+   * @param presented the value of the X-API-Key header; undefined without the header.
    * @param nowMs the wall clock, in milliseconds since 1970 UTC.
-   * @param counts whether it is a use: a request whose key is looked at twice is one.
-   * @returns the principal of a valid key, else why it is refused. Never throws, whatever is presented.
+   * @param counts whether this is a use: a request whose key is checked twice counts once.
+   * @returns the principal of a valid key, or the reason for the refusal. Never throws, for any input.
    */
   authenticate(presented: string | undefined, nowMs: number, counts = true): Principal | KeyRefusal {
     if (presented === undefined || presented === '') return 'key_missing';
-    // Before anything that reads the text: a header may hold many kilobytes of it.
+    // First, because the text may have many kilobytes.
     if (presented.length !== KEY_TEXT_LENGTH) return 'key_invalid';
     const proven = this.#proven.get(presented);
     const entry = proven ?? this.#prove(presented);
@@ -170,8 +170,8 @@ export class KeyRing {
   }
 
   /**
-   * Looks at the store, and reads the keys again when they may have changed. Calls during a look share its result.
-   * @returns whether the ring is current; when it is not, `onFailure` was called with the reason. Never rejects.
+   * Reads the keys again if the store has changed. Calls during a read share its result.
+   * @returns whether the ring is current; if not, `onFailure` was called with the reason. Never rejects.
    */
   refresh(): Promise<boolean> {
     this.#refreshing ??= this.#look().finally(() => {
@@ -181,9 +181,10 @@ export class KeyRing {
   }
 
   /**
-   * Looks at the store for a key that was refused as `key_invalid`: it may have been made since the last look. All
-   * calls share the next look, which is at most {@link LOOK_AGAIN_MS} away, so that no sender can use looks up.
-   * @returns once a look that began after this call has ended. Never rejects.
+   * Reads the store for a key that was refused as `key_invalid`: it may be newer than the last read. All
+   * calls share the next read, which is at most {@link LOOK_AGAIN_MS} away, so that a sender cannot exhaust
+   * reads.
+   * @returns when a read that began after this call has ended. Never rejects.
    */
   lookAgain(): Promise<void> {
     this.#nextLook ??= this.#lookInTurn();
@@ -192,21 +193,21 @@ export class KeyRing {
 
   async #lookInTurn(): Promise<void> {
     await sleep(Math.max(0, this.#lookedAt + LOOK_AGAIN_MS - performance.now()));
-    // One that has begun may have read the store before the key was there.
+    // A read that has begun may have missed the key.
     await this.#refreshing;
     this.#lookedAt = performance.now();
     this.#nextLook = undefined;
     if (!this.#stopped) await this.refresh();
   }
 
-  /** Looks at the store from now on every `pollMs`, without keeping the process alive for it. */
+  /** Reads the store every `pollMs` from now on, without keeping the process alive. */
   start(): void {
     this.#timer ??= setInterval(() => {
       this.refresh().catch((error: unknown) => this.#options.onFailure?.(error));
     }, this.#options.pollMs ?? 250).unref();
   }
 
-  /** Ends all looking. On return no look at the store is under way, so that it can be closed. */
+  /** Stops reading. On return no read is in progress, so the store can be closed. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearInterval(this.#timer);
@@ -214,12 +215,12 @@ export class KeyRing {
     await this.#refreshing;
   }
 
-  /** Whether the keys could be read the last time that someone looked. */
+  /** Whether the last read of the keys succeeded. */
   get current(): boolean {
     return !this.#failing;
   }
 
-  /** Every key, the revoked and expired among them, in the order of creation. */
+  /** Every key, including revoked and expired ones, in the order of creation. */
   *uses(): Generator<KeyUse> {
     for (const { key, principal, lastUsedAt, uses } of this.#entries.values())
       yield { key, lastUsedAt, uses, overRate: principal.bucket?.refused ?? 0 };
@@ -272,12 +273,12 @@ export class KeyRing {
     }
     this.#entries = entries;
     this.#version = version;
-    // A key that is no longer stored must not live on here; the others pay one hash each to come back.
+    // A key that is no longer stored must be dropped here; the others return at the cost of one hash each.
     this.#proven.clear();
   }
 }
 
-/* Keys as they are shown to operators. */
+/* Keys as operators see them. */
 
 /** A key and its use since the start, without its hash. */
 export type KeyState = Pick<
@@ -286,10 +287,10 @@ export type KeyState = Pick<
 > &
   Omit<KeyUse, 'key'>;
 
-/** More lines would help no one, and would cost the monitoring system more than all other metrics. */
+/** More lines would help nobody, and cost the monitoring system more than all other metrics. */
 export const MOST_KEYS = 1000;
 
-/** Those that can be used before those that cannot, each in the order of creation; at most {@link MOST_KEYS}. */
+/** Usable keys before unusable ones, each in the order of creation; at most {@link MOST_KEYS}. */
 export function shownKeys(uses: Iterable<KeyUse>, now: number): KeyState[] {
   const all = Array.from(uses, stateOfKey);
   const usable = all.filter((key) => isUsable(key, now));
@@ -310,10 +311,10 @@ export function isUsable({ revokedAt, expiresAt }: KeyState, now: number): boole
   return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
 }
 
-/** A sender that was given another key would have changed by now. */
+/** A sender that was given another key has changed to it within this time. */
 const IN_USE_MS = 60 * 60_000;
 
-/** Whether someone sent with it within the last hour. */
+/** Whether the key was used within the last hour. */
 export function isInUse({ lastUsedAt }: KeyState, now: number): boolean {
   return lastUsedAt !== undefined && now - lastUsedAt < IN_USE_MS;
 }

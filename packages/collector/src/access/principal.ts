@@ -1,4 +1,4 @@
-/** The sender that a key proves, and what that key lets it do. */
+/** The sender that a key proves, and the rights of that key. */
 import type { Profile } from '@clinical-events/protocol';
 import {
   type ApiKey,
@@ -13,7 +13,7 @@ import {
 const RATE_LIMIT = /^(\d{1,7}(?:\.\d{1,3})?)\/s(?::(\d{1,7}))?$/;
 
 /**
- * @returns the limit, or undefined for any other text. Without a burst, the bucket holds one second's events.
+ * @returns the limit; undefined for any other text. Without a burst, the bucket holds one second's events.
  */
 export function parseRateLimit(text: string): RateLimit | undefined {
   const [, rate, burst] = RATE_LIMIT.exec(text) ?? [];
@@ -23,26 +23,24 @@ export function parseRateLimit(text: string): RateLimit | undefined {
   return limit.perSecond > 0 && limit.burst >= 1 ? limit : undefined;
 }
 
-/** The text that {@link parseRateLimit} reads back as the same limit. */
+/** The text that {@link parseRateLimit} reads as the same limit. */
 export function formatRateLimit({ perSecond, burst }: RateLimit): string {
   return `${perSecond}/s:${burst}`;
 }
 
 /*
- * The name in a client certificate that a key may be bound to, as an operator writes it: `dns:app.ward-7.example` or
- * `uri:spiffe://hospital.example/triage`.
- *
- * A subject alternative name and not a fingerprint, because a renewed certificate has another fingerprint and the same
- * names; and not the subject, which can be spelt in several ways.
+ * The name in a client certificate to which a key may be bound: `dns:app.ward-7.example` or
+ * `uri:spiffe://hospital.example/triage`. A subject alternative name and not a fingerprint, because a renewed
+ * certificate keeps its names only; and not the subject, which has several spellings.
  */
 
-/** A host name of letters, digits, hyphens and underscores (RFC 952 and what is in use); no wildcards. */
+/** A host name of letters, digits, hyphens and underscores (RFC 952 and common use); no wildcards. */
 const DNS = /^(?=.{1,253}$)[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?)*$/;
-/** A scheme and visible ASCII characters after it (RFC 3986); compared as it stands. */
+/** A scheme, then visible ASCII characters (RFC 3986); compared byte by byte. */
 const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[!-~]+$/;
 const MAX_URI_LENGTH = 2048;
 
-/** @returns the one spelling in which such a name is stored and compared, or undefined for any other text. */
+/** @returns the one spelling in which such a name is stored and compared; undefined for any other text. */
 export function certificateName(text: string): string | undefined {
   const colon = text.indexOf(':');
   const [type, value] = [text.slice(0, colon), text.slice(colon + 1)];
@@ -50,24 +48,24 @@ export function certificateName(text: string): string | undefined {
   return type === 'uri' && value.length <= MAX_URI_LENGTH && URI.test(value) ? text : undefined;
 }
 
-/* How many events a key may send: a bucket of tokens that fills at a steady rate, one token an event. */
+/* The rate of a key: a bucket of tokens that fills at a steady rate, one token per event. */
 
-/** A clock is back by so much only when it was set: requests are not always counted in the order of their times. */
+/** A larger step back means that the clock was set: requests are not always counted in time order. */
 const BACK_MS = 1000;
 
 /**
- * The bucket of one key. N collectors let through N times the rate: an exact common limit would cost a round trip between
- * them for each event, and its purpose is to contain a sender that has run wild, not to bill one.
+ * The bucket of one key. N collectors allow N times the rate: an exact common limit would cost a round trip
+ * between them per event, and the purpose is to contain a runaway sender, not to bill it.
  */
 export class TokenBucket {
   readonly #perMs: number;
   readonly #burst: number;
   #tokens: number;
   #countedAt = -Infinity;
-  /** How often there was none to take. */
+  /** The number of refused requests. */
   refused = 0;
 
-  /** A full bucket. */
+  /** Starts with a full bucket. */
   constructor(limit: RateLimit) {
     this.#perMs = limit.perSecond / 1000;
     this.#burst = limit.burst;
@@ -76,9 +74,9 @@ export class TokenBucket {
 
   /**
    * Takes a token if there is one.
-   * @param nowMs a monotonic clock such as `performance.now()`. Should it go back all the same, nothing is
-   *   refilled for it, and refilling goes on from the new time instead of waiting for the old one to come again.
-   * @returns 0 when a token was taken, else in how many whole seconds (at least 1) one will be there.
+   * @param nowMs a monotonic clock such as `performance.now()`. If it steps back, nothing is refilled for the
+   *   step, and refilling continues from the new time.
+   * @returns 0 when a token was taken; otherwise the whole seconds (at least 1) until there is one.
    */
   take(nowMs: number): number {
     const passed = nowMs - this.#countedAt;
@@ -92,7 +90,9 @@ export class TokenBucket {
     return Math.max(1, Math.ceil((1 - this.#tokens) / this.#perMs / 1000));
   }
 
-  /** Counts more events of a request that took one token: later requests wait until their tokens are there. */
+  /**
+   * Charges further events of a request that took one token: later requests wait until the debt is refilled.
+   */
   charge(events: number): void {
     this.#tokens -= events;
   }
@@ -109,17 +109,17 @@ function mask(permissions: Permissions): number {
 }
 
 /**
- * What a key grants. There is one for a key for as long as its grants stay the same, so that its bucket outlives
- * every reload. It says nothing of whether the key is still valid: ask `KeyRing.authenticate` for each request.
+ * The grants of a key. A key keeps one object while its grants are unchanged, so that its bucket survives
+ * reloads. It does not tell whether the key is still valid: call `KeyRing.authenticate` for each request.
  */
 export class Principal {
   readonly organisation: string;
   readonly keyId: string;
-  /** The profile that this key's events are checked against; undefined means the collector's own. */
+  /** The profile against which this key's events are checked; undefined for the collector's own. */
   readonly profile: Profile | undefined;
-  /** The name that the sender's certificate must have as well; undefined when the key is enough. */
+  /** The name that the sender's certificate must also have; undefined when the key suffices. */
   readonly clientCertificate: string | undefined;
-  /** One token for each event; undefined when the key has no rate limit. */
+  /** One token per event; undefined without a rate limit. */
   readonly bucket: TokenBucket | undefined;
   readonly #mask: number;
 
@@ -132,13 +132,13 @@ export class Principal {
     this.#mask = mask(key.permissions);
   }
 
-  /** Whether the key may send events of this kind, or requests of OTLP. */
+  /** Whether the key may send events of this kind, or OTLP requests. */
   may(permission: Permission): boolean {
     return (this.#mask & BITS[permission]) !== 0;
   }
 }
 
-/** Whether two rows grant the same, so that the principal of one serves for the other. */
+/** Whether two rows have the same grants, so that one principal can serve both. */
 export function sameGrants(a: ApiKey, b: ApiKey): boolean {
   return (
     a.organisation === b.organisation &&

@@ -1,4 +1,5 @@
 /** Reads lines of an access log: the host's own log, and a mirror's log of its readings. */
+import { isObject } from '@clinical-events/protocol';
 import { AccessChain } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 
@@ -161,8 +162,4 @@ async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<A
       yield* found;
     }
   }
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

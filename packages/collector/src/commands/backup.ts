@@ -21,7 +21,7 @@ import { DirectoryInUse, lockDirectory } from '../store/directory-lock.js';
 import { readKeyPlaces } from '../store/key-places.js';
 import { copiedLog } from '../store/open-to-copy.js';
 import { openStore } from '../store/open-to-read.js';
-import { isNoRoom, systemCode } from '../system-code.js';
+import { isNoRoom, messageOf, systemCode } from '../system-code.js';
 import { signingDirectory, SigningKeyFault } from '../tree/key-files.js';
 import { writeBackupNote } from '../tree/state-files.js';
 import { type GivenOut, logAccess } from './access-log.js';
@@ -206,7 +206,7 @@ function noteDone(dataDir: string, { state: { at, events } }: Round, follows: bo
     writeBackupNote(dataDir, { at: at ?? '', events, ...(follows && { follows }) });
   } catch (error) {
     if (systemCode(error) === 'EROFS') return;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     process.stderr.write(
       `collector: warning: could not record the back-up for the console: ${printable(reason)}\n`,
     );

@@ -1,7 +1,13 @@
 /** Findings about the keys of encrypted payloads: where they are, and whether every mirror is up to date. */
 import fs from 'node:fs';
 import { exists } from '../files.js';
-import { hasKeys, type KeyInventory, keyInventory, type KeyPlaces } from '../privacy/key-directories.js';
+import {
+  differencesIn,
+  hasKeys,
+  type KeyInventory,
+  keyInventory,
+  type KeyPlaces,
+} from '../privacy/key-directories.js';
 import { counted } from '../quantity.js';
 import type { StoreFinding } from '../store/findings.js';
 import { begunKeys, notesKeys, readKeyPlaces } from '../store/key-places.js';
@@ -57,7 +63,10 @@ export function keyFindings(
     const refill = `collector encryption-keys copy --mirror ${directory}`;
     if (!isThere) found('damage', `${directory} holds no keys: mount it, or refill it: ${refill}`);
     else if (lacking > 0)
-      found('damage', `${directory} lacks the newest keys of ${counted(lacking, 'range')}`);
+      found(
+        'damage',
+        `${directory} is not up to date: ${differencesIn({ directories, kek }, directory).join(', ')}`,
+      );
     else if (kekFault === undefined) found('ok', `${directory} has all keys`);
   }
   const [first = ''] = directories;

@@ -26,6 +26,7 @@ import { newKeyNotice, portOfHolder, requiresCertificate } from './listening.js'
 import { alignedTable, jsonText } from './terminal.js';
 import { expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 import { defineCommand } from './define.js';
+import { instant } from '../quantity.js';
 
 /* Strict parsers of single arguments. Each throws a usage failure with a hint. */
 
@@ -91,10 +92,6 @@ interface RotateOptions {
   readonly overlap: string;
   readonly expires?: string;
   readonly json?: true;
-}
-
-function instant(ms: number | undefined): string | null {
-  return ms === undefined ? null : new Date(ms).toISOString();
 }
 
 /** A key for programs, without the secret and its hash. The names are a promise. */

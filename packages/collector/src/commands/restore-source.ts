@@ -37,7 +37,7 @@ export async function backupSource(
   const { entries } = log;
   const isCut = entries < found.newest.checkpoint.size;
   if (isCut && (entries === 0 || !log.endsWhole))
-    throw new StoreDamaged({ where: directory, sequence: entries + 1 }, 'the log ends');
+    throw new StoreDamaged({ where: directory, sequence: entries + 1 }, 'the log ends too early');
   if (isCut && against.length === 0) return undefined;
   const newest = isCut ? newestUpTo(entries, directory, against, history) : found.newest;
   const keys = path.join(directory, 'signing-keys');

@@ -21,6 +21,7 @@ import { CommandFailure, EXIT, type ExitCode, usage } from './exit-codes.js';
 import { overlapFrom } from './arguments.js';
 import { defineCommand } from './define.js';
 import { jsonText } from './terminal.js';
+import { instant } from '../quantity.js';
 
 const EXIT_CODES: Readonly<Record<SigningKeyFault['reason'], ExitCode>> = {
   'no-log': EXIT.notFound,
@@ -64,13 +65,7 @@ interface EarlierKey {
   readonly note: string;
 }
 
-function instant(ms: number): string {
-  return new Date(ms).toISOString();
-}
-
-/**
- * Runs `work` once the data directory has the public keys, which a log in a database keeps in the database.
- */
+/** Runs `work` once the data directory has the public keys; the public keys of a log in a database are in it. */
 async function withPublicKeys(
   config: Config,
   work: (shared?: OpenSharedStore) => string | Promise<string>,

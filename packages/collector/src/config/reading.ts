@@ -6,7 +6,8 @@ import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { isLoopback } from '../loopback.js';
 import { formatByteSize, formatDuration } from '../quantity.js';
-import { JsonOutline, parseJson, placeIn, stringEnd } from '../store/json-text.js';
+import { JsonOutline } from '../json-outline.js';
+import { parseJson, placeIn, stringEnd } from '../json-text.js';
 import {
   CLIENT_VARIABLES,
   CONFIG_VARIABLE,
@@ -19,6 +20,7 @@ import {
   variable,
 } from './option.js';
 import { type Config, ENTRIES, type Name, keyOf } from './options.js';
+import { messageOf } from '../system-code.js';
 
 const NAMES = ENTRIES.map(([name]) => name).filter((name) => !isLimit(name));
 const MEMBERS = ENTRIES.filter(([name]) => isLimit(name)).map(([name]) => name.slice(LIMITS.length));
@@ -121,7 +123,7 @@ function fromFile(
   } catch (error) {
     faults.push({
       source: file.source,
-      message: `cannot be read: ${error instanceof Error ? error.message : String(error)}`,
+      message: `cannot be read: ${messageOf(error)}`,
     });
     return undefined;
   }

@@ -11,10 +11,17 @@
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
-import { EVENT_KINDS, type EventKind, isOrganisation } from '@clinical-events/protocol';
+import {
+  EVENT_KINDS,
+  type EventKind,
+  type Fields,
+  isObject,
+  isOrganisation,
+} from '@clinical-events/protocol';
 import { faultOf, notUtf8 } from '../ledger/examine.js';
 import { readJson } from '../ledger/strict-json.js';
-import { JsonOutline, OPEN_BRACE, OPEN_BRACKET, pastScalar, pastSpace, unitsOf } from '../store/json-text.js';
+import { JsonOutline } from '../json-outline.js';
+import { OPEN_BRACE, OPEN_BRACKET, pastScalar, pastSpace, unitsOf } from '../json-text.js';
 
 /** A range of text: from `start` up to, not including, `end`. */
 export interface Place {
@@ -115,15 +122,9 @@ function uuidIn(value: unknown): string | undefined {
   return typeof id === 'string' && UUID.test(id) ? id.toLowerCase() : undefined;
 }
 
-type JsonObject = Readonly<Record<string, unknown>>;
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 interface Wrapper {
   readonly text: string;
-  readonly members: JsonObject;
+  readonly members: Fields;
 }
 
 /** Undefined if the line is not a wrapper, or not valid JSON, which the examination reports. */
@@ -144,7 +145,7 @@ const BODY = ',"body":';
  * escaped. The body is one string up to the end of the line; otherwise it would not parse on its own.
  * @returns undefined for any other line.
  */
-function printedMembers(text: string): JsonObject | undefined {
+function printedMembers(text: string): Fields | undefined {
   const at = text.indexOf(BODY);
   if (at < 0 || !text.endsWith('"}')) return undefined;
   const before = readJson(`${text.slice(0, at)}}`, 1);
@@ -200,7 +201,7 @@ function unwrap({ text, members }: Wrapper, rules: LineRules): Offered | LineFau
 }
 
 /** @param eventId of the event. */
-function assertEventId(members: JsonObject, eventId: string | undefined): void {
+function assertEventId(members: Fields, eventId: string | undefined): void {
   const stated = textIn(members, 'event_id');
   if (stated === undefined) return;
   if (!UUID.test(stated)) throw new WrapperFault('event_id', 'format', 'must be a UUID');
@@ -209,14 +210,14 @@ function assertEventId(members: JsonObject, eventId: string | undefined): void {
 }
 
 /** An optional string member; null counts as absent. */
-function textIn(members: JsonObject, member: string): string | undefined {
+function textIn(members: Fields, member: string): string | undefined {
   const value = Object.hasOwn(members, member) ? members[member] : undefined;
   if (value === undefined || value === null) return undefined;
   if (typeof value !== 'string') throw new WrapperFault(member, 'type', 'must be a string');
   return value;
 }
 
-function kindIn(members: JsonObject): EventKind {
+function kindIn(members: Fields): EventKind {
   const name = textIn(members, 'kind');
   const kind = EVENT_KINDS.find((each) => each === name);
   if (kind !== undefined) return kind;
@@ -227,7 +228,7 @@ function kindIn(members: JsonObject): EventKind {
 }
 
 /** The key decides the organisation of an event, so a line may not name a different one. */
-function assertOrganisation(members: JsonObject, only: string | undefined): void {
+function assertOrganisation(members: Fields, only: string | undefined): void {
   const name = textIn(members, 'organisation');
   if (name === undefined || name === only || (only === undefined && isOrganisation(name))) return;
   if (isOrganisation(name)) {
@@ -237,7 +238,7 @@ function assertOrganisation(members: JsonObject, only: string | undefined): void
 }
 
 /** The text of the event. */
-function bodyIn(text: string, members: JsonObject): string {
+function bodyIn(text: string, members: Fields): string {
   const [inBody, inEvent] = SIGNS.map((name) => Object.hasOwn(members, name));
   if (inBody && inEvent) throw new WrapperFault('event', 'not', 'cannot be combined with "body"');
   if (inBody) {

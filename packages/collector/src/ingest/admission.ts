@@ -1,33 +1,34 @@
 /**
- * Keeps the line in front of the ledger short while more comes than it can store, so that what is accepted is
- * accepted soon. Without it each connection may have an event in the line, and every sender waits for all of them.
+ * Limits the number of events that wait for the ledger while more arrive than it can store. Without a limit,
+ * each connection could have one event waiting, and every sender would wait for all of them.
  *
- * The measure is how many events wait for their answer, and nothing that the processor does. The answers come once a
- * turn of the loop, so the line grows whichever of the two threads is the slower one. Its limit is what was lately
- * answered in {@link LINE_MS}. A burst goes beyond it and passes by itself; only when the line was long in most of some
- * periods is a request refused, and until it was short in most of some seconds: those who were refused come back only
- * then. A key that has less than its part of the line, one of as many as there are keys in it, may make it longer, up
- * to twice its limit (docs/internals/adr/0013-overload.md).
+ * The measure is the number of events without an answer, not processor load. Answers arrive once per turn of
+ * the event loop, so the line grows whichever thread is the slower one. Its limit is the number of events
+ * answered in {@link LINE_MS} at the recent rate. A short burst may exceed it. Requests are refused only
+ * after the line was long in most of several periods, and until it was short for several seconds, because
+ * refused clients return only then. A key with less than its share of the line (one divided by the number of
+ * keys in it) may lengthen it to twice the limit (docs/internals/adr/0013-overload.md).
  */
 import type { Principal } from '../access/principal.js';
 import type { RingWriter } from '../ledger/ring.js';
 
-/** What waits should be answered within this time, in milliseconds. */
+/** The time within which waiting events should be answered, in milliseconds. */
 export const LINE_MS = 16;
-/** So many may always wait: with smaller batches the ledger could do less. */
+/** This number may always wait: smaller batches would lower the ledger's throughput. */
 export const SHORT_LINE = 320;
 export const PERIOD_MS = 100;
 /**
- * A period was long when its events found, on average, more than so much of the limit; the second while in overload.
+ * A period was long when its events found more than this share of the limit on average; the second in
+ * overload.
  */
 const LONG = 3 / 4;
 const STILL_LONG = 1 / 3;
-/** A long period raises the score by so much, a short one lowers it by one. */
+/** A long period raises the score by this much, a short one lowers it by one. */
 const RISE = 2;
-/** From this score on it is overload, the score jumps to its highest, and the overload ends when it is 0. */
+/** At this score overload begins and the score jumps to its highest; overload ends at 0. */
 const OVERLOAD = 3 * RISE;
 const HIGHEST = 30;
-/** How much a period moves the rate that the line is measured by. */
+/** The weight of one period in the rate from which the limit is computed. */
 const WEIGHT = 1 / 8;
 
 export class Backlog {
@@ -38,25 +39,25 @@ export class Backlog {
   #answeredPerMs = 0;
   #score = 0;
   #overloaded = false;
-  /** Of the period that runs. */
+  /** Events of the current period. */
   #endsAt = 0;
   #arrived = 0;
-  /** Sum of what they found before them. */
+  /** Sum of the line's lengths that they found on arrival. */
   #found = 0;
   #answered = 0;
 
-  /** Whether more comes, and has come for some time, than can be stored. */
+  /** Whether more events arrive, and have arrived for some time, than can be stored. */
   get overloaded(): boolean {
     return this.#overloaded;
   }
 
-  /** An event takes its place in the line. Followed by one `left`. */
+  /** An event joins the line. One `left` must follow. */
   entered(share: Share): void {
     this.#waiting++;
     if (share.waiting++ === 0) this.#keys++;
   }
 
-  /** It has its answer. */
+  /** An event was answered. */
   left(share: Share): void {
     this.#waiting--;
     this.#answered++;
@@ -64,9 +65,9 @@ export class Backlog {
   }
 
   /**
-   * Whether an event of this key may take a place in the line. To be asked once for each that could.
+   * Whether an event of this key may join the line. Call once for each event that could.
    * @param now monotonic clock, milliseconds.
-   * @param late it has waited before it was read, for longer than anything in the line.
+   * @param late whether it waited unread for longer than any event in the line.
    */
   admits(share: Share, now: number, late: boolean): boolean {
     if (now >= this.#endsAt) this.#endPeriod(now);
@@ -80,8 +81,8 @@ export class Backlog {
   }
 
   /**
-   * How many events of a key may stand in the line that can wait outside of it, so that it stays short for those that
-   * cannot: at least one. Nothing is refused for it.
+   * The number of this key's events that may join the line when they could wait outside it: at least one.
+   * Keeps the line short for events that cannot wait. Never a reason to refuse.
    * @param now monotonic clock, milliseconds.
    */
   placesFor(share: Share, now: number): number {
@@ -93,7 +94,7 @@ export class Backlog {
   #endPeriod(now: number): void {
     const ms = now - this.#endsAt + PERIOD_MS;
     this.#answeredPerMs += (this.#answered / ms - this.#answeredPerMs) * WEIGHT;
-    // When nothing came for a while, the line may have stood still or have been answered.
+    // After a silence the age of the line is unknown: it may have stalled or been answered.
     const further = Math.floor(ms / PERIOD_MS) - 1;
     this.#count(this.#isLong(this.#arrived === 0 ? this.#waiting : this.#found / this.#arrived), 1);
     this.#count(this.#isLong(this.#waiting), further);
@@ -106,7 +107,7 @@ export class Backlog {
     return line > (this.#overloaded ? STILL_LONG : LONG) * this.#limit;
   }
 
-  /** So many periods were long, or were not. */
+  /** Records a number of periods that were long, or were not. */
   #count(long: boolean, periods: number): void {
     const score = this.#score + (long ? RISE : -1) * periods;
     this.#score = Math.min(HIGHEST, Math.max(0, score));
@@ -119,28 +120,28 @@ export class Backlog {
 }
 
 /*
- * Keeps one key from holding all of the queue, be it with bodies that it has announced and does not send, or with
- * events that come faster than the ledger can store them, or that take longer than others.
+ * Keeps one key from occupying the whole queue, with bodies that it announces and does not send, with events
+ * that arrive faster than the ledger stores them, or with events that are expensive to examine.
  *
- * What an event takes is known afterwards, so it is the key's next events that are refused. What is taken before that
- * is bounded by the bytes of a key that the ledger has: a body of any content takes a few times what a plain one of its
- * size does. That holds from the first event on, also of a key that sends alone: its others wait for their turn.
+ * The cost of an event is known only afterwards, so it is charged to the key's next events. Before that, the
+ * bytes of a key that are in the ledger are bounded: the worst body costs a few times a plain one of its
+ * size. The bound also holds for a key that sends alone; its other events wait for their turn.
  */
 
-/** What a key's events hold of the queue, from their promise to their answer. */
+/** What a key's events occupy in the queue, from reservation to answer. */
 export interface Share {
   bytes: number;
   events: number;
-  /** Of the events those that have come and wait for the ledger (backlog.ts). */
+  /** Events that have arrived and wait for the ledger (Backlog). */
   waiting: number;
-  /** Milliseconds of either thread that its events took at `chargedAt`, less what they may take. */
+  /** Milliseconds of either thread that its events used by `chargedAt`, less its allowance. */
   owedMs: number;
   /** Monotonic clock, milliseconds. */
   chargedAt: number;
-  /** Events that the ledger has, and their bytes. */
+  /** Events that are in the ledger, and their bytes. */
   entered: number;
   enteredBytes: number;
-  /** Those that have come and may not enter yet, oldest first. */
+  /** Events that have arrived and may not enter yet, oldest first. */
   readonly held: Held[];
 }
 
@@ -153,28 +154,34 @@ export function newShare(): Share {
   return { bytes: 0, events: 0, waiting: 0, owedMs: 0, chargedAt: 0, entered: 0, enteredBytes: 0, held: [] };
 }
 
-/** While the queue is crowded a key may hold so much of it, and no more. */
+/** The largest part of the queue that a key may hold while the queue is crowded. */
 const PART = 0.25;
-/** The same in bytes, while other keys send too, and at any time of what the ledger has: of 64 MiB two bodies of a MiB. */
+/**
+ * The same in bytes while other keys send, and always for bytes in the ledger: two bodies of 1 MiB of 64 MiB.
+ */
 const SHARED_PART = 1 / 32;
-/** So long after two keys have sent, they are taken to share the queue, in milliseconds. */
+/** Two keys count as sharing the queue for this time after both have sent, in milliseconds. */
 const SHARED_MS = 60_000;
-/** The milliseconds of an event that are not counted: it takes a tenth of that, on a thread that is not held up. */
+/**
+ * Milliseconds of an event that are not charged: ten times what it takes on a thread that runs undisturbed.
+ */
 const FREE_MS = 0.1;
 /**
- * While keys share, the share of a thread's time that each may have in the long run, and the milliseconds that it may
- * owe.
+ * While keys share: the part of a thread's time that each may use in the long run, and its largest debt in
+ * ms.
  */
 const TIME_PART = 0.5;
 const MOST_OWED_MS = 100;
-/** From this on it has one event at a time in the queue: another key waits for no more than that one. */
+/**
+ * From this debt on a key has one event at a time in the queue, so that others wait for one event at most.
+ */
 const MUCH_OWED_MS = 50;
 
 export class FairShare {
   readonly #shares = new WeakMap<Principal, Share>();
-  /** Who sent last. */
+  /** The key that sent last. */
   #latest: Share | undefined;
-  /** When that was another key than the one before. */
+  /** When a different key than before last sent. */
   #sharedAt = -Infinity;
 
   constructor(
@@ -188,8 +195,8 @@ export class FairShare {
   }
 
   /**
-   * Promises room for one event, or returns false: the queue is full, or crowded or shared and the key has its part.
-   * Every true is followed by one `settle` with all that was promised to the event and not given back.
+   * Reserves room for one event. Returns false when the queue is full, or is crowded or shared and the key
+   * has its part. After each true, `settle` must be called once with all that was reserved and not returned.
    * @param now monotonic clock, milliseconds.
    */
   reserve(share: Share, bytes: number, now: number): boolean {
@@ -202,25 +209,25 @@ export class FairShare {
     return true;
   }
 
-  /** Promises more to an event that was promised some. */
+  /** Reserves more for an event that has a reservation. */
   extend(share: Share, more: number, now: number): boolean {
     if (this.#exceeds(share, more, share.events - 1, now) || !this.ring.extend(more)) return false;
     share.bytes += more;
     return true;
   }
 
-  /** An event has arrived, and is smaller than what it was promised. */
+  /** An event has arrived and is smaller than its reservation. */
   shrink(share: Share, unused: number): void {
     share.bytes -= unused;
   }
 
-  /** An event has arrived: it enters the ring now, or after the answers to events of its key that entered before. */
+  /** An event has arrived: it enters the ring now, or after earlier events of its key were answered. */
   enter(share: Share, bytes: number, now: number, enter: () => void): void {
     share.held.push({ bytes, enter });
     this.#letEnter(share, now);
   }
 
-  /** The ledger has answered an event that entered. */
+  /** The ledger has answered an event that had entered. */
   answered(share: Share, bytes: number, now: number): void {
     share.entered--;
     share.enteredBytes -= bytes;
@@ -228,13 +235,13 @@ export class FairShare {
     this.#letEnter(share, now);
   }
 
-  /** The event has its answer: it no longer counts against the key. */
+  /** The event was answered and no longer counts against the key. */
   settle(share: Share, bytes: number): void {
     share.bytes -= bytes;
     share.events--;
   }
 
-  /** Counts what an event of the key has taken of a thread, in milliseconds. */
+  /** Charges the thread time that an event has used to its key, in milliseconds. */
   charge(share: Share, tookMs: number, now: number): void {
     share.owedMs = owedMs(share, now) + Math.max(0, tookMs - FREE_MS);
     share.chargedAt = Math.max(share.chargedAt, now);
@@ -263,7 +270,7 @@ export class FairShare {
     return now < this.#sharedAt + SHARED_MS;
   }
 
-  /** @param others events that the key has in the queue beside this one. */
+  /** @param others the number of other events that the key has in the queue. */
   #exceeds(share: Share, bytes: number, others: number, now: number): boolean {
     const { capacity, crowded } = this.ring;
     if (others > 0 && share.bytes + bytes > SHARED_PART * capacity.bytes && this.#shared(now)) return true;

@@ -1,4 +1,4 @@
-/** Every byte that the collector ever sends to a client is written here. */
+/** Writes every byte that the collector sends to event clients. */
 import { STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
@@ -8,7 +8,7 @@ import { type AnswerBody, type Exchange, readHeaders, REQUEST_ID } from './reque
 const ACCEPTED = '{"status":"accepted"}';
 const ACCEPTED_LENGTH = String(ACCEPTED.length);
 
-/** The event is durable. The same for a new event and for an exact repeat. */
+/** The event is durable. New events and exact repeats get the same answer. */
 export function accept({ reply, id }: Exchange): void {
   reply.writeHead(201, [
     ...['Content-Type', 'application/json', 'Content-Length', ACCEPTED_LENGTH],
@@ -17,28 +17,26 @@ export function accept({ reply, id }: Exchange): void {
   reply.end(ACCEPTED);
 }
 
-/** All that can be stored of a request with many events is durable. */
+/** Every event of the request that can be stored is durable. */
 export function acceptAll({ reply, id }: Exchange, { mediaType, bytes }: AnswerBody): void {
   const head = ['Content-Type', mediaType, 'Content-Length', String(bytes.length), REQUEST_ID, id];
   reply.writeHead(200, head);
   reply.end(bytes);
 }
 
-/**
- * On a connection that lives on, a body that was not read is read to its end and dropped when it is at most so large.
- */
+/** On a connection that stays open, an unread body of at most this size is read and dropped. */
 const DRAIN_BYTES = 64 << 10;
-/** Otherwise at most this much of it is read and dropped, and the connection ends after this time. */
+/** Otherwise at most this much is read and dropped, and the connection ends after this time. */
 const LINGER_BYTES = 256 << 10;
 const LINGER_MS = 1000;
-/** The bodies of refusals that have no details, made once: under overload there are thousands a second. */
+/** The bodies of refusals without details, built once: overload causes thousands a second. */
 const PLAIN_BODIES = Object.fromEntries(
   Object.keys(ERRORS).map((code) => [code, JSON.stringify(errorBody(code as ErrorCode))]),
 ) as Record<ErrorCode, string>;
 
 /**
- * Answers with an Error body; the status follows from the code, and so does whether there is a Retry-After.
- * @param waitSeconds what it says then.
+ * Answers with an Error body. The code determines the status and whether there is a Retry-After.
+ * @param waitSeconds the value of Retry-After.
  * @returns the status.
  */
 export function refuse(
@@ -68,22 +66,22 @@ export function refuse(
   const bodyless = contentLength === undefined && transferEncoding === undefined;
   const small = declared <= DRAIN_BYTES && expectation === 'none' && reply.shouldKeepAlive;
   const drains = request.complete || bodyless || small;
-  // The bytes after a request that can be read in two ways can be read in two ways as well.
+  // Bytes that follow an ambiguous request are ambiguous too.
   if (drains && code !== 'shutting_down' && code !== 'malformed_request') {
     reply.writeHead(status, all);
     reply.end(body);
     return status;
   }
-  // Has Node write `Connection: close`, and has the listener take no further request from this connection.
+  // Makes Node write `Connection: close`, and the listener accept no further request from this connection.
   reply.shouldKeepAlive = false;
   reply.writeHead(status, all);
   if (request.complete || bodyless) {
     reply.end(body);
     return status;
   }
-  // Closing with unread bytes resets the connection, and a client that is still sending would lose the answer to
-  // the reset. The answer is whole with its last byte, by Content-Length; the response object ends, and with it
-  // the connection, when the rest was dropped or the client has had time to read.
+  // Closing with unread bytes resets the connection, and a client that is still sending would lose the
+  // answer. Content-Length ends the answer for the client; the response object and the connection end when
+  // the rest was dropped or the client has had time to read.
   reply.write?.(body);
   let dropped = 0;
   const finish = (): void => {
@@ -101,18 +99,19 @@ export function refuse(
   return status;
 }
 
-/** The answer to bytes that are no request at all: there is no response object to write it through. */
+/** The answer to bytes that are not a request: no response object exists to write it through. */
 export function refuseOnSocket(socket: Duplex, code: ErrorCode, headers = ''): void {
   const { status } = ERRORS[code];
   const body = PLAIN_BODIES[code];
   endSocket(
     socket,
-    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json\r\nContent-Length: ${Buffer.byteLength(body)}\r\n` +
+    `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\nContent-Type: application/json\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\n` +
       `${headers}Connection: close\r\n\r\n${body}`,
   );
 }
 
-/** Ends a connection after these last bytes, so that the client can read what it was sent. */
+/** Ends a connection after these last bytes, so that the client can read them. */
 export function endSocket(socket: Duplex, last = ''): void {
   socket.end(last);
   // A client that never closes its side must not keep the socket forever.

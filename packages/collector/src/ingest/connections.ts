@@ -1,13 +1,13 @@
 /**
- * The places for connections, and who gets one when all are taken. Node's own limit refuses the newcomer, whoever it
- * is, so that anyone could keep all senders out by connections on which next to nothing is sent: that needs no key.
+ * Places for connections, and which connection gives way when all are taken. Node's own limit refuses the
+ * newcomer, so anyone could lock out all senders with idle connections, without a key.
  *
- * A connection on which a request came with a valid key keeps its place until it is closed. Any other may lose it to a
- * newcomer: of the network that has the most of those the oldest. So a flood from elsewhere displaces its own
- * connections; and one from the sender's own network has to fill all the places again before the sender has sent its
- * headers. Who has a key can take all places: it can be revoked.
+ * A connection that has shown a valid key keeps its place until it is closed. Any other may lose its place to
+ * a newcomer: the oldest one of the network that has the most of them. So a flood displaces its own
+ * connections, and a flood from the sender's network has to refill all places before the sender has sent its
+ * headers. A holder of a valid key can take all places; the key can be revoked.
  *
- * A request on a connection that keeps its place costs the reading of one property. A newcomer costs a look at each
+ * On a connection that keeps its place a request costs one property read. A newcomer costs a look at each
  * network, and only when all places are taken.
  */
 import type { Socket } from 'node:net';
@@ -16,41 +16,39 @@ import type { Principal } from '../access/principal.js';
 import { endSocket } from './answers.js';
 import type { Reply, Request, StreamedRequest } from './request.js';
 
-/** What is granted to connections; may be changed while the collector listens. */
+/** Limits of connections; may change while the collector listens. */
 export interface Limits {
   readonly maxConnections: number;
-  /** From the first byte of a request to the last of its headers. */
+  /** From the first byte of a request to the last byte of its headers. */
   readonly headersTimeoutMs: number;
-  /** From the first byte of a request to the last of its body. */
+  /** From the first byte of a request to the last byte of its body. */
   readonly requestTimeoutMs: number;
   /** How long an idle connection is kept. */
   readonly keepAliveTimeoutMs: number;
 }
 
-/*
- * What is used of Node's HTTP parser and not documented. Node is pinned, and the tests hold what is expected of it.
- */
+/* Undocumented parts of Node's HTTP parser. Node is pinned, and tests check each of these assumptions. */
 
 interface Parser {
   onIncoming: ((request: { upgrade: boolean }, keepAlive: boolean) => number) | null;
 }
 type ParsedSocket = Socket & { readonly parser?: Parser | null };
 
-/** Returned by `onIncoming`, it has llhttp end, as for an upgrade, and Node drop the rest of the chunk. */
+/** As the result of `onIncoming`: llhttp stops as for an upgrade, and Node drops the rest of the chunk. */
 const END_PARSING = 2;
 
 /**
- * Keeps the parser from handing on more requests: in one turn it parses all that was read, hundreds of requests,
- * whether the socket is paused or not.
+ * Stops the parser from delivering requests. In one turn it parses all that was read, hundreds of requests,
+ * even when the socket is paused.
  */
 export class HeldParser {
-  /** Whether a request came meanwhile. It is lost, and the connection of no more use. */
+  /** Whether a request arrived meanwhile. It is lost, and the connection is unusable. */
   lostRequest = false;
   readonly #parser: Parser | undefined;
   readonly #handOn: Parser['onIncoming'];
   readonly #drop = (request: { upgrade: boolean }): number => {
     this.lostRequest = true;
-    // CONNECT and Upgrade would be handed on all the same.
+    // CONNECT and Upgrade would be delivered regardless.
     request.upgrade = false;
     return END_PARSING;
   };
@@ -61,17 +59,17 @@ export class HeldParser {
     if (this.#parser !== undefined) this.#parser.onIncoming = this.#drop;
   }
 
-  /** A parser whose connection is closed serves another one by then. */
+  /** The parser of a closed connection already serves another one. */
   letGo(): void {
     if (this.#parser?.onIncoming === this.#drop) this.#parser.onIncoming = this.#handOn;
   }
 }
 
-/** On a connection that may lose its place: what has it keep it. */
+/** On a connection that may lose its place: a function that makes it keep the place. */
 const KEEP = Symbol('keep the place');
 type Placed = Duplex & { [KEEP]?: (() => void) | undefined };
 
-/** A valid key was shown on this connection. */
+/** Records that a valid key was shown on this connection. */
 export function keepPlace(connection: Placed): void {
   const keep = connection[KEEP];
   if (keep === undefined) return;
@@ -79,45 +77,42 @@ export function keepPlace(connection: Placed): void {
   keep();
 }
 
-/** Whether no valid key was shown on this connection yet. */
+/** Whether no valid key has been shown on this connection. */
 export function isUnproven(connection: Placed): boolean {
   return connection[KEEP] !== undefined;
 }
 
-/** What is shown on the one connection, as TLS, counts for the other, which carries it. */
+/** A key shown on one connection, as TLS, also counts for the connection that carries it. */
 export function standsFor(secured: Placed, carrier: Placed): void {
   secured[KEEP] = carrier[KEEP];
 }
 
 /**
- * Why a connection was closed when all were taken: `displaced` by a newcomer before a key was shown on it, or
- * `no_place`, a newcomer itself, because on each of the others a key was shown.
+ * Why a connection was closed when all places were taken: `displaced` by a newcomer before it showed a key,
+ * or `no_place` for a newcomer while every other connection had shown one.
  */
 export type LostPlace = 'displaced' | 'no_place';
 
 export class Places {
   readonly #taken = new Set<Socket>();
-  /**
-   * Of those the ones that may lose their places, by the network they come from, the oldest first. None of the sets
-   * is empty.
-   */
+  /** Connections that may lose their places, by network, the oldest first. No set is empty. */
   readonly #unproven = new Map<string, Set<Socket>>();
 
   /**
-   * @param limit of connections; a lower one that is set later closes none of those there are.
-   * @param onLost called for each connection that is closed here, with the address that it comes from.
+   * @param limit of connections; lowering it later closes none.
+   * @param onLost called with the address of each connection that is closed here.
    */
   constructor(
     public limit: number,
     private readonly onLost: (reason: LostPlace, remote: string | undefined) => void,
   ) {}
 
-  /** Connections that have a place here. */
+  /** The number of connections that have a place. */
   get size(): number {
     return this.#taken.size;
   }
 
-  /** Whether the connection has a place. One that has none, or loses it later, is closed. */
+  /** Whether the connection has a place. A connection without one, or that loses it later, is closed. */
   admit(socket: Socket & Placed): boolean {
     if (this.size >= this.limit && !this.#makeRoom()) {
       this.onLost('no_place', socket.remoteAddress);
@@ -140,7 +135,7 @@ export class Places {
       if (those.size > size) [most, size] = [network, those.size];
     const [oldest] = this.#unproven.get(most) ?? [];
     if (oldest === undefined) return false;
-    // At once and not when it is closed, which is after others have come.
+    // Here and not at `close`, which comes after other connections have arrived.
     this.#free(most, oldest);
     this.onLost('displaced', oldest.remoteAddress);
     oldest.destroy();
@@ -159,9 +154,9 @@ export class Places {
   }
 }
 
-/** An IPv4 address, or the first 64 bits of an IPv6 one: of the rest a host has as many as it likes (RFC 4291). */
+/** An IPv4 address, or the first 64 bits of an IPv6 address: a host chooses the others freely (RFC 4291). */
 export function networkOf(address: string): string {
-  // IPv4 in the form of IPv6 has dots.
+  // An IPv4-mapped IPv6 address has dots.
   if (!address.includes(':') || address.includes('.')) return address;
   const [left = [], right = []] = address.split('::').map((part) => part.split(':').filter(Boolean));
   const zeros = Array<string>(Math.max(0, 8 - left.length - right.length)).fill('0');
@@ -169,24 +164,24 @@ export function networkOf(address: string): string {
 }
 
 /*
- * Lets connections rest on which a request was refused. A refusal costs more than half of what an event does; clients
- * that send again immediately, whatever Retry-After says, would have the HTTP thread do little but refuse. So nothing
- * more is read from such a connection until its turn has come: what it sends waits in the kernel, where it costs
- * nothing. Retry-After says when the turn is, so anyone who keeps to it notices nothing.
+ * Pauses connections on which a request was refused. A refusal costs more than half of what an event costs,
+ * so clients that ignore Retry-After could keep the HTTP thread busy with refusals. A paused connection is
+ * not read; its bytes wait in the kernel at no cost. Retry-After announces the end of the pause, so a client
+ * that obeys it notices none.
  */
 
 const TICK_MS = 10;
-/** Connections that are read again each second, the longest resting first: bounds the refusals a second. */
+/** Connections that are resumed each second, the longest paused first: bounds refusals per second. */
 const PER_SECOND = 1000;
-/** Requests of one connection that are refused in one turn of the loop, by their heads. */
+/** The most requests of one connection that are refused by their heads in one turn of the loop. */
 const MOST_A_TURN = 16;
 
 export class RestingConnections {
-  /** In the order in which they began. */
+  /** In the order in which their pauses began. */
   readonly #resting = new Map<Socket, Principal | undefined>();
-  /** Who was refused, by connection, of those that are read again since this turn of the loop. */
+  /** The refused client of each connection that is read again since this turn of the loop. */
   readonly #ended = new Map<Socket, Principal | undefined>();
-  /** Refused in this turn of the loop. */
+  /** Connections refused in this turn of the loop. */
   readonly #refused = new Map<Socket, number>();
   readonly #held = new WeakMap<Socket, HeldParser>();
   #timer: NodeJS.Timeout | undefined;
@@ -194,35 +189,39 @@ export class RestingConnections {
   #over = false;
 
   /**
-   * @param oneAtATime whether a request that was sent before the refused one was answered is dropped unanswered, and
-   *   its connection ended once it has rested.
+   * @param oneAtATime whether a request that was sent before the refused one was answered is dropped
+   *   unanswered, and its connection ended after the pause.
    */
   constructor(private readonly oneAtATime = false) {}
 
-  /** Resting now. */
+  /** The number of paused connections. */
   get size(): number {
     return this.#resting.size;
   }
 
-  /** Seconds until a client that begins now is read again; at least 1. */
+  /** Seconds until a connection that is paused now is read again; at least 1. */
   get retryAfter(): number {
     return Math.ceil((this.size + 1) / PER_SECOND);
   }
 
   /**
-   * Whether a request that was just read came while its connection rested, so that it has waited in the kernel. Only
-   * for whom the connection had to rest: behind a proxy someone else may be next on it.
+   * Whether a request that was just read arrived while its connection was paused, and so waited in the
+   * kernel. True only for the client that caused the pause: behind a proxy, another client may be next on the
+   * connection.
    */
   heldUp(socket: Socket, principal: Principal): boolean {
     return this.#ended.size > 0 && this.#ended.get(socket) === principal;
   }
 
-  /** From now on requests that are parsed on the connection are dropped, until it has rested or is let go. */
+  /**
+   * Drops requests that are parsed on the connection from now on, until its pause ends or `release` is
+   * called.
+   */
   hold(socket: Socket): void {
     if (!this.#held.has(socket)) this.#held.set(socket, new HeldParser(socket));
   }
 
-  /** Requests are handed on again. @returns whether one was dropped, so that the connection is of no more use. */
+  /** Requests are delivered again. @returns whether one was dropped, which makes the connection unusable. */
   letGo(socket: Socket): boolean {
     const parser = this.#held.get(socket);
     this.#held.delete(socket);
@@ -230,21 +229,24 @@ export class RestingConnections {
     return parser?.lostRequest === true;
   }
 
-  /** Call when a request was refused: its connection rests once all of it has come, unless it is to be closed. */
+  /**
+   * Call when a request was refused: its connection is paused once all of it has arrived, unless it is to
+   * close.
+   */
   add(request: Request, reply: Reply, principal: Principal | undefined): void {
     if (this.#over) return;
     const { socket } = request;
     if (this.oneAtATime) this.hold(socket);
     if (!reply.shouldKeepAlive) return;
-    // At once and not at the end of the turn: a client that is quick is read again in the same one.
+    // Not at the end of the turn: a fast client would be read again in this one.
     const rest = (): void => this.#begin(socket, principal);
     if (request.readableEnded) rest();
     else request.once('end', rest);
   }
 
   /**
-   * Call before a request is refused by its head: of those that were sent without waiting for an answer, the last that
-   * is refused ends the connection. Those after it are dropped unanswered.
+   * Call before a request is refused by its head. Of pipelined requests, the last one that is refused ends
+   * the connection; those after it are dropped unanswered.
    */
   limit(request: StreamedRequest, reply: Reply): void {
     const { socket } = request;
@@ -254,11 +256,11 @@ export class RestingConnections {
     if (refused < MOST_A_TURN) return;
     reply.shouldKeepAlive = false;
     new HeldParser(socket);
-    // What the held parser were given next it would call faulty, and the answers before this one would be lost.
+    // A held parser would call its next input faulty, and the answers owed before it would be lost.
     request.once('end', () => socket.pause());
   }
 
-  /** All connections are read again, and none rests from now on. */
+  /** Resumes all connections; none is paused from now on. */
   stop(): void {
     this.#over = true;
     this.#release(this.size);
@@ -274,7 +276,7 @@ export class RestingConnections {
     this.#timer = setInterval(() => this.#tick(), TICK_MS).unref();
   }
 
-  /** Releases as many as the time since the last tick allows: a busy loop comes late to its timers. */
+  /** Resumes as many as the time since the last tick allows: timers run late in a busy loop. */
   #tick(): void {
     const now = performance.now();
     const count = Math.floor(((now - this.#releasedAt) * PER_SECOND) / 1000);
@@ -285,7 +287,8 @@ export class RestingConnections {
   #release(count: number): void {
     if (this.#ended.size === 0) setImmediate(() => this.#ended.clear());
     for (const [socket, principal] of this.#resting) {
-      // One that was closed meanwhile uses up no turn: otherwise a client that opens more than that would fill the line.
+      // A connection that was closed meanwhile takes no turn, or a client that reopens connections would fill
+      // the line.
       if (!socket.destroyed && count-- <= 0) break;
       this.#resting.delete(socket);
       if (socket.destroyed) continue;

@@ -1,22 +1,21 @@
 /**
- * What is counted of requests, as plain numbers: a call for an answer costs some ten nanoseconds and allocates
- * nothing.
+ * Counters of requests, as plain numbers: counting an answer takes tens of nanoseconds and allocates nothing.
  */
 import { ERRORS, EVENT_KINDS, type ErrorCode, type EventKind } from '@clinical-events/protocol';
 import { bucketOf, counter, type Declared, gauge, histogram, TIME_BOUNDS_MS, TIMES } from '../numbers.js';
 import type { LostPlace } from './connections.js';
 import type { RequestKind } from './request.js';
 
-/** What a request can be answered with: 201 (200 of OTLP), or one of the closed table of errors. */
+/** The answer to a request: 201 (200 for OTLP), or a code of the error table. */
 type AnswerCode = 'accepted' | ErrorCode;
 
 const ANSWER_CODES: readonly AnswerCode[] = ['accepted', ...(Object.keys(ERRORS) as ErrorCode[])];
-/** `none`: refused before it was known of which kind it would be. */
+/** `none`: refused before its kind was known. */
 const KINDS: readonly (RequestKind | 'none')[] = [...EVENT_KINDS, 'otlp', 'none'];
 const KIND_ROWS = placesOf(KINDS);
 const CODE_PLACES = placesOf(ANSWER_CODES);
 
-/** How many requests of a kind were answered in a way since the start. */
+/** The number of requests of a kind with one answer since the start. */
 export interface AnswerCount {
   readonly kind: RequestKind | 'none';
   readonly code: AnswerCode;
@@ -24,26 +23,26 @@ export interface AnswerCount {
   readonly count: number;
 }
 
-/** What was counted until an instant: plain numbers, which do not change with what is counted later. */
+/** The counters at an instant: a copy that later requests do not change. */
 export interface IngestCounts {
-  /** Every pair of a kind and an answer, also those that never came. */
+  /** Every pair of kind and answer, including those that never occurred. */
   readonly answers: readonly AnswerCount[];
-  /** From headers to 201: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
+  /** From headers to 201: one count per bucket of {@link TIME_BOUNDS_MS}, and the sum in milliseconds. */
   readonly latencies: { readonly counts: Float64Array; readonly sum: number };
   readonly ofRequests: Readonly<Record<EventKind, number>>;
   readonly lostPlaces: Readonly<Record<LostPlace, number>>;
 }
 
 export class IngestCounters {
-  /** Events that came several in a request, and are durable: repeats too. */
+  /** Durable events from requests with several events, repeats included. */
   readonly ofRequests = Object.fromEntries(EVENT_KINDS.map((kind) => [kind, 0])) as Record<EventKind, number>;
-  /** Connections that were closed because all were taken. */
+  /** Connections closed because all places were taken. */
   readonly lostPlaces: Record<LostPlace, number> = { displaced: 0, no_place: 0 };
   readonly #answers = new Float64Array(KINDS.length * ANSWER_CODES.length);
   readonly #latencies = new Float64Array(TIME_BOUNDS_MS.length + 1);
   #latencySum = 0;
 
-  /** A request was acknowledged. @param milliseconds since the last of its headers had come. */
+  /** A request was acknowledged. @param milliseconds since its last header arrived. */
   accepted(kind: RequestKind, milliseconds: number): void {
     const place = KIND_ROWS[kind] * ANSWER_CODES.length;
     this.#answers[place] = (this.#answers[place] ?? 0) + 1;
@@ -82,7 +81,7 @@ export class IngestCounters {
   }
 }
 
-/** Events that were acknowledged, repeats too, by kind. */
+/** Acknowledged events by kind, repeats included. */
 export function acceptedEvents({ answers, ofRequests }: IngestCounts): Readonly<Record<EventKind, number>> {
   const counts = { ...ofRequests };
   for (const { kind, code, count } of answers)
@@ -90,7 +89,7 @@ export function acceptedEvents({ answers, ofRequests }: IngestCounts): Readonly<
   return counts;
 }
 
-/** Requests by the code of their refusal; only codes that were ever given. */
+/** Requests by the code of their refusal; only codes that occurred. */
 export function refusedRequests({ answers }: IngestCounts): Readonly<Record<string, number>> {
   const refused: Record<string, number> = {};
   for (const { code, count } of answers)
@@ -101,13 +100,15 @@ export function refusedRequests({ answers }: IngestCounts): Readonly<Record<stri
 export const INGEST_NUMBERS: readonly Declared<IngestCounts>[] = [
   counter({
     name: 'collector_requests_total',
-    help: 'Requests answered, by kind of event, HTTP status and code; kind otlp: requests of OTLP, each with any number of events; kind none: refused before the kind was known.',
+    help:
+      'Requests answered, by kind of event, HTTP status and code. Kind otlp: OTLP requests, with any number of ' +
+      'events; none: refused before the kind was known.',
     each: ({ answers }) =>
       answers.map(({ kind, status, code, count }) => [{ kind, status: String(status), code }, count]),
   }),
   counter({
     name: 'collector_connections_closed_total',
-    help: 'Connections closed because all were taken: displaced, before a key was shown on them, or no_place, on arrival.',
+    help: 'Connections closed while all places were taken: displaced before a key, or no_place on arrival.',
     each: ({ lostPlaces }) => Object.entries(lostPlaces).map(([reason, count]) => [{ reason }, count]),
   }),
   histogram({
@@ -118,7 +119,7 @@ export const INGEST_NUMBERS: readonly Declared<IngestCounts>[] = [
   }),
 ];
 
-/** Of the queue to the ledger. */
+/** The queue to the ledger. */
 export interface QueueState {
   readonly events: number;
   readonly bytes: number;

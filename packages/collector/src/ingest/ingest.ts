@@ -1,10 +1,10 @@
 /**
  * One request from its headers to its answer.
  *
- * The order of the checks is a promise (docs/SPEC.md, R-313): route, method, form of the headers, key and the client
- * certificate that it is bound to, permission, rate, media type, expectation, coding, size, then whether there is room
- * for it (shutting down, storage, overload), and after the body what `ledger/examine.ts` asks of it. A client
- * without a key learns nothing of the schema and cannot make the collector read a large body.
+ * The order of the checks is a promise (docs/SPEC.md, R-313): route, method, form of the headers, key and the
+ * client certificate that it is bound to, permission, rate, media type, expectation, coding, size, then room
+ * (shutdown, storage, overload), and after the body the checks of `ledger/examine.ts`. A client without a key
+ * learns nothing of the schema and cannot make the collector read a large body.
  */
 import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
@@ -52,32 +52,32 @@ import { TrustedProxies } from './trusted-proxies.js';
 
 export interface IngestOptions {
   readonly keys: KeyRing;
-  /** The queue to the ledger, and the port on which its answers come back. */
+  /** The queue to the ledger, and the port that returns its answers. */
   readonly ring: RingMemory;
   readonly answers: MessagePort;
-  /** The collector's own profile, for keys that have none. Asked for each event: a reload may change it. */
+  /** The profile of keys that have none of their own. Called for each event: a reload may change it. */
   readonly profile: Profile;
   readonly maxBodyBytes: number;
   readonly log: Log;
-  /** Whether to log a line for every request. Asked for each, as the profile is. */
+  /** Whether to log each request. Called for each, like the profile. */
   readonly logRequests: boolean;
-  /** Whose word is taken for where a request comes from. */
+  /** Whose forwarding headers are trusted. */
   readonly trustedProxies: TrustedProxies;
-  /** Whether the observer is shown bodies. */
+  /** Whether the observer gets bodies. */
   readonly keepsBodies: boolean;
 }
 
-/** What waits for the ledger, or is being received, and how much could. */
+/** What waits for the ledger or is being received, and the limits. */
 export interface StorageState {
   readonly state: LedgerState;
-  /** While it refuses. */
+  /** The state of a collector that refuses. */
   readonly reason?: StorageReason | undefined;
 }
 
-/** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority stands for Host. */
+/** The absolute form, which a server must accept (RFC 9112 section 3.2.2). Its authority replaces Host. */
 const ORIGIN = /^https?:\/\/[^/?#]*/i;
 
-/** What stands at the path of a request. A query is ignored: a gateway may have added it. */
+/** The endpoint at the path of a request. The query is ignored: a gateway may have added it. */
 function atPath<Found>(target: string, paths: ReadonlyMap<string, Found>): Found | undefined {
   const found = paths.get(target);
   if (found !== undefined) return found;
@@ -85,24 +85,24 @@ function atPath<Found>(target: string, paths: ReadonlyMap<string, Found>): Found
   return paths.get(path);
 }
 
-/** An endpoint for events of one kind, each a request. */
+/** An endpoint for single events of one kind. */
 interface EventEndpoint extends Endpoint {
   readonly kind: EventKind;
 }
 
-/** What is shown to the observer: a request, or an event of one. */
+/** What the observer gets: a request, or an event of one. */
 export interface Observed {
-  /** Of the request. */
+  /** The address of the client. */
   readonly id: string;
   readonly kind: RequestKind | undefined;
   readonly url: string | undefined;
   readonly body: Buffer | undefined;
 }
 
-/** Answers that share a reading of the clock: they are written within a fraction of a millisecond. */
+/** Answers that share one reading of the clock: they are written within a fraction of a millisecond. */
 const ANSWERS_A_READING = 16;
 const FIRST_RESERVATION = 16 << 10;
-/** How long a store that could not commit is left alone before the next event tries it again, in milliseconds. */
+/** The pause after a failed commit before the next event tries the store again, in milliseconds. */
 const STORE_REST_MS = 500;
 
 const LOST_PLACE: SummedLine = {
@@ -122,9 +122,11 @@ const REFUSAL_OF_ANSWER: Record<Exclude<Answer, 'accepted' | 'fault'>, ErrorCode
 
 export class Ingest {
   readonly counters = new IngestCounters();
-  /** Called for each answer to an event, and each refusal of a request, with its fault, which no log line has. */
+  /**
+   * Called for each answer to an event and each refusal of a request, with its fault, which is not logged.
+   */
   observer: ((observed: Observed, status: number, fault: Fault | undefined) => void) | undefined;
-  /** Of all listeners. */
+  /** Shared by all listeners. */
   readonly refusals: RefusalLog;
   readonly #options: IngestOptions;
   readonly #ring: RingWriter<Waiting>;
@@ -133,16 +135,16 @@ export class Ingest {
   readonly #shares: FairShare;
   readonly #backlog = new Backlog();
   readonly #resting = new RestingConnections();
-  /** The same of connections on which no valid key was shown: no sender waits in the same line. */
+  /** Pauses connections that have shown no valid key; senders do not wait in this line. */
   readonly #unproven = new RestingConnections(true);
-  /** Promised at first to a body that does not say how long it is. */
+  /** The first reservation for a body of unannounced size. */
   readonly #firstReservation: number;
   /** Connections with a request whose key is being looked up. */
   readonly #lookingUp = new WeakSet<Socket>();
   #ledgerState: LedgerState = 'open';
   #storageReason: StorageReason | undefined;
   #failedAt = 0;
-  /** When the answer that is being handled came, or one shortly before it in the same message. */
+  /** When the current answer arrived, or one shortly before it in the same message. */
   #answeredAt = 0;
   #stopping = false;
 
@@ -177,14 +179,14 @@ export class Ingest {
     this.#firstReservation = Math.min(FIRST_RESERVATION, options.maxBodyBytes);
   }
 
-  /** What the ledger's thread says of itself: whether it is worth while to read a body at all. */
+  /** The ledger thread's own state, which decides whether reading a body is worthwhile. */
   ledgerEntered(state: LedgerState, reason?: StorageReason): void {
     this.#ledgerState = state;
     this.#storageReason = reason;
     if (state !== 'open') this.#failedAt = performance.now();
   }
 
-  /** From now on every new request is refused with `shutting_down`. */
+  /** Refuses every new request with `shutting_down` from now on. */
   stop(): void {
     this.#stopping = true;
     this.#resting.stop();
@@ -196,18 +198,21 @@ export class Ingest {
     return this.#ring.pending;
   }
 
-  /** What the queue holds now and could hold, in events and in bytes. */
+  /** The contents and capacity of the queue, in events and bytes. */
   get queue(): QueueState {
     const { pending, usedBytes, capacity } = this.#ring;
     return { events: pending, bytes: usedBytes, maxEvents: capacity.events, maxBytes: capacity.bytes };
   }
 
-  /** What the ledger said of itself last. */
+  /** The last reported state of the ledger. */
   get storage(): StorageState {
     return { state: this.#ledgerState, reason: this.#storageReason };
   }
 
-  /** Who shows this key, if it is known, valid, not bound to another certificate; `counts` it as a use. */
+  /**
+   * The principal of this key if it is known, valid and not bound to another certificate; `counts` it as a
+   * use.
+   */
   principalOf(apiKey: string | undefined, socket: Socket, counts: boolean): Principal | undefined {
     const now = Date.now();
     const principal = this.#options.keys.authenticate(apiKey, now, counts);
@@ -217,7 +222,7 @@ export class Ingest {
     return isProven ? principal : undefined;
   }
 
-  /** Takes a request whose head, free of Expect, and whose key are checked. */
+  /** Takes a request whose key is checked and whose head has no Expect. */
   take(
     request: WholeRequest,
     reply: Reply,
@@ -228,7 +233,7 @@ export class Ingest {
     this.#admit(newExchange(request, reply, 'none', this.#ofKind[kind]), headers, principal);
   }
 
-  /** Takes a request to one of the five endpoints, or to one of these in their place. */
+  /** Takes a request to one of the endpoints: the five for events, or those given in their place. */
   handle(
     request: StreamedRequest,
     reply: StreamedReply,
@@ -256,14 +261,14 @@ export class Ingest {
   }
 
   /**
-   * Whether the key store is to be asked for the key. Also for the wrong secret of a known key, which must not be set
-   * apart by its time (R-404). One request a connection waits: another one after it is answered at once.
+   * Whether to look the key up in the key store. Also for a wrong secret of a known key, so that timing does
+   * not reveal it (R-404). One request per connection waits; a second one is answered without a look-up.
    */
   #mayBeNew({ request: { socket } }: Exchange, { apiKey = '' }: RequestHeaders): boolean {
     return keyIdOf(apiKey) !== undefined && !this.#lookingUp.has(socket);
   }
 
-  /** A key that was made since the last look at the store is accepted. Nothing of the body is read meanwhile. */
+  /** Accepts a key that was made since the last look at the store. Nothing of the body is read meanwhile. */
   #lookUp(exchange: Exchange, headers: RequestHeaders): void {
     const { keys } = this.#options;
     const { request, reply } = exchange;
@@ -273,7 +278,7 @@ export class Ingest {
     keys.lookAgain().then(
       () => {
         this.#lookingUp.delete(socket);
-        // The client may have gone away, and then nothing would end what is begun here.
+        // The client may be gone, and then no event would end what begins here.
         if (request.destroyed) return;
         const principal = keys.authenticate(headers.apiKey, Date.now());
         if (typeof principal !== 'string' && this.#unproven.letGo(socket)) reply.shouldKeepAlive = false;
@@ -283,7 +288,7 @@ export class Ingest {
     );
   }
 
-  /** The checks from the key on. */
+  /** The checks that follow the key. */
   #admit(exchange: Exchange, headers: RequestHeaders, principal: Principal | KeyRefusal): void {
     const { request, startedAt, expectation, endpoint } = exchange;
     if (endpoint === undefined) throw new Error('a request without an endpoint came to its key');
@@ -334,7 +339,7 @@ export class Ingest {
     this.#receive(exchange, share, reserved, encoding);
   }
 
-  /** Reads the body within what the ring has promised, and more if the ring has it to give. */
+  /** Reads the body within the ring's reservation, and extends the reservation if there is room. */
   #receive(exchange: Exchange, share: Share, promised: number, encoding: Encoding): void {
     const { request } = exchange;
     if (request.body !== undefined) return this.#received(exchange, share, promised, encoding, request.body);
@@ -356,7 +361,7 @@ export class Ingest {
     });
   }
 
-  /** All of the body has come: puts it into the ring. */
+  /** All of the body has arrived: puts it into the ring. */
   #received(exchange: Exchange, share: Share, promised: number, encoding: Encoding, body: Buffer): void {
     exchange.bodyBytes = body.length;
     const plain = encoding === 'identity' ? body : this.#decompress(encoding, body, share);
@@ -374,8 +379,9 @@ export class Ingest {
   }
 
   /**
-   * Has at least these bytes promised, and by doubling, so that a body in small pieces is not moved for each.
-   * @returns what is promised now, or undefined when there is no room.
+   * Extends the reservation to at least these bytes, by doubling, so that a body in small pieces is not moved
+   * for each.
+   * @returns the reservation now; undefined when there is no room.
    */
   #reach(share: Share, reserved: number, bytes: number): number | undefined {
     if (bytes <= reserved) return reserved;
@@ -388,7 +394,7 @@ export class Ingest {
     this.#ring.release(reserved);
   }
 
-  /** A body is decompressed on this thread, so its key is charged for it whatever comes of it. */
+  /** Decompression runs on this thread, so its time is charged to the key even if the body is refused. */
   #decompress(
     encoding: Exclude<Encoding, 'identity'>,
     body: Buffer,
@@ -412,15 +418,15 @@ export class Ingest {
     this.#shares.enter(share, body.length, performance.now(), () =>
       this.#ring.push(exchange, reserved, kind, profile, door, principal, receivedAt, pieces),
     );
-    // One that has to wait may be in memory that the next request on its connection is read into.
+    // A waiting body may be in memory that the next request on its connection is read into.
     if (share.held.length > 0) pieces = [Buffer.from(body)];
   }
 
   /**
-   * Puts one of several events of a request into the queue, if its key may have one more there now. It can wait where it
-   * is, so that it makes the line no longer for those that cannot.
-   * @param body not to be changed until the answer.
-   * @returns false when it has to be offered later.
+   * Puts one of several events of a request into the queue, if its key may have another one there now. The
+   * event can wait where it is, so it does not lengthen the line for events that cannot.
+   * @param body not to be changed before the answer.
+   * @returns false when it has to be offered again later.
    */
   offer(
     exchange: Exchange,
@@ -454,7 +460,7 @@ export class Ingest {
     return true;
   }
 
-  /** All events of a request are durable, or can never be stored. */
+  /** Every event of the request is durable or can never be stored. */
   acceptAll(exchange: Exchange, body: AnswerBody): void {
     acceptAll(exchange, body);
     if (exchange.endpoint !== undefined)
@@ -462,7 +468,7 @@ export class Ingest {
     if (this.#options.logRequests) this.#logRequest(exchange, 200);
   }
 
-  /** The ledger's answer to an event. Nothing else answers 201, and only `accepted` does. */
+  /** The ledger's answer to an event. The only place that answers 201, and only for `accepted`. */
   #settle(exchange: Exchange, answer: Answer, fault: Fault | undefined): void {
     const { endpoint } = exchange;
     if (endpoint === undefined) throw new Error('an answer to a request without an endpoint');
@@ -476,25 +482,27 @@ export class Ingest {
     this.refuse(exchange, faultOfAnswer(answer, fault));
   }
 
-  /** Logs and counts a refusal without a request: bytes that are no request, or that did not come in time. */
+  /**
+   * Logs and counts a refusal without a request: unreadable bytes, or a request that did not arrive in time.
+   */
   noteRefusal(code: ErrorCode, requestId: string, remote: string | undefined): void {
     this.counters.refused(undefined, code);
     this.refusals.note({ code, requestId }, () => remote);
   }
 
-  /** Logs and counts a connection that was closed because all were taken. */
+  /** Logs and counts a connection that was closed because all places were taken. */
   noteLostPlace(reason: LostPlace, remote: string | undefined): void {
     this.counters.lostPlace(reason);
     this.refusals.sum('warn', LOST_PLACE, { reason }, () => ({ reason, remote }));
   }
 
-  /** Who shows no key gets one answer, and then its connection rests. */
+  /** A client without a key gets one answer, and then its connection is paused. */
   #rest({ request, reply }: Exchange): void {
     const line = isUnproven(request.socket) ? this.#unproven : this.#resting;
     line.add(request, reply, undefined);
   }
 
-  /** Answers with an error, logs and counts it, and lets the connection rest where the sender sends too much. */
+  /** Answers with an error, logs and counts it, and pauses the connection of a sender that sends too much. */
   refuse(
     exchange: Exchange,
     refusal: ErrorCode | Fault,
@@ -507,7 +515,7 @@ export class Ingest {
     const { request, reply, endpoint, principal } = exchange;
     this.counters.refused(endpoint?.kind, code);
     if (this.observer === undefined) this.#noteRefused(exchange, code, presentedKey);
-    // By its body, or after it, a request is refused in a later turn than it was parsed in.
+    // A refusal because of the body comes in a later turn than the one that parsed the head.
     if (!request.readableEnded) this.#resting.limit(request, reply);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
     const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
@@ -529,7 +537,7 @@ export class Ingest {
         requestId: id,
         kind: endpoint?.kind,
         organisation: principal?.organisation,
-        // Of a key that was proven and is refused, anyone who has to renew it wants to know which one it is.
+        // The holder of a proven key that is refused needs to know which key to renew.
         keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
       },
       () => this.#options.trustedProxies.clientOf(request),
@@ -552,7 +560,7 @@ export class Ingest {
   }
 }
 
-/** @param answer any but `accepted`. */
+/** @param answer any except `accepted`. */
 export function faultOfAnswer(answer: Exclude<Answer, 'accepted'>, fault: Fault | undefined): Fault {
   if (answer !== 'fault') return { code: REFUSAL_OF_ANSWER[answer] };
   if (fault === undefined) throw new Error('a refused event without its fault');
@@ -582,8 +590,8 @@ function newExchange(
 }
 
 /**
- * Whether the body's length is given in a way that an old proxy would have taken for another: chunked in HTTP/1.0
- * is faulty framing (RFC 9112 section 6.1).
+ * Whether an old proxy would have taken the body's length for another one: chunked in HTTP/1.0 is faulty
+ * framing (RFC 9112 section 6.1).
  */
 function misframed({ transferEncoding }: RequestHeaders, httpVersion: string): boolean {
   if (transferEncoding === undefined) return false;

@@ -1,4 +1,7 @@
-/** The HTTP or HTTPS listener: Node's with its limits set, and what happens to bytes that are not a proper request. */
+/**
+ * The HTTP or HTTPS listener: Node's server with limits, and the treatment of bytes that are not a proper
+ * request.
+ */
 import {
   createServer,
   type IncomingMessage,
@@ -32,10 +35,7 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
-/**
- * On a connection: the answer to its latest request, given or not. A property, because a WeakMap costs ten times
- * that.
- */
+/** On a connection: the answer to its latest request, given or not. A WeakMap costs ten times as much. */
 const LATEST = Symbol('latest answer');
 type Answering = Duplex & { [LATEST]?: ServerResponse | undefined };
 
@@ -44,8 +44,8 @@ function latestOn(connection: Answering): ServerResponse | undefined {
 }
 
 /**
- * Lets go of an answer that was given: with thousands of connections each would else hold a request's objects until its
- * next one, and half of what is young would grow old.
+ * Releases an answer that was given: otherwise each of thousands of connections would keep the objects of a
+ * request until its next one, and half of the young generation would be promoted.
  */
 function forget(this: ServerResponse): void {
   const connection = this.req.socket as Answering;
@@ -54,16 +54,19 @@ function forget(this: ServerResponse): void {
 }
 
 export class Listener {
-  /** Whether new listeners have plain requests take the shortcut. Only tests change it: the answers are the same. */
+  /**
+   * Whether new listeners let plain requests take the shortcut. Only tests change it: the answers are the
+   * same.
+   */
   static hasShortcut = true;
-  /** Undefined when plain HTTP is spoken. */
+  /** Undefined for plain HTTP. */
   readonly tls: TlsServer | undefined;
   readonly #server: Server;
   readonly #connections = new Set<Socket>();
   readonly #places: Places;
   readonly #shortcut: Shortcut | undefined;
 
-  /** @param endpoints in place of the five for events. */
+  /** @param endpoints replace the five for events. */
   constructor(
     private readonly ingest: Ingest,
     private readonly options: ListenerOptions,
@@ -71,7 +74,7 @@ export class Listener {
     private readonly endpoints?: ReadonlyMap<string, Endpoint>,
   ) {
     const settings: ServerOptions & TcpOptions = {
-      // For TLS; of plain HTTP it is so anyway.
+      // For TLS; plain HTTP has it by default.
       allowHalfOpen: true,
       maxHeaderSize: MAX_HEADER_BYTES,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
@@ -82,12 +85,12 @@ export class Listener {
     };
     this.tls = tls && new TlsServer(tls, options.headersTimeoutMs, settings, ingest.refusals);
     const server = this.tls?.server ?? createServer(settings);
-    // Not documented: a client that ends its own side after a request is answered all the same.
+    // Undocumented: a client that ends its own side after a request still gets its answer.
     Object.assign(server, { httpAllowHalfOpen: true });
     this.#server = server;
     this.#places = new Places(options.maxConnections, (...lost) => ingest.noteLostPlace(...lost));
     const spoken = this.tls === undefined ? 'connection' : 'secureConnection';
-    // Node's own, which is the first, with what it needs to be called from here.
+    // Node's own listener, the first, with what it needs to be called from here.
     const [speakHttp] = server.listeners(spoken) as [(socket: Socket) => void];
     const toServer = (socket: Socket): void => speakHttp.call(server, socket);
     if (Listener.hasShortcut && endpoints === undefined) {
@@ -107,7 +110,7 @@ export class Listener {
       else this.#shortcut.admit(socket);
     };
     this.limit(options);
-    // Before those of TLS, so that one without a place costs no parser and no handshake.
+    // Runs before the listener of TLS, so that a connection without a place costs no parser and no handshake.
     const admitted = server.listeners('connection');
     server.removeAllListeners('connection').on('connection', (socket: Socket) => {
       if (!this.#places.admit(socket)) return;
@@ -119,41 +122,42 @@ export class Listener {
     server.on('checkContinue', (request, response) => this.#serve(request, response, 'continue'));
     server.on('checkExpectation', (request, response) => this.#serve(request, response, 'unmet'));
     server.on('clientError', (error, socket) => this.#clientError(error, socket));
-    // It asks for another protocol on this connection; so does Upgrade, which a server may ignore.
+    // The client asks for another protocol; a server may ignore Upgrade.
     server.on('connect', (_request, socket) => {
-      // Node has let go of the socket: an error without a listener would end the process.
+      // Node has released the socket: an error without a listener would end the process.
       socket.on('error', () => socket.destroy());
       if (this.#owesAnswer(socket)) socket.destroy();
       else this.#refuse(socket, 'method_not_allowed', 'Allow: POST\r\n');
     });
   }
 
-  /** Takes other limits, for connections and requests from now on. */
+  /** Sets new limits for connections and requests. */
   limit(limits: Limits): void {
     const server = this.#server;
     this.#places.limit = limits.maxConnections;
     server.headersTimeout = limits.headersTimeoutMs;
     server.requestTimeout = limits.requestTimeoutMs;
     server.keepAliveTimeout = limits.keepAliveTimeoutMs;
-    // A client that takes no answers is cut off as one that sends nothing is.
+    // A client that reads no answers is disconnected like one that sends nothing.
     server.timeout = limits.requestTimeoutMs + limits.keepAliveTimeoutMs;
     if (this.#shortcut !== undefined) this.#shortcut.limits = limits;
   }
 
-  /** Connections that are open. */
+  /** The number of open connections. */
   get connections(): number {
     return this.#places.size;
   }
 
-  /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
+  /** Resolves with the port once connections are accepted; rejects when the address cannot be bound. */
   async listen(): Promise<number> {
     const { host, port, maxConnections } = this.options;
     return listening(this.#server, { host, port, backlog: maxConnections });
   }
 
   /**
-   * Stops accepting, lets requests that were begun have their answers, and resolves when every connection is
-   * closed. After `timeoutMs` those that are left are cut off: unanswered, so their senders will send again.
+   * Stops accepting connections, waits for the answers to begun requests, and resolves when every connection
+   * is closed. After `timeoutMs` the remaining connections are cut without an answer; their senders send
+   * again.
    */
   async close(timeoutMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
@@ -161,7 +165,7 @@ export class Listener {
     const idle = setInterval(() => {
       this.#server.closeIdleConnections();
       this.#shortcut?.closeIdle();
-      // To Node a connection on which nothing has come yet is not idle: it has a request to wait for.
+      // To Node a connection without any bytes yet is not idle: it waits for a request.
       for (const socket of this.#connections) if (socket.bytesRead === 0) socket.destroy();
     }, 50);
     const deadline = setTimeout(() => {
@@ -177,56 +181,56 @@ export class Listener {
 
   #serve(request: IncomingMessage, response: ServerResponse, expectation: Expectation): void {
     const { socket } = request;
-    // After "Connection: close" nothing more is read (RFC 9112 section 9.6).
+    // RFC 9112 section 9.6: nothing is read after "Connection: close".
     if (latestOn(socket)?.shouldKeepAlive === false) return;
     (socket as Answering)[LATEST] = response;
     response.on('finish', forget);
     this.ingest.handle(request, response, expectation, this.endpoints);
   }
 
-  /** Whether some request on the connection, whole or not, has not had all of its answer. */
+  /** Whether a request on the connection, complete or not, still lacks part of its answer. */
   #owesAnswer(socket: Duplex): boolean {
     return latestOn(socket)?.writableFinished === false;
   }
 
   /**
-   * Bytes that cannot be read, or that do not come. An error must reach the request that earned it and no other: one that
-   * is written while an earlier request waits would be taken for that request's answer. So the answers that are owed come
-   * first, and then the connection ends.
+   * Handles bytes that cannot be read or do not arrive. An error must reach the request that caused it:
+   * written while an earlier request waits, it would be taken for that request's answer. So the pending
+   * answers are given first, and then the connection ends.
    */
   #clientError(error: Error, socket: Duplex): void {
-    // It was ended below, and is being left to the client to close.
+    // The connection was ended below; the client has yet to close it.
     if (socket.writableEnded) return;
     if (this.tls?.breaks(error, socket) === true) return;
     const latest = latestOn(socket);
     if (systemCode(error) === 'ECONNRESET' || !socket.writable) socket.destroy();
     else if (latest === undefined || latest.req.complete) {
-      // The fault is in a request that was not handed on yet.
+      // The fault is in a request that was not delivered yet.
       if (latest === undefined || latest.writableFinished) this.#refuse(socket, faultOf(error));
       else {
-        // The answers that are owed are given, and then the connection ends.
+        // The pending answers are given, and then the connection ends.
         latest.shouldKeepAlive = false;
-        // One that waits for its turn is written already, and Node would take it for no last one.
+        // An answer that waits for its turn is already written, and Node would not treat it as the last one.
         if (latest.headersSent) latest.once('finish', () => endSocket(socket));
         socket.pause();
       }
     } else if (latest.socket === null && !latest.writableFinished) {
-      // The fault is in the body of a request in whose turn to be answered others are: those have theirs first.
+      // The fault is in the body of a request behind others, which get their answers first.
       socket.pause();
       latest.once('socket', () => process.nextTick(() => this.#endBehind(latest, error, socket)));
     } else this.#endBehind(latest, error, socket);
   }
 
-  /** The fault is in the body of the latest request, whose turn it is. */
+  /** The fault is in the body of the latest request, which is the next to be answered. */
   #endBehind({ headersSent }: ServerResponse, error: Error, socket: Duplex): void {
     if (socket.writableEnded) return;
-    // It was refused before.
+    // It was already refused.
     if (headersSent) endSocket(socket);
     else this.#refuse(socket, faultOf(error));
   }
 
   #refuse(socket: Duplex, code: ErrorCode, headers = ''): void {
-    // On a spare connection, as browsers open them, nothing was asked.
+    // Browsers open spare connections, on which no request was sent.
     const unused = code === 'request_timeout' && socket instanceof Socket && socket.bytesRead === 0;
     const id = newRequestId();
     if (!unused)
@@ -235,7 +239,7 @@ export class Listener {
   }
 }
 
-/** @returns the port. Rejects when the address cannot be had. */
+/** @returns the port. Rejects when the address cannot be bound. */
 async function listening(server: NetServer, options: ListenOptions): Promise<number> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

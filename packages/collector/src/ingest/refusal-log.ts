@@ -1,9 +1,9 @@
-/** Logs refusals, and sums them up: those who are refused cannot fill the log. */
+/** Logs refusals, and summarizes frequent ones, so that refused clients cannot fill the log. */
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
 
 type Level = 'debug' | 'info' | 'warn' | 'error';
 
-/** The part of a logger that is used here and in the rest of ingest: pino's is one. */
+/** The part of a logger that this room uses; pino's logger has it. */
 export type Log = Record<Level, (fields: object, message: string) => void>;
 
 /** These fields and the client's address, and no others: never a body, a key or a value. */
@@ -12,17 +12,17 @@ export interface Refusal {
   readonly requestId: string;
   readonly kind?: string | undefined;
   readonly organisation?: string | undefined;
-  /** Of a key that was proven. */
+  /** The id of a key that was proven. */
   readonly keyId?: string | undefined;
 }
 
-/** A line that may come often. */
+/** A log line that may be frequent. */
 export interface SummedLine {
   readonly message: string;
-  /** The message of the line that counts those that were not written, and its name for their number. */
+  /** The message of the line that counts unwritten ones, and its name for their number. */
   readonly others: string;
   readonly counted: string;
-  /** Written in a period, of each cause. */
+  /** The most lines that are written per period and cause. */
   readonly most: number;
 }
 
@@ -32,7 +32,9 @@ const PROVEN: SummedLine = { ...REFUSED, most: 100 };
 const UNPROVEN: SummedLine = { ...REFUSED, most: 1 };
 
 export class RefusalLog {
-  /** By line and cause: how many came in this period, and what reports how many of them were not written. */
+  /**
+   * By line and cause: the count of this period, and the function that reports the number of unwritten lines.
+   */
   readonly #counts = new Map<string, { came: number; report: (came: number) => void }>();
   #period: NodeJS.Timeout | undefined;
 
@@ -46,7 +48,7 @@ export class RefusalLog {
     this.sum(logLevel, line, { code }, () => ({ ...refusal, remote: remoteOf(), status }));
   }
 
-  /** Writes the line, or counts it where the period has enough of its cause. */
+  /** Writes the line, or counts it when the period has enough lines of its cause. */
   sum(level: Level, line: SummedLine, cause: Record<string, string>, fields: () => object): void {
     const name = `${line.most} ${line.message} ${Object.values(cause).join()}`;
     let count = this.#counts.get(name);
@@ -61,7 +63,7 @@ export class RefusalLog {
     this.#period ??= setTimeout(() => this.flush(), PERIOD_MS).unref();
   }
 
-  /** Reports how many were not listed, and ends the period. */
+  /** Reports the number of unwritten lines, and ends the period. */
   flush(): void {
     clearTimeout(this.#period);
     this.#period = undefined;

@@ -8,28 +8,28 @@ import type { Answer } from '../ledger/ring.js';
 import { systemCode } from '../system-code.js';
 import type { Share } from './admission.js';
 
-/* The request headers that the collector acts on, read in one pass without building an object of all of them. */
+/* The request headers that the collector acts on, read in one pass without an object of all of them. */
 
 export interface RequestHeaders {
   host: number;
   apiKey: string | undefined;
-  /** True when a header that may stand once stands twice: two readings of one request. */
+  /** True when a header that may occur once occurs twice: the request has two readings. */
   repeated: boolean;
   contentType: string | undefined;
   contentEncoding: string | undefined;
-  /** From Content-Length; undefined when the body is chunked or there is none. */
+  /** From Content-Length; undefined for a chunked body and without a body. */
   contentLength: number | undefined;
   transferEncoding: string | undefined;
-  /** What the sender says of the door; undefined when nothing is said. */
+  /** What the sender states about the door; undefined without the header. */
   door: 'endpoint' | 'import' | undefined;
 }
 
-/** Its value `import` says that the events were collected elsewhere before; any other says nothing. */
+/** The value `import` means that the events were collected elsewhere before; other values are ignored. */
 export const EVENT_DOOR = 'X-Event-Door';
 
 /**
- * @param raw names and values in turn, as they came ({@link Request.rawHeaders}). The parser has already
- *   refused a Content-Length that is no number, two different ones, and one beside Transfer-Encoding.
+ * @param raw names and values in turn, as received ({@link Request.rawHeaders}). The parser has already
+ *   refused a Content-Length that is not a number, two different ones, and one with Transfer-Encoding.
  */
 export function readHeaders(raw: readonly string[]): RequestHeaders {
   const headers: RequestHeaders = {
@@ -86,7 +86,10 @@ export function readHeaders(raw: readonly string[]): RequestHeaders {
   return headers;
 }
 
-/** True for `application/json`, alone or with charset UTF-8 (RFC 9110 section 8.3; other parameters are ignored). */
+/**
+ * True for `application/json`, alone or with charset UTF-8 (RFC 9110 section 8.3; other parameters are
+ * ignored).
+ */
 export function isJsonMediaType(contentType: string | undefined): boolean {
   if (contentType === 'application/json') return true;
   if (contentType === undefined) return false;
@@ -99,37 +102,37 @@ export function isJsonMediaType(contentType: string | undefined): boolean {
 }
 
 /**
- * What the client expects before it sends its body (RFC 9110 section 10.1.1): `continue` holds the body back
- * until it is asked to go on, `unmet` is an expectation that the collector does not know.
+ * What the client expects before it sends its body (RFC 9110 section 10.1.1): `continue` means that it waits
+ * for 100 Continue, `unmet` is an expectation that the collector does not know.
  */
 export type Expectation = 'none' | 'continue' | 'unmet';
 
 interface RequestHead {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
-  /** `1.1` or `1.0`, or what else was written there. */
+  /** `1.1` or `1.0`, or the text in its place. */
   readonly httpVersion: string;
-  /** Names and values in turn, as they came. */
+  /** Names and values in turn, as received. */
   readonly rawHeaders: readonly string[];
   readonly socket: Socket;
-  /** Its connection is gone. */
+  /** Its connection is closed. */
   readonly destroyed: boolean;
 }
 
-/** A request all of which has come before anything of it was looked at. */
+/** A request that had arrived completely before it was read. */
 export interface WholeRequest extends RequestHead {
   readonly complete: true;
   readonly readableEnded: true;
-  /** Valid until it is answered. */
+  /** Valid until the request is answered. */
   readonly body: Buffer;
 }
 
 /**
- * A request as a server hands it over: its head is read, its body comes by `data` and `end`. That is all that is known
- * of HTTP servers behind the listener; Node's IncomingMessage is one.
+ * A request as a server delivers it: its head is read, its body arrives as `data` and `end` events. The only
+ * view of HTTP servers behind the listener; Node's IncomingMessage satisfies it.
  */
 export interface StreamedRequest extends RequestHead {
-  /** All of it has come; and all of it was read. */
+  /** All of it has arrived; and all of it was read. */
   readonly complete: boolean;
   readonly readableEnded: boolean;
   readonly body?: undefined;
@@ -142,20 +145,20 @@ export interface StreamedRequest extends RequestHead {
 
 export type Request = WholeRequest | StreamedRequest;
 
-/** What a request is counted as: one event, or a request of OTLP with any number of them. */
+/** How a request is counted: as one event, or as a request of OTLP with any number of them. */
 export type RequestKind = EventKind | 'otlp';
 
-/** Where requests go: one of the five for an event each, or one of OTLP. */
+/** The destination of a request: one of the five for single events, or one of OTLP. */
 export interface Endpoint {
-  /** The permission that a key needs, too. */
+  /** Also the permission that the key needs. */
   readonly kind: RequestKind;
   readonly maxBodyBytes: number;
   takes(contentType: string | undefined): boolean;
-  /** What is said of another type, in place of the code's own. */
+  /** The message for another media type, in place of the code's own. */
   readonly typeMessage?: string;
-  /** Reads and answers a request whose head is good and whose body was announced as no larger than it may be. */
+  /** Reads and answers a request whose head is good and whose announced body is not too large. */
   receive(exchange: Exchange, headers: RequestHeaders, principal: Principal, encoding: Encoding): void;
-  /** The body of a refusal; undefined for that of the five endpoints. */
+  /** The body of a refusal; undefined for the endpoints of single events. */
   refusal?(exchange: Exchange, code: ErrorCode, message: string): AnswerBody;
 }
 
@@ -164,60 +167,60 @@ export interface AnswerBody {
   readonly bytes: Buffer;
 }
 
-/** The answer to a request, to be given once. */
+/** The answer to a request, given once. */
 export interface Reply {
-  /** False: the connection ends after this answer, and takes no further request. */
+  /** False: the connection ends after this answer and takes no further request. */
   shouldKeepAlive: boolean;
   writeHead(status: number, headers: string[]): unknown;
   end(body?: string | Buffer): unknown;
-  /** Has the client send the body that it holds back. No whole request has that. */
+  /** Asks the client for the body that it holds back. Absent for a complete request. */
   writeContinue?(): unknown;
-  /** Of the body, before its end; for a request that is not complete. */
+  /** Bytes of the body, before its end; for an incomplete request. */
   write?(body: string | Buffer): unknown;
 }
 
-/** The answer to a streamed request; Node's ServerResponse is one. */
+/** The answer to a streamed request; Node's ServerResponse satisfies it. */
 export type StreamedReply = Required<Reply>;
 
-/** An event in the queue, by itself or one of those of a request. */
+/** An event in the queue, alone or one of several in a request. */
 export interface Waiting {
-  /** Of the key, once the event has a place in the queue; and the bytes that count against it. */
+  /** Set once the event has a place in the queue: its key, and the bytes that count against it. */
   share: Share | undefined;
   sharedBytes: number;
-  /** Gets the ledger's answer to one of several events of a request. */
+  /** Receives the ledger's answer to one of several events of a request. */
   readonly onAnswer?: (answer: Answer, fault: Fault | undefined) => void;
 }
 
-/** A request on its way through the collector, and what is known of it so far. */
+/** A request on its way through the collector, with what is known so far. */
 export interface Exchange extends Waiting {
-  /** In the answer and in the log line of a refusal. */
+  /** Appears in the answer and in the log line of a refusal. */
   readonly id: string;
   readonly request: Request;
   readonly reply: Reply;
   /** Monotonic clock, milliseconds. */
   readonly startedAt: number;
   readonly expectation: Expectation;
-  /** Undefined where the path has no endpoint. */
+  /** Undefined when the path has no endpoint. */
   readonly endpoint: Endpoint | undefined;
   door: Door;
   principal: Principal | undefined;
   /** As received, before decompression. */
   bodyBytes: number;
-  /** Decompressed, once the event has a place in the queue, where the options want bodies kept. */
+  /** Decompressed; kept once the event has a place in the queue, if the options ask for bodies. */
   body: Buffer | undefined;
 }
 
-/** A body while it arrives, in no more memory than was promised to it. */
+/** A body while it arrives, in no more memory than was reserved for it. */
 export class Body {
-  /** The only chunk so far, not copied: most events come in one. */
+  /** The only chunk so far, not copied: most events arrive in one. */
   #only: Buffer | undefined;
   #gathered: Buffer | undefined;
   length = 0;
 
   /**
-   * Takes a chunk in. Chunks are not kept: a sender may cut a body into single bytes, and each would cost some
-   * four hundred bytes of memory until the body is whole.
-   * @param promised bytes; at least `length` and the chunk together.
+   * Adds a chunk by copying it: a sender may cut a body into single bytes, and each kept chunk would cost
+   * some 400 bytes of memory.
+   * @param promised reserved bytes; at least `length` plus the chunk.
    */
   add(chunk: Buffer, promised: number): void {
     if (this.length === 0) this.#only = chunk;
@@ -233,7 +236,7 @@ export class Body {
     this.length += chunk.length;
   }
 
-  /** What has arrived; a view that the next `add` may leave behind. */
+  /** The bytes so far; a view that the next `add` may invalidate. */
   get bytes(): Buffer {
     return this.#only ?? this.#gathered?.subarray(0, this.length) ?? EMPTY;
   }
@@ -241,16 +244,17 @@ export class Body {
 
 const EMPTY = Buffer.alloc(0);
 
-/** The room that is promised to a body. */
+/** The room that is reserved for a body. */
 export interface Room {
-  /** What is promised now, in bytes. */
+  /** The reservation now, in bytes. */
   readonly promised: number;
-  /** @returns false when this number of bytes cannot be promised. */
+  /** @returns false when this number of bytes cannot be reserved. */
   reach(bytes: number): boolean;
 }
 
 /**
- * Reads a body that comes in pieces, in no more memory than was promised to it, and calls one of the functions once.
+ * Reads a body that arrives in pieces, in no more memory than is reserved, and calls one of the functions
+ * once.
  * @param limit the most bytes that it may have.
  */
 export function receive(
@@ -260,7 +264,7 @@ export function receive(
   on: {
     readonly whole: (body: Buffer) => void;
     readonly refused: (code: ErrorCode) => void;
-    /** The client went away in the middle of its body. */
+    /** The client closed the connection within its body. */
     readonly gone: () => void;
   },
 ): void {
@@ -291,7 +295,10 @@ export function receive(
 
 /* Undoes Content-Encoding (RFC 9110 section 8.4), never making more than the limit allows. */
 
-/** Output comes in pieces of about what JSON of this size grows to; the default, 16 KiB, is garbage for most events. */
+/**
+ * Output comes in pieces of about the size of an event; the default of 16 KiB would be garbage for most
+ * events.
+ */
 function outputOf({ length }: Uint8Array, limit: number): { maxOutputLength: number; chunkSize: number } {
   return { maxOutputLength: limit, chunkSize: Math.min(64 << 10, Math.max(4 << 10, 4 * length)) };
 }
@@ -299,16 +306,18 @@ function outputOf({ length }: Uint8Array, limit: number): { maxOutputLength: num
 type Decoder = (body: Uint8Array, limit: number) => Buffer;
 
 /**
- * Synchronous on purpose: one body at a time, so that the decoders' windows cannot add up. A window may be 8 MiB
- * for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1 MiB.
+ * Synchronous, so that one body at a time is decoded and the decoders' windows cannot add up. A window may be
+ * 8 MiB for zstd (RFC 8878 asks every decoder for that much) and 16 MiB for brotli, while a whole event is 1
+ * MiB.
  *
- * Bytes after the end of a br or zstd body would be dropped in silence, a second zstd frame among them, and half an
- * event stored as if it were whole; so they are refused. Further gzip members are read (RFC 1952 section 2.2); behind
- * a zero byte zlib would stop without a word, so what it consumed is compared with what came.
+ * The decoders ignore bytes after the end of a br or zstd body, including a second zstd frame, so half an
+ * event could be stored as a whole one: such bodies are refused. Further gzip members are read (RFC 1952
+ * section 2.2). zlib stops silently at a zero byte after a member, so the consumed length is compared with
+ * the body's.
  */
 const DECODERS: Readonly<Record<string, Decoder>> = {
   gzip(body, limit) {
-    // The typings do not know what `info` makes of the result.
+    // The typings do not know how `info` changes the result.
     const { buffer, engine } = zlib.gunzipSync(body, {
       ...outputOf(body, limit),
       info: true,
@@ -331,7 +340,7 @@ const DECODERS: Readonly<Record<string, Decoder>> = {
 
 export type Encoding = 'identity' | 'gzip' | 'br' | 'zstd';
 
-/** The one coding that the header names, or undefined when it names another one or several. */
+/** The one coding that the header names; undefined for an unknown one or several. */
 export function contentEncoding(header: string | undefined): Encoding | undefined {
   if (header === undefined) return 'identity';
   const name = header.trim().toLowerCase();
@@ -341,8 +350,8 @@ export function contentEncoding(header: string | undefined): Encoding | undefine
 }
 
 /**
- * @param limit the most bytes that may come out.
- * @returns the plain body, or the code of the error it must be refused with.
+ * @param limit the most bytes that may result.
+ * @returns the plain body, or the code of the error to refuse it with.
  */
 export function decompress(
   encoding: Exclude<Encoding, 'identity'>,
@@ -357,8 +366,8 @@ export function decompress(
 }
 
 /*
- * The id of a request, by which its answer is found in the log. It is random, and never the client's: a count would
- * report to each sender how much all others send.
+ * The id of a request, which links its answer to the log. Random and never the client's: a counter would
+ * disclose to each sender the volume of all others.
  */
 
 export const REQUEST_ID = 'X-Request-Id';

@@ -1,15 +1,15 @@
 /**
- * A shortcut past Node's HTTP server for what nearly every request is: a plain POST of an event with a valid key, whole
- * in one piece. It costs a third of what Node's parser, streams and response objects do
+ * A shortcut past Node's HTTP server for nearly every request: a plain POST of an event with a valid key,
+ * whole in one piece. It costs a third of Node's parser, streams and response objects
  * (docs/internals/adr/0021-shortcut.md).
  *
- * A connection begins here. The first request that is in any way else is handed over with the connection: its bytes are
- * put back, and Node's server takes the connection from that byte on, for good. So nothing odd is ever answered here,
- * and there is one request at a time: what comes before an answer waits.
+ * A connection begins here. The first request that differs in any way is handed over with the connection: its
+ * bytes are put back, and Node's server keeps the connection from then on. So unusual requests are never
+ * answered here, and there is one request at a time: bytes that arrive before its answer wait.
  *
- * The end of a request is where one Content-Length of digits says, in a head without Transfer-Encoding in which every
- * line is printable ASCII and ends with CRLF. Two readings of such a head are not possible, so nothing can be smuggled
- * behind it (RFC 9112 section 11.2).
+ * The end of a request is given by one Content-Length of digits, in a head without Transfer-Encoding in which
+ * every line is printable ASCII and ends with CRLF. Such a head has only one reading, so a second request
+ * cannot be smuggled behind it (RFC 9112 section 11.2).
  */
 import type { Socket } from 'node:net';
 import { STATUS_CODES } from 'node:http';
@@ -21,9 +21,9 @@ import { readHeaders, type Reply, type RequestHeaders, type WholeRequest } from 
 const KIND_OF_LINE: ReadonlyMap<string, EventKind> = new Map(
   EVENT_KINDS.map((kind) => [`POST ${EVENT_PATHS[kind]} HTTP/1.1`, kind]),
 );
-/** Header lines as every client writes them: no folding, one space behind the colon, none at the end. */
+/** Header lines as every client writes them: not folded, one space after the colon, none at the end. */
 const PLAIN_LINES = /^[^\r\n]+\r\n(?:[\w!#$%&'*+.^`|~-]+: [\x21-\x7e]+(?: +[\x21-\x7e]+)*\r\n)+\r\n$/;
-/** What asks for more than an answer to this request, or for another kind of answer. */
+/** Headers that ask for more than an answer to this request, or for another kind of answer. */
 const ODD_HEADER =
   /\r\n(?:transfer-encoding|te|trailer|expect|upgrade|http2-settings|(?:proxy-)?connection(?!: keep-alive\r\n)):/i;
 const MOST_DIGITS = 9;
@@ -31,25 +31,25 @@ const PLAIN_LENGTH = /(\r\ncontent-length: )\d{1,9}\r\n/i;
 const CR = 13;
 const ZERO = 48;
 const MOST_HEAD_BYTES = 4 << 10;
-/** A larger request that comes in pieces is not waited for: Node's sockets gather 64 KiB. */
+/** A larger request in pieces is handed over: Node's sockets gather 64 KiB. */
 const MOST_AWAITED_BYTES = 48 << 10;
-/** For the rest of a request: many clients send head and body by two calls. */
+/** How long to wait for the rest of a request: many clients send head and body in two calls. */
 const PATIENCE_MS = 5;
 const SWEEP_MS = 500;
 const NOTHING = Buffer.alloc(0);
 
 /**
- * A head as it was read, remembered with its connection. The next one is read by it: the same bytes mean the same, and
- * what differs from request to request is one of five first lines and the digits of the length.
+ * A parsed head, remembered with its connection. The next head is compared with it: equal bytes have equal
+ * meaning, and only the first line, one of five, and the digits of the length may differ.
  */
 class Head {
   kind: EventKind;
-  /** Of the head; and of the request. */
+  /** The length of the head; and of the request. */
   bytes: number;
   requestBytes: number;
   readonly headers: RequestHeaders;
   #line: string;
-  /** Between the first line and the digits of Content-Length, and behind those. */
+  /** The bytes between the first line and the digits of Content-Length, and those after the digits. */
   readonly #before: Buffer;
   readonly #after: Buffer;
 
@@ -65,7 +65,7 @@ class Head {
     this.#after = Buffer.from(text.slice(text.indexOf('\r\n', digitsAt)), 'latin1');
   }
 
-  /** @returns what the bytes begin with, or undefined for anything but a whole plain head. */
+  /** @returns the head at the start of the bytes; undefined unless it is a complete plain head. */
   static read(bytes: Buffer): Head | undefined {
     const end = bytes.subarray(0, MOST_HEAD_BYTES).indexOf('\r\n\r\n') + 4;
     if (end < 4) return undefined;
@@ -77,7 +77,10 @@ class Head {
     return headers.repeated || headers.host !== 1 ? undefined : new Head(text, kind, headers);
   }
 
-  /** Reads a head that has the same lines as this one. @returns false when it is another, and nothing is changed. */
+  /**
+   * Reads a head that has the same lines as this one. @returns false for another one; nothing is changed
+   * then.
+   */
   readNext(bytes: Buffer): boolean {
     const lineEnd = bytes.indexOf(CR);
     const kind = KIND_OF_LINE.get(bytes.toString('latin1', 0, Math.max(0, lineEnd)));
@@ -126,15 +129,15 @@ export class Shortcut {
   limits: Limits;
   readonly #connections = new Set<Connection>();
   readonly #sweep: NodeJS.Timeout;
-  /** Of a monotonic clock, in milliseconds, and up to `SWEEP_MS` old. */
+  /** Monotonic clock in milliseconds, up to `SWEEP_MS` old. */
   #now = performance.now();
   #date = '';
   #dateEndsAt = 0;
 
   /**
-   * @param toServer has Node's server take a connection, with what was put back to be read from it.
-   * @param onError what it would be told of an error of the connection.
-   * @param onSilence called for a connection on which nothing came in the time for a request's headers.
+   * @param toServer gives a connection to Node's server, with bytes to be read from it first.
+   * @param onError called for an error of the connection.
+   * @param onSilence called for a connection that has sent nothing in the time for a request's headers.
    */
   constructor(
     readonly ingest: Ingest,
@@ -147,12 +150,12 @@ export class Shortcut {
     this.#sweep = setInterval(() => this.#endIdle(), SWEEP_MS).unref();
   }
 
-  /** A new connection, on which nothing was read yet. */
+  /** Takes a new connection, from which nothing has been read. */
   admit(socket: Socket): void {
     this.#connections.add(new Connection(this, socket));
   }
 
-  /** The connection is closed, or handed over. */
+  /** The connection was closed or handed over. */
   forget(connection: Connection): void {
     this.#connections.delete(connection);
   }
@@ -161,7 +164,7 @@ export class Shortcut {
     return this.#now;
   }
 
-  /** Closes the connections on which no request is open. */
+  /** Closes the connections without an open request. */
   closeIdle(): void {
     for (const connection of this.#connections) if (connection.isIdle) connection.socket.destroy();
   }
@@ -172,10 +175,10 @@ export class Shortcut {
     for (const connection of this.#connections) connection.socket.destroy();
   }
 
-  /** The headers that Node puts behind ours, and the empty line. */
+  /** The headers that Node appends to ours, and the empty line. */
   lastHeaders(keepAlive: boolean): string {
     const now = Date.now();
-    // Also when the clock was set back.
+    // Differs also when the clock was set back.
     if (now >= this.#dateEndsAt || now < this.#dateEndsAt - 1000) {
       this.#dateEndsAt = now - (now % 1000) + 1000;
       this.#date = `Date: ${new Date(now).toUTCString()}\r\n`;
@@ -200,7 +203,7 @@ export class Shortcut {
   }
 }
 
-/** A connection, the request that is open on it, and the reply to that. */
+/** A connection, its open request, and the reply to that request. */
 class Connection implements WholeRequest, Reply {
   readonly method = 'POST';
   readonly httpVersion = '1.1';
@@ -208,19 +211,19 @@ class Connection implements WholeRequest, Reply {
   readonly readableEnded = true;
   body: Buffer = NOTHING;
   shouldKeepAlive = true;
-  /** When something was read or written last, by the shortcut's clock. */
+  /** When bytes were last read or written, by the shortcut's clock. */
   since = performance.now();
-  /** Nothing was read yet. */
+  /** Nothing has been read yet. */
   isNew = true;
   #head: Head | undefined;
   /** The answer up to its body. */
   #answer = '';
   #isOpen = false;
-  /** Something came before the answer. */
+  /** More bytes arrived before the answer. */
   #isHeld = false;
-  /** Nothing will come behind the request that is open. */
+  /** The client sends nothing after the open request. */
   #isLast = false;
-  /** Bytes of the request whose first piece has come, or 0. */
+  /** The length of the request whose first piece has arrived, or 0. */
   #awaited = 0;
   #patience: NodeJS.Timeout | undefined;
   #gathered = NOTHING;
@@ -271,7 +274,7 @@ class Connection implements WholeRequest, Reply {
     }
   }
 
-  /** Nothing more is taken from the connection; it is to be ended. */
+  /** Takes nothing more from the connection; it is to be ended. */
   leave(): void {
     this.#letGo();
     this.socket.on('error', () => this.socket.destroy());
@@ -285,7 +288,7 @@ class Connection implements WholeRequest, Reply {
     this.shortcut.forget(this);
   }
 
-  /** @param bytes that were read and belong to no request that was taken. */
+  /** @param bytes that were read and belong to no accepted request. */
   #handOver(bytes: Buffer): void {
     const { socket } = this;
     this.#letGo();
@@ -312,7 +315,7 @@ class Connection implements WholeRequest, Reply {
       this.#gathered = NOTHING;
     }
     const head = this.#headOf(bytes);
-    // The client leaves answers unread; Node knows how to wait for it.
+    // The client does not read its answers; Node knows how to wait for it.
     if (head === undefined || socket.writableLength > 0) return this.#handOver(bytes);
     const { requestBytes } = head;
     if (bytes.length > requestBytes) return this.#handOver(bytes);
@@ -331,7 +334,10 @@ class Connection implements WholeRequest, Reply {
     return this.#head;
   }
 
-  /** Waits for the rest of a request. What has come lies in the socket meanwhile, as the next server will find it. */
+  /**
+   * Waits for the rest of a request. The socket holds the first part meanwhile, where the next server finds
+   * it.
+   */
   #await(bytes: Buffer, requestBytes: number): void {
     if (requestBytes > MOST_AWAITED_BYTES) return this.#handOver(bytes);
     const { socket } = this;
@@ -345,7 +351,7 @@ class Connection implements WholeRequest, Reply {
     const { socket } = this;
     if (socket.readableLength < this.#awaited) return;
     clearTimeout(this.#patience);
-    // It flows again, all of the request in this turn.
+    // The socket flows again and delivers the whole request in this turn.
     socket.off('readable', this.#onReadable).on('data', this.#onData);
   };
 

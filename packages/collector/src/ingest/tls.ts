@@ -1,9 +1,9 @@
 /**
- * HTTPS as the collector speaks it: what it negotiates, which certificate it shows, and how that is renewed.
+ * HTTPS: protocol versions and ciphers, the certificate, and its renewal.
  *
- * After RFC 9325 (BCP 195): TLS 1.2 and 1.3 only (section 3.1.1); of 1.2 the suites with forward secrecy and
- * authenticated encryption (4.2); no renegotiation (3.5), no compression (3.3, and OpenSSL has none by default); keys
- * of session tickets that change (3.4).
+ * Follows RFC 9325 (BCP 195): TLS 1.2 and 1.3 only (section 3.1.1); for 1.2 the suites with forward secrecy
+ * and authenticated encryption (4.2); no renegotiation (3.5), no compression (3.3, the default of OpenSSL);
+ * changing keys of session tickets (3.4).
  */
 import { constants, createPrivateKey, X509Certificate } from 'node:crypto';
 import { unwatchFile, watchFile } from 'node:fs';
@@ -18,7 +18,7 @@ import { standsFor } from './connections.js';
 import type { Log, RefusalLog, SummedLine } from './refusal-log.js';
 
 export interface CertificateFiles {
-  /** PEM: the collector's certificate first, then those that lead to the authority. */
+  /** PEM: the collector's certificate first, then the chain to the authority. */
   readonly cert: string;
   /** PEM, without a passphrase. */
   readonly key: string;
@@ -26,10 +26,10 @@ export interface CertificateFiles {
   readonly clientCa: string | undefined;
 }
 
-/** The texts of the files, which fit together. A message can carry them to another thread. */
+/** The contents of the files, which match each other. Can be sent to another thread. */
 export type CertificatePem = CertificateFiles;
 
-/** The files cannot be used. Each message names its file and never repeats what is in it. */
+/** The files cannot be used. Each message names its file and never repeats its content. */
 export class CertificateUnusable extends Error {
   override name = 'CertificateUnusable';
   constructor(
@@ -39,14 +39,16 @@ export class CertificateUnusable extends Error {
   }
 }
 
-/** A larger file is no PEM file, and would be read into memory. */
+/** A larger file is not PEM, and would be read into memory. */
 const MAX_FILE_BYTES = 1 << 20;
-/** PKCS #8 (RFC 7468 section 11), and what OpenSSL wrote before it. */
+/** PKCS #8 (RFC 7468 section 11), and the older forms of OpenSSL. */
 const ENCRYPTED = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
 const CHECKS = { cert: certificateFault, key: keyFault, clientCa: certificateFault };
 
-/** Reads the files and checks that they fit together; an expired certificate does. @throws CertificateUnusable */
+/**
+ * Reads the files and checks that they match; an expired certificate is accepted. @throws CertificateUnusable
+ */
 async function readPem(files: CertificateFiles): Promise<CertificatePem> {
   const faults: { file: keyof CertificateFiles; message: string }[] = [];
   const pem = { cert: '', key: '', clientCa: undefined as string | undefined };
@@ -64,7 +66,7 @@ async function readPem(files: CertificateFiles): Promise<CertificatePem> {
         const message = `the key in ${files.key} is not that of the first certificate in ${files.cert}`;
         faults.push({ file: 'key', message });
       }
-      // OpenSSL refuses weak keys, for one.
+      // OpenSSL refuses weak keys, for example.
       else createSecureContext(secureContextOf(pem));
     } catch (error) {
       faults.push({
@@ -110,12 +112,12 @@ function keyFault(pem: string): string | undefined {
   }
 }
 
-/** Never the message: OpenSSL's may quote from what it read. */
+/** The error's code, never its message: OpenSSL may quote what it read. */
 function codeOf(error: unknown): string {
   return systemCode(error) ?? 'unknown error';
 }
 
-/** The names of OpenSSL. The client's order does not count, but for none of these it would have to. */
+/** OpenSSL's names. The server's order decides; every one of them needs that to be safe. */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
   'TLS_CHACHA20_POLY1305_SHA256',
@@ -128,7 +130,7 @@ const CIPHERS = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':');
 
-/** For `createSecureContext` and `setSecureContext`, in any thread. */
+/** Options for `createSecureContext` and `setSecureContext`, in any thread. */
 export function secureContextOf({ cert, key, clientCa }: CertificatePem): SecureContextOptions {
   const noRenegotiation = constants.SSL_OP_NO_RENEGOTIATION;
   return {
@@ -136,24 +138,25 @@ export function secureContextOf({ cert, key, clientCa }: CertificatePem): Secure
     key,
     minVersion: 'TLSv1.2',
     ciphers: CIPHERS,
-    // A resumed session keeps its old verdict on the client's certificate. Without tickets every connection proves
-    // the private key and is checked against the authorities of today.
+    // A resumed session keeps its old verdict on the client's certificate. Without tickets every connection
+    // proves the private key and is checked against the current authorities.
     secureOptions: clientCa === undefined ? noRenegotiation : noRenegotiation | constants.SSL_OP_NO_TICKET,
     ...(clientCa !== undefined && { ca: clientCa }),
   };
 }
 
 const DAY_MS = 86_400_000;
-/** An operator is warned daily from so long before the certificate ends. */
+/** How long before the end of the certificate the daily warnings begin. */
 const WARN_DAYS = 30;
 const POLL_MS = 1000;
-/** The longest delay of a timer: Node fires at once after a longer one. */
+/** The longest delay of a timer: Node fires immediately after a longer one. */
 const LONGEST_DELAY_MS = 2 ** 31 - 1;
 
 /**
- * The certificate that all listeners show, read again when its files change. Files that do not fit change nothing: a
- * renewal that went wrong must not end a service whose certificate is good. By polling, because watchers miss changes
- * behind symbolic links and on network file systems: certbot and the secrets of Kubernetes renew by links.
+ * The certificate of all listeners, read again when its files change. Files that do not match change nothing:
+ * a failed renewal must not end a service whose certificate is still good. It polls, because watchers miss
+ * changes behind symbolic links and on network file systems, and certbot and Kubernetes secrets renew through
+ * links.
  */
 export class ServerCertificate {
   #pem: CertificatePem;
@@ -163,7 +166,7 @@ export class ServerCertificate {
   #daily: NodeJS.Timeout | undefined;
   #due: NodeJS.Timeout | undefined;
   #work = Promise.resolve(true);
-  /** What the files held when they were last found changed. */
+  /** The contents of the files when they last changed. */
   #seen = '';
   readonly #onChange = (): void => this.#settleAfter(this.pollMs);
 
@@ -186,7 +189,7 @@ export class ServerCertificate {
     return [cert, key, clientCa].filter((file) => file !== undefined);
   }
 
-  /** In use for new connections. */
+  /** The certificate for new connections. */
   get pem(): CertificatePem {
     return this.#pem;
   }
@@ -196,9 +199,9 @@ export class ServerCertificate {
   }
 
   /**
-   * Logs which certificate is in use and follows its files, without keeping the process alive.
-   * @param present called with the pair for new connections: when it has changed, and once a day, because a new context
-   * has new keys for session tickets.
+   * Logs the certificate in use and follows its files, without keeping the process alive.
+   * @param present called with the pair for new connections when it has changed, and once a day for new
+   *   ticket keys.
    */
   follow(log: Log, present: (pem: CertificatePem) => void): void {
     this.#log = log;
@@ -211,7 +214,7 @@ export class ServerCertificate {
       this.#reportExpiry();
     };
     this.#daily = setInterval(renewTickets, DAY_MS).unref();
-    // They may have changed since they were read.
+    // The files may have changed since they were read.
     this.#onChange();
   }
 
@@ -221,7 +224,10 @@ export class ServerCertificate {
     clearTimeout(this.#due);
   }
 
-  /** Reads the files now. @returns whether they are in use for new connections; if not, the log says why. */
+  /**
+   * Reads the files now. @returns whether they are in use for new connections; otherwise the log has the
+   * reason.
+   */
   reload(): Promise<boolean> {
     return (this.#work = this.#work.then(() => this.#load()));
   }
@@ -233,7 +239,7 @@ export class ServerCertificate {
     this.#due = setTimeout(settle, Math.min(ms, LONGEST_DELAY_MS)).unref();
   }
 
-  /** The files are written one after the other: they are whole once two looks have found the same. */
+  /** The files are written one after the other: they are complete when two reads find the same. */
   async #settle(): Promise<void> {
     const found = JSON.stringify(await Promise.all(this.#names.map(readText)));
     if (found === this.#seen) await this.reload();
@@ -271,7 +277,7 @@ export class ServerCertificate {
   #report(): void {
     const { subject, issuer, subjectAltName: names, validToDate } = this.#x509;
     const expiresAt = validToDate.toISOString();
-    // Node gives a name with a line for each part.
+    // Node returns a name with one line per part.
     const onOneLine = (name: string | undefined) => name?.replaceAll('\n', ', ');
     const shown = { subject: onOneLine(subject), names, issuer: onOneLine(issuer), expiresAt };
     this.#log?.info(shown, 'TLS certificate in use');
@@ -290,9 +296,9 @@ export class ServerCertificate {
 }
 
 export interface TlsOptions {
-  /** Shows its pair of now. */
+  /** Uses the current pair. */
   readonly certificate: Pick<ServerCertificate, 'pem'>;
-  /** Whether a client without a verified certificate is turned away. Counts only when there are authorities. */
+  /** Whether a client without a verified certificate is rejected. Has an effect only with authorities. */
   readonly clientAuth: 'required' | 'optional';
 }
 
@@ -303,13 +309,13 @@ const FAILED: SummedLine = {
   most: 100,
 };
 
-/** A server of HTTPS, and the connections whose handshake is not done. */
+/** An HTTPS server, and its connections with an unfinished handshake. */
 export class TlsServer {
   readonly server: https.Server;
-  /** By where they come from: Node does not say which of them has become which. */
+  /** By address: Node does not reveal which of them has become which. */
   readonly #handshakes = new Map<string, Socket>();
 
-  /** @param http what is to hold for the HTTP that is spoken within. */
+  /** @param http options of the HTTP server within. */
   constructor(
     { certificate: { pem }, clientAuth }: TlsOptions,
     handshakeTimeoutMs: number,
@@ -337,24 +343,27 @@ export class TlsServer {
       if (connection !== undefined) standsFor(socket, connection);
       this.#handshakes.delete(from);
     });
-    // Node's own listener reports it as the fault of a request.
+    // Node's own listener would report it as the fault of a request.
     this.server.removeAllListeners('tlsClientError');
     this.server.on('tlsClientError', (error, socket) => this.#fail(error, socket));
   }
 
-  /** New connections are shown this certificate. */
+  /** Shows this certificate to new connections. */
   present(pem: CertificatePem): void {
     this.server.setSecureContext(secureContextOf(pem));
   }
 
-  /** Closes connections whose handshake is not done: nothing was begun on them. Those that speak HTTP stay. */
+  /**
+   * Closes connections with an unfinished handshake, on which nothing was begun. Connections with HTTP stay
+   * open.
+   */
   stop(): void {
     for (const socket of this.#handshakes.values()) socket.destroy();
   }
 
   /**
-   * Whether an error on a connection that spoke HTTP is one of the encryption below: no answer would arrive. It is then
-   * logged, and the connection closed.
+   * Whether an error on a connection that spoke HTTP comes from the encryption below, so that no answer would
+   * arrive. If so, it is logged and the connection closed.
    */
   breaks(error: Error, socket: Duplex): boolean {
     if (systemCode(error)?.startsWith('ERR_SSL_') !== true || !(socket instanceof TLSSocket)) return false;
@@ -362,11 +371,11 @@ export class TlsServer {
     return true;
   }
 
-  /** Of the error only the code is logged, which OpenSSL takes from a fixed list. */
+  /** Logs only the error's code, which OpenSSL takes from a fixed list. */
   #fail(error: Error, socket: TLSSocket): void {
     const code = systemCode(error);
     const reason = faultOf(code, socket);
-    // Of a client that said nothing the address is no longer known once its time is up.
+    // After a timeout, the address of a client that sent nothing is no longer known.
     const fields = () => ({ reason, code, remote: socket.remoteAddress });
     this.refusals.sum(reason === 'closed' ? 'debug' : 'info', FAILED, { reason }, fields);
     socket.destroy();
@@ -378,24 +387,27 @@ function addressOf({ remoteAddress, remotePort, localAddress }: Socket): string 
 }
 
 /**
- * - `timeout`: not done in time.
- * - `closed`: the client went away, or lost its place; load balancers that test whether the port is open do so all day.
- * - `plain_http`: the client does not know that it has to speak TLS.
- * - `client_certificate`: it has none, or one that no given authority vouches for.
- * - `refused_by_client`: it gave up with an alert, mostly because it does not know the authority of this collector's
- *   certificate.
- * - `protocol`: no version, cipher suite or application protocol in common, or bytes that are not TLS.
+ * - `timeout`: the handshake took too long.
+ * - `closed`: the client closed the connection, or lost its place; load balancers that probe the port do so
+ *   all day.
+ * - `plain_http`: the client did not use TLS.
+ * - `client_certificate`: no client certificate, or none that a given authority has signed.
+ * - `refused_by_client`: the client sent an alert, usually because it does not know the authority of the
+ *   collector's certificate.
+ * - `protocol`: no common version, cipher suite or application protocol, or bytes that are not TLS.
  */
 type TlsFault = 'timeout' | 'closed' | 'plain_http' | 'client_certificate' | 'refused_by_client' | 'protocol';
 
-/** @param socket the typings do not know that it has no `authorizationError` unless a certificate was looked at. */
+/**
+ * @param socket the typings do not know that `authorizationError` is absent unless a certificate was checked.
+ */
 function faultOf(
   code: string | undefined,
   { authorizationError }: { readonly authorizationError: unknown },
 ): TlsFault {
   if (code === 'ERR_TLS_HANDSHAKE_TIMEOUT') return 'timeout';
   if (code === 'ERR_SSL_HTTP_REQUEST') return 'plain_http';
-  // Node ends a connection whose certificate was not verified as if the client had.
+  // Node ends a connection whose certificate failed verification as if the client had ended it.
   if (authorizationError || code === 'ERR_SSL_PEER_DID_NOT_RETURN_A_CERTIFICATE') return 'client_certificate';
   if (code?.includes('_ALERT_')) return 'refused_by_client';
   return code?.startsWith('ERR_SSL_') ? 'protocol' : 'closed';

@@ -1,10 +1,10 @@
 /**
- * Where a request came from, when a proxy that the operator trusts says so. For the log alone: nothing is permitted or
- * limited by it.
+ * The origin of a request as stated by trusted proxies. For the log alone: no permission or limit depends on
+ * it.
  *
- * A header is worth as much as who wrote it. The connection's address is known. While the address at hand is one of the
- * trusted, what it reports as the one before it is believed; so the headers are read from the right, and what a client
- * wrote itself, further left, is never reached. Whatever cannot be read ends the walk at the last address that is sure.
+ * The address of the connection is known. While the current address is a trusted one, the address that it
+ * reports is believed. So headers are read from the right, and what a client wrote itself, further left, is
+ * never reached. An unreadable element ends the walk at the last address that is certain.
  */
 import { isIP } from 'node:net';
 import proxyAddr from '@fastify/proxy-addr';
@@ -19,22 +19,25 @@ interface Received {
 type Trust = (address: string, hop: number) => boolean;
 
 const NETWORK = /^([0-9a-f:.]+)(?:\/(\d{1,3}))?$/i;
-/** Private or of this link: RFC 1918, 3927, 4193, 4291 and 6598. None is wider than the first of its family. */
+/**
+ * Private and link-local networks: RFC 1918, 3927, 4193, 4291 and 6598. The first of each family is the
+ * widest.
+ */
 const NOT_PUBLIC = proxyAddr.compile([
   ...['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', '127.0.0.0/8', '169.254.0.0/16', '100.64.0.0/10'],
   ...['fc00::/7', 'fe80::/10', '::1/128'],
 ]);
-/** Public networks whose prefixes are as short or shorter are wider than those of any one operator. */
+/** A public network with a prefix this short or shorter is wider than any operator owns. */
 const WIDE_BITS = { ipv4: 9, ipv6: 16 };
 const WIDEST_PRIVATE_BITS = { ipv4: 8, ipv6: 7 };
 
 export class TrustedProxies {
-  /** What is unwise: undefined unless the public addresses of a network are more than one operator can own. */
+  /** A warning when a network has more public addresses than an operator can own; else undefined. */
   readonly exposure: string | undefined;
   readonly #trusts: Trust;
 
   /**
-   * @param text addresses and networks (`10.0.0.0/8`, `fd00::/8`) with commas between them; none when empty.
+   * @param text addresses and networks (`10.0.0.0/8`, `fd00::/8`), separated by commas; may be empty.
    * @throws {@link Unusable}
    */
   constructor(text: string) {
@@ -43,10 +46,10 @@ export class TrustedProxies {
     this.#trusts = (address, hop) => trusts.some((trust) => trust(address, hop));
     if (items.some(isWide))
       this.exposure =
-        'holds very many public addresses: anyone who has one of them can write any other into the log as the client';
+        'holds so many public addresses that a stranger may have one, and could forge the client in the log';
   }
 
-  /** The address of the client, as proven; undefined when the connection is gone. */
+  /** The proven address of the client; undefined when the connection is closed. */
   clientOf(request: Received): string | undefined {
     let client = request.socket.remoteAddress;
     if (client === undefined || !this.#trusts(client, 0)) return client;
@@ -65,7 +68,7 @@ function trustIn(item: string): Trust {
   try {
     if (isIP(address) === 0) throw new TypeError('no address');
     if (Number(bits) > 0 || bits === undefined) return proxyAddr.compile(item);
-    // The library takes no network of every address.
+    // The library accepts no network of all addresses.
     return proxyAddr.compile(isIP(address) === 4 ? ['0.0.0.0/1', '128.0.0.0/1'] : ['::/1', '8000::/1']);
   } catch (error) {
     const message = `${JSON.stringify(item)} is neither an address nor a network such as 10.0.0.0/8`;
@@ -83,9 +86,9 @@ function isWide(item: string): boolean {
 }
 
 /**
- * The addresses in Forwarded (RFC 7239) or X-Forwarded-For, from the right; undefined for what is not an address, such as
- * `unknown`. When a request has both they must agree in their last address. Otherwise a proxy that writes the one
- * would vouch for what a client has written into the other.
+ * The addresses in Forwarded (RFC 7239) or X-Forwarded-For, from the right; undefined for an element that is
+ * not an address, such as `unknown`. When a request has both headers, their last addresses must be equal.
+ * Otherwise a proxy that writes one header would vouch for the other one, written by a client.
  */
 function reportedHops(rawHeaders: readonly string[]): (string | undefined)[] {
   const forwarded: string[] = [];
@@ -95,18 +98,18 @@ function reportedHops(rawHeaders: readonly string[]): (string | undefined)[] {
     if (name === 'forwarded') forwarded.push(rawHeaders[i + 1] ?? '');
     else if (name === 'x-forwarded-for') forwardedFor.push(rawHeaders[i + 1] ?? '');
   }
-  // No value that is believed contains a comma, so quotes need not be minded: who puts a comma into quotes makes two
-  // pieces that are no elements.
+  // A believed value has no comma, so quotes can be ignored: a comma in quotes only makes two unreadable
+  // elements.
   const standard = partsFromRight(forwarded).map(forwardedNode);
   const usual = partsFromRight(forwardedFor).map(address);
   if (forwarded.length === 0) return usual;
   return forwardedFor.length === 0 || standard[0] === usual[0] ? standard : [];
 }
 
-/** No deployment has more proxies than that; a header that claims so is not read to its end. */
+/** No deployment has more proxies; a longer header is not read to its end. */
 const MAX_HOPS = 16;
 
-/** A list may be cut over several fields of the same name (RFC 9110 section 5.3). */
+/** A list may be split over several fields of the same name (RFC 9110 section 5.3). */
 function partsFromRight(values: readonly string[]): string[] {
   return values.join(',').split(',').slice(-MAX_HOPS).reverse();
 }
@@ -125,11 +128,11 @@ function forwardedNode(element: string): string | undefined {
     if (node !== undefined) return undefined;
     node = quoted ?? token;
   }
-  // A bare IPv6 address has no place in Forwarded (RFC 7239 section 6), but does no harm either.
+  // RFC 7239 section 6 has no bare IPv6 address in Forwarded, but it is harmless.
   return node === undefined ? undefined : address(node);
 }
 
-/** IPv4 or IPv6, in brackets or not, with a port or not. Without a zone, which means something on one host only. */
+/** IPv4 or IPv6, with or without brackets and port. Without a zone, which has a meaning on one host only. */
 function address(text: string): string | undefined {
   const node = text.trim();
   const [, inBrackets, ipv4] = /^(?:\[([0-9A-Fa-f:.]+)\]|([0-9.]+))(?::\d{1,5})?$/.exec(node) ?? [];

@@ -1,14 +1,13 @@
 /**
- * Puts the head of the access log's chain (tree/access-chain.ts) into the ledger, as an entry of its own, so that
- * the ledger's checkpoints prove the lines of the access log as they prove the events.
+ * Stores the head of the access log's chain (tree/access-chain.ts) in the ledger, as an entry of its own, so
+ * that the ledger's checkpoints prove the lines of the access log as they prove events.
  *
- * Commands append in processes of their own. Once an interval the lines that came are taken in and flushed, and when
- * the head has changed, an entry with it is stored. What was taken in is not read again: a line that is changed later
- * does not come to the heads that are in the log, which `verify` finds. Where the log itself shows that it was
- * altered, that is reported, and it is read from its beginning: the lines that come from then on are under heads
- * again.
+ * Commands append lines in processes of their own. At each interval the new lines are read and flushed; when
+ * the head has changed, an entry with it is stored. Lines that were read are not read again: if one is
+ * changed later, the heads in the log no longer match, which `verify` finds. When the access log itself shows
+ * an alteration, that is reported, and it is read again from its beginning, so that later lines get heads.
  *
- * Nothing waits for any of this, and no trouble with it is one of the ledger's.
+ * Nothing waits for this work, and its failures do not affect the ledger.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { AccessChain, headFields, headIn, type AccessHead } from '../tree/access-chain.js';
@@ -18,30 +17,30 @@ import { ownEntry } from './own-entry.js';
 
 export interface AccessLogHeadsOptions {
   readonly store: AccessLogStore;
-  /** The body of the newest entry of this kind in the log, if it is known. */
+  /** The body of the newest entry of this kind in the log, if known. */
   readonly newest: Buffer | undefined;
-  /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
+  /** Stores an entry, durably. Rejects when it is not stored; the caller tries again. */
   readonly append: (entry: Candidate) => Promise<void>;
-  /** No head could be stored; it is tried again. */
+  /** A head could not be stored; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** The lines are not those that were taken in, or that the log has a head of. */
+  /** The lines differ from those that were read, or from those under a head in the log. */
   readonly onAltered: (reason: string) => void;
 }
 
-/** How long to wait at most before trouble is met again. */
+/** The longest pause after a failure. */
 const MOST_REST_MS = 60_000;
 const WRITER = 'accesslog000';
 
 export class AccessLogHeads {
   readonly #options: AccessLogHeadsOptions;
   #chain = new AccessChain();
-  /** Of the newest head in the log. */
+  /** The newest head in the log. */
   #newest: AccessHead | undefined;
-  /** The head that the process before has left, until the lines have come to it. */
+  /** The head that the previous process stored, until the lines match it. */
   #due: AccessHead | undefined;
   #alteredAs: string | undefined;
   #working: Promise<void> | undefined;
-  /** Nothing is tried before this, on the clock of `performance.now`: the last attempt failed. */
+  /** The next attempt is not before this, on the clock of `performance.now`: the last one failed. */
   #restUntil = 0;
   #restMs = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -52,7 +51,7 @@ export class AccessLogHeads {
     this.#newest = this.#due = options.newest && headIn(options.newest);
   }
 
-  /** Looks at the log at once and from now on. */
+  /** Reads the log immediately and then at each interval. */
   start(intervalMs: number): this {
     this.#intervalMs = intervalMs;
     const look = () => {
@@ -63,14 +62,12 @@ export class AccessLogHeads {
     return this;
   }
 
-  /**
-   * On return the log has a head of all whole lines that there were, unless that is not possible now. Never rejects.
-   */
+  /** On return the log has a head over all complete lines, unless that is impossible now. Never rejects. */
   look(): Promise<void> {
     return (this.#working ??= this.#try().finally(() => (this.#working = undefined)));
   }
 
-  /** Looks for the last time. To be called while entries can still be stored. */
+  /** Reads the log for the last time. Call while entries can still be stored. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#working;
@@ -93,7 +90,7 @@ export class AccessLogHeads {
     }
   }
 
-  /** Reports it once, and has the log read from its beginning. */
+  /** Reports the alteration once, and reads the log again from its beginning. */
   #restart(reason: string): void {
     if (this.#alteredAs !== reason) this.#options.onAltered(reason);
     this.#alteredAs = reason;
@@ -101,7 +98,7 @@ export class AccessLogHeads {
     this.#due = undefined;
   }
 
-  /** Takes in the whole lines that there are by now. */
+  /** Reads the lines that are complete by now. */
   async #takeIn(): Promise<void> {
     const chain = this.#chain;
     chain.rewind();
@@ -124,7 +121,7 @@ export class AccessLogHeads {
     const { store, append } = this.#options;
     const { head } = this.#chain;
     if (head.head === this.#newest?.head || (this.#newest === undefined && head.lines === 0)) return;
-    // Or power that is lost could take lines that the log has a head of.
+    // Otherwise a power failure could remove lines that are under a head.
     if (head.lines > 0) await store.flush();
     await append(ownEntry(ENTRY_KINDS.accessLogHead, WRITER, headFields(head)));
     this.#newest = head;

@@ -1,18 +1,18 @@
-/** Everything that is asked of a body before it may be stored: pure, the same for HTTP and for any import. */
+/** The checks of a body before it may be stored: pure, the same for HTTP and every import. */
 import { isUtf8 } from 'node:buffer';
 import { ERRORS, type ErrorCode, type EventKind, type Profile } from '@clinical-events/protocol';
 import { validateEvent } from '@clinical-events/protocol/validate';
 import { type JsonFault, readEvent } from './strict-json.js';
 
-/** Why a body is refused. No member ever holds a value of the body, nor the name of an unknown field. */
+/** Why a body is refused. No member holds a value of the body or the name of an unknown field. */
 export interface Fault {
   readonly code: ErrorCode;
-  /** In place of the code's own. */
+  /** Replaces the code's own message. */
   readonly message?: string;
   readonly details?: Record<string, unknown>;
 }
 
-/** What the ledger needs to know of a good body. */
+/** What the ledger needs from a good body. */
 export interface Examined {
   readonly eventId: Uint8Array;
   readonly runId: Uint8Array;
@@ -22,9 +22,9 @@ export interface Examined {
 const NO_ID = new Uint8Array(16);
 
 /**
- * Checks one body: UTF-8, depth, JSON, no repeated keys, then the schema of its kind in its profile.
+ * Checks one body: UTF-8, depth, JSON, repeated keys, then the schema of its kind in its profile.
  * @param body the exact bytes; not kept.
- * @returns the ids, or the fault that the sender is answered.
+ * @returns the ids, or the fault with which the sender is answered.
  */
 export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDepth: number): Examined | Fault {
   if (!isUtf8(body)) return notUtf8(body);
@@ -42,7 +42,7 @@ export function examine(body: Buffer, kind: EventKind, profile: Profile, maxDept
   };
 }
 
-/** @param body of an event or line; not UTF-8. */
+/** @param body of an event or line that is not UTF-8. */
 export function notUtf8(body: Uint8Array): Fault {
   const mark = ((body[0] ?? 0) << 8) | (body[1] ?? 0);
   if (mark !== 0xfffe && mark !== 0xfeff) return { code: 'invalid_encoding' };

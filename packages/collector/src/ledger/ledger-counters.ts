@@ -1,8 +1,8 @@
 /**
- * What the ledger's thread counts, in memory that the main thread reads when someone asks.
+ * The counters of the ledger's thread, in memory that the main thread reads on demand.
  *
- * One writer, any number of readers. Each word is 64 bits wide and is written and read whole (Atomics), so that none is
- * ever seen half changed; two words may stand a batch apart. Every call is one for a batch, never one for an event.
+ * One writer, any number of readers. Each word has 64 bits and is read and written atomically; two words may
+ * differ by a batch. Every call is one per batch, never one per event.
  */
 import type { Outcome, SharedGauges } from '../store/contract/events.js';
 import {
@@ -28,10 +28,10 @@ const OUTCOMES = [
   'unreadable',
   'erased',
 ] as const satisfies readonly Outcome[];
-/** What an event can come to that was not handed back by the store as an outcome. */
+/** The results of an event besides the outcomes of the store. */
 const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;
 
-/** What became of an event in the ledger's thread. `faulty` is one that its examination refused. */
+/** The result of an event in the ledger's thread. `faulty`: refused by its examination. */
 type EventOutcome = (typeof OUTCOMES)[number] | (typeof FAILURES)[number];
 const EVENT_OUTCOMES: readonly EventOutcome[] = [...OUTCOMES, ...FAILURES];
 
@@ -54,39 +54,44 @@ const [WAITING, OLDEST_MS, MONTHS, REPLICATION, STALLED_MS] = [
   IS_SHARED + 5,
 ];
 const WORDS = STALLED_MS + 1;
-/** Of the word `REPLICATION`; 0 where nothing has to be replicated. */
+/** Values of the word `REPLICATION`; 0 when no replication is required. */
 const [REPLICATED, NOT_REPLICATED] = [1n, 2n];
 
 /** Counts since the start; the first three since the ledger began. */
 export interface LedgerCounts {
   /** Events in the log. */
   readonly events: number;
-  /** The same with the log's own entries. */
+  /** Events and the log's own entries. */
   readonly entries: number;
   /** Bytes of frames in the log. */
   readonly bytes: number;
   readonly outcomes: Readonly<Record<EventOutcome, number>>;
-  /** Events taken from the queue together: one count a bucket of {@link SIZE_BOUNDS}, and their sum. */
+  /** Events taken from the queue together: one count per bucket of {@link SIZE_BOUNDS}, and their sum. */
   readonly batches: { readonly counts: readonly number[]; readonly sum: number };
-  /** Flushes of batches to the disk, or commits of them in a database: one count a bucket of {@link TIME_BOUNDS_MS}, and their sum in milliseconds. */
+  /**
+   * Flushes of batches to the disk, or commits to a database: one count per bucket of {@link TIME_BOUNDS_MS},
+   * and their sum in milliseconds.
+   */
   readonly flushes: { readonly counts: readonly number[]; readonly sum: number };
-  /** Of a log that other collectors write to as well. */
+  /** Present for a log with several writing collectors. */
   readonly shared: SharedCounts | undefined;
 }
 
-/** How the log in a database fares, and what this collector does for it. */
+/** The state of a log in a database, and this collector's work for it. */
 export interface SharedCounts {
-  /** Whether what was stored last is known to be replicated; undefined where it need not be. */
+  /** Whether the last stored batch is known to be replicated; undefined when that is not required. */
   readonly replicated: boolean | undefined;
-  /** Of all collectors: batches without a place in the log, and the age of the oldest in milliseconds; 0 without one. */
+  /**
+   * For all collectors: batches without a place in the log, and the age of the oldest in milliseconds, or 0.
+   */
   readonly waiting: { readonly batches: number; readonly oldestMs: number };
-  /** The age of the oldest batch where none can be given its place, in milliseconds; 0 where they can. */
+  /** The age of the oldest batch while places cannot be assigned, in milliseconds; 0 while they can. */
   readonly stalledMs: number;
-  /** So many coming months have their tables. */
+  /** The number of coming months that have their tables. */
   readonly months: number;
   /**
-   * From the commit of a batch to the checkpoint over it, where this collector gave it its place: one count a bucket of
-   * {@link DELAY_BOUNDS_MS}, and their sum in milliseconds.
+   * From the commit of a batch to the checkpoint over it, for batches that this collector gave their places:
+   * one count per bucket of {@link DELAY_BOUNDS_MS}, and their sum in milliseconds.
    */
   readonly merges: LedgerCounts['flushes'];
 }
@@ -100,7 +105,7 @@ export class LedgerCounters implements SharedGauges {
     this.#words = new BigInt64Array(memory);
   }
 
-  /** A batch was taken from the queue: how many events, and how many of them faulty. */
+  /** A batch was taken from the queue: its number of events, and how many of them were faulty. */
   taken(events: number, faulty: number): void {
     this.#add(FIRST_SIZE + bucketOf(SIZE_BOUNDS, events), 1);
     this.#add(BATCHES_EVENTS, events);
@@ -116,12 +121,12 @@ export class LedgerCounters implements SharedGauges {
     this.#tally.forEach((count, place) => this.#add(FIRST_OUTCOME + place, count));
   }
 
-  /** So many events were not stored, or no one knows. */
+  /** A number of events were not stored, or their outcome is unknown. */
   failed(how: 'notCommitted' | 'unknown', events: number): void {
     this.#add(FIRST_OUTCOME + EVENT_OUTCOMES.indexOf(how), events);
   }
 
-  /** The log holds so much, all of it durable. */
+  /** Records the size of the log, all of it durable. */
   holds({ events, entries, bytes }: Pick<LedgerCounts, 'events' | 'entries' | 'bytes'>): void {
     Atomics.store(this.#words, EVENTS, BigInt(events));
     Atomics.store(this.#words, ENTRIES, BigInt(entries));
@@ -152,7 +157,7 @@ export class LedgerCounters implements SharedGauges {
     Atomics.store(this.#words, REPLICATION, isKnown ? REPLICATED : NOT_REPLICATED);
   }
 
-  /** A batch came under a checkpoint so long after its commit. */
+  /** A checkpoint covers a batch this long after its commit. */
   merged(milliseconds: number): void {
     this.#add(FIRST_MERGE + bucketOf(DELAY_BOUNDS_MS, milliseconds), 1);
     this.#add(MERGE_NANOSECONDS, Math.round(milliseconds * 1e6));
@@ -203,13 +208,13 @@ export function createCounterMemory(): SharedArrayBuffer {
 const SHARED_NUMBERS: readonly Declared<SharedCounts>[] = [
   histogram({
     name: 'collector_merge_delay_seconds',
-    help: 'Time from the commit of a batch in the database to the checkpoint over it, of batches that this collector gave their places.',
+    help: 'Time from the commit of a batch to its checkpoint, for batches that this collector sequenced.',
     scale: DELAYS,
     read: ({ merges }) => merges,
   }),
   gauge({
     name: 'collector_unsequenced_batches',
-    help: 'Batches in the database, of all collectors, that have no place in the log yet.',
+    help: 'Batches of all collectors in the database that are not sequenced.',
     read: ({ waiting }) => waiting.batches,
   }),
   gauge({
@@ -219,17 +224,17 @@ const SHARED_NUMBERS: readonly Declared<SharedCounts>[] = [
   }),
   gauge({
     name: 'collector_signing_stalled_seconds',
-    help: 'Age of the oldest of these batches while none can be given its place, so that nothing is signed; 0 when they can.',
+    help: 'Age of the oldest of these batches while none can be sequenced and nothing is signed, or 0.',
     read: ({ stalledMs }) => seconds(stalledMs),
   }),
   gauge({
     name: 'collector_replication_safe',
-    help: 'Whether what was stored last is known to be replicated, and an event sent now would be (1). Absent where the log asks for no standby.',
+    help: 'Whether the last batch is known to be replicated and the next would be. Absent without a standby.',
     read: ({ replicated }) => replicated,
   }),
   gauge({
     name: 'collector_partition_months_ahead',
-    help: 'Coming months that have their tables in the database.',
+    help: 'Coming months with tables in the database.',
     read: ({ months }) => months,
   }),
 ];
@@ -237,19 +242,19 @@ const SHARED_NUMBERS: readonly Declared<SharedCounts>[] = [
 export const LEDGER_NUMBERS: readonly Declared<LedgerCounts>[] = [
   counter({
     name: 'collector_events_total',
-    help: 'What became of events in the ledger: accepted ones were new, duplicate ones were repeats of a stored event, or of the span that a stored one was made of.',
+    help: 'Events by outcome. Duplicate: a repeat of a stored event, or of the span that it was made from.',
     each: ({ outcomes }) =>
       EVENT_OUTCOMES.map((outcome) => [{ outcome: snakeCase(outcome) }, outcomes[outcome]]),
   }),
   histogram({
     name: 'collector_batch_events',
-    help: 'Events taken from the queue at once.',
+    help: 'Events per batch.',
     scale: SIZES,
     read: ({ batches }) => batches,
   }),
   histogram({
     name: 'collector_ledger_flush_duration_seconds',
-    help: 'Time of the flush (fdatasync) of a batch to the disk; of a log in a database, of its commit and replication.',
+    help: 'Time to flush a batch (fdatasync), or to commit and replicate it in a database.',
     scale: TIMES,
     read: ({ flushes }) => flushes,
   }),

@@ -1,12 +1,14 @@
 /**
- * The group commit: takes whatever waits in the ring, examines it, stores it as one batch, answers all.
- * There is no timer. While a flush runs, the next batch gathers in the ring by itself. A store that takes several
- * batches at a time gets another one only when many events wait: small batches cost a database more for each event, and
- * one at a time is as fast where the round trip is short. They are answered in the order in which they were taken.
+ * The group commit: takes all events that wait in the ring, examines them, stores them as one batch and
+ * answers them. There is no timer: while a flush runs, the next batch gathers in the ring. A store that
+ * accepts several batches at a time gets another one only when many events wait: a database pays more per
+ * event in small batches, and one at a time is as fast where the round trip is short. Batches are answered in
+ * the order in which they were taken.
  *
- * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, say), or is in doubt
- * in a store that outlives it; each batch is still tried, and the store by itself where none comes; the first success ends it. `failed`: no one can know what
- * the last batch left behind; nothing is tried again until the process has started again and read the log.
+ * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, for
+ * example), or its commit is in doubt in a store that outlives it. Each batch is still tried, and without one
+ * the store alone; the first success ends the state. `failed`: the effect of the last batch is unknown;
+ * nothing is tried until the process has restarted and read the log.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
@@ -31,10 +33,10 @@ export type LedgerState = 'open' | 'refusing' | 'failed';
 
 export interface LedgerOptions {
   readonly store: Store;
-  /** On its `close`, what is durable is sequenced and signed, if that can be done (sequencer.ts). */
+  /** When it closes, durable entries are sequenced and signed if possible (sequencer.ts). */
   readonly sequencer: { close(): Promise<void> };
   readonly ring: RingReader;
-  /** One word, shared with the writer of the ring: rung at each publication. */
+  /** One word, shared with the ring's writer and notified at each publication. */
   readonly doorbell: Int32Array;
   readonly maxDepth: number;
   readonly counters: LedgerCounters;
@@ -42,18 +44,20 @@ export interface LedgerOptions {
   readonly onState: (state: LedgerState, cause: unknown, reason: StorageReason | undefined) => void;
 }
 
-/** So many events or bytes at most in one batch: bounds the memory of a batch and the wait of its first event. */
+/** The most events or bytes of one batch: bounds its memory and the wait of its first event. */
 export const MAX_BATCH_EVENTS = 1024;
 export const MAX_BATCH_BYTES = 4 << 20;
 
-/** So many events are a batch beside those on their way. */
+/** This number of waiting events starts a batch while others are in progress. */
 const BESIDE_EVENTS = 256;
 
-/** For the last checkpoint of a log that another hand has changed, in milliseconds. */
+/** The time for the last checkpoint of a log that was altered from outside, in milliseconds. */
 const SEAL_MS = 2000;
-/** Between two looks at the store, in milliseconds. */
+/** Between two probes of the store, in milliseconds. */
 const LOOK_EVERY_MS = 1000;
-/** A store that refuses is tried without an event after this time: none may come before it is ready again. */
+/**
+ * After this time a refusing store is tried without an event, since none may arrive before it is ready again.
+ */
 const PROVE_EVERY_MS = 3000;
 
 const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
@@ -65,14 +69,14 @@ const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
   unreadable: 'unreadable',
 };
 
-/** An entry of the log's own, and who waits for it. */
+/** An entry of the log's own, and the promise of its caller. */
 interface WaitingEntry {
   readonly entry: Candidate;
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
 }
 
-/** Undefined when nothing is wrong, or nothing is tried again. */
+/** Undefined when the store works, or when nothing is tried again. */
 function reasonFor(cause: unknown): StorageReason | undefined {
   if (cause instanceof NotCommitted) return cause.reason;
   return cause instanceof CommitUnknown ? 'database_unavailable' : undefined;
@@ -80,7 +84,7 @@ function reasonFor(cause: unknown): StorageReason | undefined {
 
 interface Taken {
   readonly fault: Fault | undefined;
-  /** How long it was examined, in milliseconds. */
+  /** The time of its examination, in milliseconds. */
   readonly examinedMs: number;
 }
 
@@ -94,7 +98,7 @@ export class Ledger {
   #lookedAt = performance.now();
   #refusedAt = 0;
   #sequenced: Promise<void> | undefined;
-  /** Batches on their way; the last of them is answered last. */
+  /** Batches in progress; the last of them is answered last. */
   #underWay = 0;
   #answered: Promise<void> = Promise.resolve();
   #freed: (() => void) | undefined;
@@ -110,8 +114,8 @@ export class Ledger {
   }
 
   /**
-   * Stores an entry of the log's own, in a batch of its own: what becomes of it is none of the events' business. On
-   * return it is durable. Rejects with the error of the store; after `stop` it may never settle.
+   * Stores an entry of the log's own in a batch of its own; its outcome does not affect event batches. On
+   * return the entry is durable. Rejects with the error of the store; after `stop` it may never settle.
    */
   append(entry: Candidate): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -125,7 +129,7 @@ export class Ledger {
     Atomics.notify(this.#options.doorbell, 0);
   }
 
-  /** To be called before `run`. On return the state says whether the keys of payloads can be written. */
+  /** Call before `run`. On return the state tells whether the payload keys can be written. */
   async proveKeys(): Promise<void> {
     try {
       await this.#options.store.proveKeys();
@@ -135,7 +139,7 @@ export class Ledger {
     }
   }
 
-  /** Serves the ring until `stop`. Resolves with the store closed; never rejects for what an event holds. */
+  /** Serves the ring until `stop`. Resolves with the store closed; no event's content makes it reject. */
   async run(): Promise<void> {
     const { doorbell, store, sequencer } = this.#options;
     for (;;) {
@@ -144,7 +148,7 @@ export class Ledger {
       const busy = await this.#commitOnce();
       await this.#lookAtStore(performance.now());
       if (busy || stored) {
-        // Lets the other work of this thread have its turn: timers, messages, the file pool.
+        // Gives this thread's other work its turn: timers, messages, the file pool.
         await new Promise(setImmediate);
         continue;
       }
@@ -157,7 +161,7 @@ export class Ledger {
     await store.close();
   }
 
-  /** @returns false when none waited. */
+  /** @returns false when no entry waited. */
   async #storeOwn(): Promise<boolean> {
     const waiting = this.#own.shift();
     if (waiting === undefined) return false;
@@ -169,14 +173,14 @@ export class Ledger {
         throw new Error(`an entry of the log's own was ${outcomes[0] ?? 'lost'}`);
       resolve();
     } catch (error) {
-      // A full disk is met by the next event too, and reported then.
+      // The next event meets a full disk too, and reports it.
       if (error instanceof CommitUnknown && !this.#options.store.outlivesDoubt) this.#fail(error);
       reject(error);
     }
     return true;
   }
 
-  /** @returns false when nothing waited, or too little beside what is on its way. */
+  /** @returns false when no events waited, or too few while other batches are in progress. */
   async #commitOnce(): Promise<boolean> {
     if (this.#underWay > 0 && !this.#stopping && !this.#isMuchWaiting()) return false;
     const taken: Taken[] = [];
@@ -217,7 +221,7 @@ export class Ledger {
     ring.send();
   }
 
-  /** Takes from the ring up to a batch; what passes its examination is a candidate. */
+  /** Takes up to one batch from the ring; events that pass their examination become candidates. */
   #gather(taken: Taken[], candidates: Candidate[]): void {
     const { ring } = this.#options;
     let bytes = 0;
@@ -251,7 +255,7 @@ export class Ledger {
     }
   }
 
-  /** One answer a candidate, whatever happens. */
+  /** Always gives one answer per candidate. */
   async #store(candidates: readonly Candidate[]): Promise<readonly Answer[]> {
     if (candidates.length === 0) return [];
     const { store, counters } = this.#options;
@@ -263,7 +267,7 @@ export class Ledger {
       const appended = store.append(candidates);
       const outcomes = appended instanceof Promise ? await appended : appended;
       counters.decided(outcomes);
-      // Repeats alone write nothing and so prove nothing of the disk.
+      // A batch of repeats writes nothing, so it does not prove that the disk works.
       if (outcomes.includes('accepted')) this.#enter('open', undefined);
       return outcomes.map((outcome) => OUTCOME_ANSWERS[outcome]);
     } catch (error) {
@@ -272,8 +276,7 @@ export class Ledger {
         counters.failed('notCommitted', candidates.length);
         return candidates.map(() => 'notCommitted');
       }
-      // A CommitUnknown, or a fault of ours: in both cases no answer may say that anything is stored, or that it is
-      // not.
+      // A CommitUnknown, or a defect here: no answer may state that an event is stored or not stored.
       if (error instanceof CommitUnknown && store.outlivesDoubt) this.#refuse(error);
       else this.#fail(error);
       counters.failed('unknown', candidates.length);
@@ -314,8 +317,8 @@ export class Ledger {
   }
 
   /**
-   * Has signed what was acknowledged and can still be read, so that no start takes what is left of it for the whole,
-   * and reports it then.
+   * Signs the acknowledged entries that can still be read, so that no later start takes a shorter log for the
+   * whole one, and then reports.
    */
   #seal(cause: LogChanged): void {
     this.#state = 'failed';

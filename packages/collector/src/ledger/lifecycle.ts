@@ -1,23 +1,24 @@
 /**
- * Does what commands ask to be done to stored events: erases them, sets the policy, begins and ends holds, rotates keys.
+ * Carries out actions on stored events: erasures, retention policies, holds and their releases, rotations of
+ * keys.
  *
- * Erasures are noted beside the keys. A log that was restored from before them learns them from there: a start takes into it
- * what it lacks, and `verify` needs to believe nothing but the log.
+ * Erasures are also noted beside the keys. A log that was restored from an earlier back-up is completed from
+ * these notes at the next start, so that `verify` needs the log alone.
  *
- * A command in a process of its own lays a request, a file in the inbox or a row of the database, and waits for the answer.
- * No other door leads here. Of each request, in this order:
+ * A command in its own process submits a request, as a file in the inbox or a row of the database, and waits
+ * for the answer. Requests arrive in no other way. The steps of a request, in this order:
  *
- *   begin      who asked can withdraw it until here; where this process is cut off behind it, the next start begins it again
- *   look       what was considered when it was made still holds: no hold has begun since, and no other policy was set
- *   entry      the action is appended to the log and flushed: from here on it is done at any rate, by this process or by
- *              the next start, which destroys the keys of all actions before it does anything else
- *   note       it lies beside the keys, in every directory that can be reached
- *   keys       they are destroyed there, bucket by bucket
- *   names      a new key of names is durable everywhere, derived files are sealed by it, and the old one is destroyed
- *   done       an entry says that no directory has them any more; while one cannot be reached, it is tried again
+ *   begin      the requester can withdraw the request until here; the next start repeats an interrupted one
+ *   look       its preconditions still hold: no hold has begun and no policy was set since it was made
+ *   entry      the action is appended to the log and flushed: it is final, since each start first destroys
+ *              the keys of all actions in the log
+ *   note       a copy of the action is written to every reachable key directory
+ *   keys       the keys are destroyed there, bucket by bucket
+ *   names      a new name key is durable everywhere, derived files are sealed with it, the old is destroyed
+ *   done       an entry states that no directory has the keys; retried while a directory is unreachable
  *
- * A release of a hold is entry, note, key and then the record of the hold, which is removed. Nothing in the log says that
- * it is done: a start does it again for each release, and does no harm by it.
+ * The release of a hold is entry, note, key, and then removal of the hold's record. The log does not record
+ * its end: each start repeats every release, which is harmless.
  *
  * Events are stored meanwhile; no batch waits for more than one bucket of keys.
  */
@@ -39,12 +40,13 @@ import { type Candidate } from '../store/contract/events.js';
 import { KEPT_ANSWER_MS, type LifecycleKeys, type Requests } from '../store/contract/requests.js';
 import { ownEntry } from './own-entry.js';
 import type { PrivacyState } from './privacy-numbers.js';
+import { messageOf } from '../system-code.js';
 
-/** What a request was made by the light of: none of it may have changed when it is done. */
+/** The state on which a request was based; none of it may have changed when it is carried out. */
 interface Preconditions {
-  /** The action by which the policy was set; null when none was. */
+  /** The action that set the policy; null without a policy. */
   readonly policy: string | null;
-  /** The holds that were not over. */
+  /** The holds in force. */
   readonly holds: readonly string[];
 }
 
@@ -55,39 +57,43 @@ export interface LifecycleRequest {
 
 export type LifecycleAnswer =
   | { readonly state: 'done' }
-  /** Begun, and it will be done: these directories of keys cannot be reached. */
+  /** It has begun and will be completed: these key directories cannot be reached. */
   | { readonly state: 'pending'; readonly unreached: readonly string[] }
   | ({ readonly state: 'refused' } & Refusal);
 
 interface Refusal {
-  /** `changed`: a hold has begun, or a policy was set, since it was considered; nothing was done. */
+  /**
+   * `changed`: a hold has begun or a policy was set since the request was based on them; nothing was done.
+   */
   readonly because: 'changed' | 'partly' | 'impossible';
   readonly reason: string;
 }
 
 export interface LifecycleOptions {
   readonly requests: Requests;
-  /** Those of the log; what is appended is added to them. */
+  /** The actions of the log; appended ones are added. */
   readonly actions: Actions;
-  /** Undefined where payloads are not encrypted. */
+  /** Undefined when payloads are not encrypted. */
   readonly keys: LifecycleKeys | undefined;
-  /** Where others write the log too: whether it is on this process to work. On return `actions` has what the others did. */
+  /**
+   * With other writing collectors: whether this process does the work. On return `actions` has theirs too.
+   */
   readonly isOnUs?: () => Promise<boolean>;
-  /** Where who asks does not know it: by what keys events are encrypted. Those without one are left out. */
+  /** For a requester that does not know them: the keys of these events. Events without a key are omitted. */
   readonly keysOf?: (sequences: SequenceSet) => Promise<TakenKeys[]>;
-  /** Of each of some lists of keys those by which events of the log are encrypted. Reads the log where they may be. */
+  /** For lists of keys: those that encrypt events of the log. Reads the log where such events may be. */
   readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
-  /** On return no derived file has a name under another key than the newest. */
+  /** On return every derived file has its names under the newest key. */
   readonly resealNames?: (signal: AbortSignal) => Promise<void>;
-  /** On return the record of a hold that was released is not there. */
+  /** On return the record of a released hold is removed. */
   readonly dropHoldRecord?: (action: string) => Promise<void>;
-  /** Stores an entry, durably. Rejects when it is not stored; it is tried again. */
+  /** Stores an entry, durably. Rejects when it is not stored; the caller tries again. */
   readonly append: (entry: Candidate) => Promise<void>;
-  /** Something could not be done; it is tried again. */
+  /** A step failed; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** Of a log in files: how many erasures may have left encrypted bytes there. */
+  /** For a log in files: the number of erasures that may have left encrypted bytes in it. */
   readonly compaction?: { readonly pending: number };
-  /** Something is done, and says so: of whom or what never. */
+  /** An action was carried out. The text names no person and no event. */
   readonly onNotice?: (message: string) => void;
 }
 
@@ -101,16 +107,16 @@ const impossible = (reason: string): LifecycleAnswer => ({ state: 'refused', bec
 const DONE: LifecycleAnswer = { state: 'done' };
 const PARTLY: LifecycleAnswer = {
   ...{ state: 'refused', because: 'partly' },
-  reason: 'only a part of it was erased: a hold has begun meanwhile, or another policy was set',
+  reason: 'only a part was erased: a hold began or another policy was set during the erasure',
 };
-/** What could not be done is tried again after so long, in milliseconds. */
+/** The pause before a failed step is tried again, in milliseconds. */
 const REST_MS = 10_000;
-/** Keys that were destroyed have their epoch's key for so long, which a remnant of their file could be opened by. */
+/** How long the epoch's key is kept after keys were destroyed; it could open a remnant of their file. */
 const ROTATE_AFTER_MS = 12 * 3_600_000;
-/** And without a reason as often. */
+/** The longest time between two rotations. */
 const EPOCH_MS = 30 * 86_400_000;
 
-/** On return a request is durable, and will be taken. */
+/** On return a request is durable and will be carried out. */
 export function layRequest(requests: Requests, { action, considered }: LifecycleRequest): Promise<void> {
   return requests.lay(action.action, JSON.stringify({ ...actionFields(action), considered }));
 }
@@ -121,7 +127,7 @@ export async function answerTo(requests: Requests, action: string): Promise<Life
   return answer === undefined ? undefined : (JSON.parse(answer) as LifecycleAnswer);
 }
 
-/** Of a hold whose key may still be somewhere. */
+/** A hold whose key may still exist. */
 interface Release {
   readonly said: Extract<Action, { does: 'release' }>;
   readonly unreached: readonly string[];
@@ -131,18 +137,18 @@ export class Lifecycle {
   readonly #options: LifecycleOptions;
   #timer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
-  /** Nothing is tried before this, on the clock of `performance.now`. */
+  /** The next attempt is not before this, on the clock of `performance.now`. */
   #restUntil = 0;
-  /** Of so many actions of the log it is known that whoever asked has the answer, where they are done. */
+  /** For this number of actions the requester is known to have the answer, if they are done. */
   #answered = 0;
-  /** When what lies beside the keys is to be taken up, on the same clock; never again, once it was. */
+  /** When the notes beside the keys are next read, on the same clock; Infinity once that is done. */
   #takeUpAt = 0;
-  /** So many actions of the log were looked at for releases; of these the key may still be somewhere. */
+  /** The number of actions searched for releases, and the releases whose key may still exist. */
   #released = 0;
   readonly #unreleased = new Map<string, Release>();
-  /** Whether a replacement of the key of names may have been cut off. */
+  /** Whether a replacement of the name key may have been interrupted. */
   #areNamesOld = true;
-  /** The action of a rotation that is at its end, but for the key of names. */
+  /** The action of a rotation that is complete except for the name key. */
   #rotated: string | undefined;
   readonly #closing = new AbortController();
 
@@ -150,7 +156,7 @@ export class Lifecycle {
     this.#options = options;
   }
 
-  /** Looks for requests at once and from now on. */
+  /** Reads requests immediately and then at each interval. */
   start(intervalMs: number): this {
     const look = () => {
       this.look().catch(() => undefined);
@@ -160,7 +166,7 @@ export class Lifecycle {
     return this;
   }
 
-  /** Undefined where payloads are not encrypted. */
+  /** Undefined when payloads are not encrypted. */
   get state(): PrivacyState | undefined {
     const { keys, actions } = this.#options;
     if (keys === undefined) return undefined;
@@ -174,12 +180,12 @@ export class Lifecycle {
     };
   }
 
-  /** On return what was asked for is done, as far as it can be now. Never rejects. */
+  /** On return every request is carried out to the extent that is possible now. Never rejects. */
   look(): Promise<void> {
     return (this.#working ??= this.#look().finally(() => (this.#working = undefined)));
   }
 
-  /** On return nothing is under way. To be called while entries can still be stored. */
+  /** On return no work is in progress. Call while entries can still be stored. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     this.#closing.abort();
@@ -190,25 +196,25 @@ export class Lifecycle {
     const { onTrouble, isOnUs } = this.#options;
     try {
       if ((await isOnUs?.()) === false) return;
-      // What cannot be read or done keeps nothing else from being brought to its end.
+      // A step that fails must not keep the others from completing.
       const failures = [...(await this.#takeUp()), ...(await this.#takeAll())];
       await this.#finishAll(failures.length === 0);
       await this.#answerDone();
       if (failures.length > 0) throw failures[0];
     } catch (error) {
-      // Requests are looked for each time, and it is not told each time that a database is away.
+      // Requests are read at each interval; an unreachable database is reported once.
       const now = performance.now();
       if (now < this.#restUntil || this.#closing.signal.aborted) return;
       this.#restUntil = now + REST_MS;
-      onTrouble('what is to be done to stored events could not be done; it is tried again', error);
+      onTrouble('an action on stored events failed; it is tried again', error);
     }
   }
 
   /**
-   * On return the log has the erasures that lie beside its keys: it has them, unless it was restored from before. Of each it
-   * takes the events that are encrypted by the keys which it names, because behind the end of what was restored numbers are
-   * given again, to events with other keys.
-   * @returns why they could not be taken up.
+   * On return the log has every erasure noted beside its keys; it lacks some only after a restore from an
+   * earlier back-up. Of each, only events under the keys that it names count: after a restore, sequence
+   * numbers are assigned again, to events with other keys.
+   * @returns the error that prevented this.
    */
   async #takeUp(): Promise<unknown[]> {
     const { keys, actions, keysIn } = this.#options;
@@ -216,7 +222,7 @@ export class Lifecycle {
     try {
       const noted = keys.stored.noted().flatMap((body) => actionIn(body) ?? []);
       for (const said of noted) {
-        // A note alone ends no hold: who can write one could have been kept from erasing by it.
+        // A note alone must not end a hold: its writer could be someone whom the hold prevents from erasing.
         const isOver = said.does === 'release' && actions.holds.has(said.hold);
         if (isOver && keys.stored.holdKey(said.hold) === undefined) await this.#append(said);
       }
@@ -231,7 +237,7 @@ export class Lifecycle {
             )
           : [];
       for (const [i, said] of missing.entries()) {
-        // What another of them erased is not to be erased again.
+        // What another collector erased must not be erased again.
         const left = (found[i] ?? []).filter(({ sequences }) => sequences.without(actions.erased).size > 0);
         if (left.length > 0 && !signal.aborted)
           await this.#append({ ...said, part: 1, parts: 1, keys: left });
@@ -244,7 +250,7 @@ export class Lifecycle {
     }
   }
 
-  /** @returns why requests could not be taken: they are still there. */
+  /** @returns why requests could not be read; they remain. */
   async #takeAll(): Promise<unknown[]> {
     const failures: unknown[] = [];
     try {
@@ -256,7 +262,7 @@ export class Lifecycle {
     return failures;
   }
 
-  /** @param all also what lacks a part, which no request is there for any more. */
+  /** @param all includes partial actions without a request. */
   async #finishAll(all: boolean): Promise<void> {
     if (performance.now() < this.#restUntil) return;
     const { actions, keys } = this.#options;
@@ -274,12 +280,12 @@ export class Lifecycle {
       await requests.take(id);
     };
     const request = requestIn(text);
-    if (request?.action.action !== id) return end(impossible('it is no request'));
+    if (request?.action.action !== id) return end(impossible('it is not a request'));
     const { action } = request;
     const taken = action.does === 'erase' ? action.keys : [];
     const keys = (await keysOf?.(eventsOf(taken))) ?? taken;
     if (this.#refusal(request) === undefined && !(await requests.begin(id))) return;
-    // Nothing is awaited between this and the entry: what others append meanwhile keeps it from being appended.
+    // No await between this check and the entry: an append by another collector makes this one fail.
     const isBegun = actions.logged.some(({ said }) => said.action === id);
     const refusal = this.#refusal(request);
     if (refusal !== undefined && !isBegun) return end({ state: 'refused', ...refusal });
@@ -289,23 +295,23 @@ export class Lifecycle {
         if (!isBegun) unreached = await this.#do(action);
       } catch (error) {
         if (action.does !== 'rotate') throw error;
-        // Nothing in the log says that it was begun, so that nobody would do it later.
-        const why = error instanceof Error ? error.message : String(error);
+        // The log has no record that it began, so no start would complete it.
+        const why = messageOf(error);
         return end(impossible(`no epoch was begun: ${why}`));
       }
       return end(unreached.length > 0 ? { state: 'pending', unreached } : DONE);
     }
     const there = new Set(actions.partsIn(id).map(({ part }) => part));
     const missing = partsOf({ ...action, keys }).filter(({ part }) => !there.has(part));
-    // What a hold holds by now is not begun any more, also one that has begun since the part before.
+    // Events under a hold are left out, including a hold that has begun since the previous part.
     for (const part of missing) if (this.#refusal(request) === undefined) await this.#append(part);
-    // What is not done at once is tried again as what was begun by the start before.
+    // An interrupted request is repeated like one that the previous process began.
     await requests.take(id);
-    // It is, where only taking the request had failed.
+    // It is carried out when only the removal of the request had failed.
     if (actions.doneAt(id) === undefined) await this.#finish([id]);
   }
 
-  /** Why a request cannot be done; undefined when it can. */
+  /** The reason why a request cannot be carried out; undefined when it can. */
   #refusal({ action, considered }: LifecycleRequest): Refusal | undefined {
     const { actions, keys } = this.#options;
     if (action.does === 'erase' || action.does === 'policy') {
@@ -320,7 +326,7 @@ export class Lifecycle {
     return { because: 'impossible', reason: 'the payloads of this log are not encrypted' };
   }
 
-  /** @returns the directories of keys that could not be reached. */
+  /** @returns the key directories that could not be reached. */
   async #do(action: Action): Promise<readonly string[]> {
     if (action.does === 'rotate') return this.#rotate(action.action);
     await this.#append(action);
@@ -331,8 +337,8 @@ export class Lifecycle {
   }
 
   /**
-   * On return no directory that can be reached has the keys of these actions, nor the key that their names are under in
-   * derived files; of those of which this is true for every directory, the log says that they are done.
+   * On return no reachable directory has the keys of these actions, or the key of their names in derived
+   * files. For actions of which this is true in every directory, the log states that they are done.
    */
   async #finish(ids: readonly string[]): Promise<void> {
     const { keys } = this.#options;
@@ -356,7 +362,7 @@ export class Lifecycle {
     const { actions, keys } = this.#options;
     const parts = actions.partsIn(action);
     const unreached = new Set<string>();
-    // First: a log that is restored from before must learn it, wherever this is cut off.
+    // First, because a log that is restored from an earlier back-up must find it, whenever the process ends.
     for (const part of parts)
       for (const each of (await keys?.noteAction(actionFields(part))) ?? []) unreached.add(each);
     for (const each of (await keys?.destroy(parts.flatMap((part) => part.keys))) ?? []) unreached.add(each);
@@ -370,7 +376,7 @@ export class Lifecycle {
 
   async #end(action: string): Promise<void> {
     const { actions } = this.#options;
-    // Another process may have been first.
+    // Another process may have been faster.
     if (actions.doneAt(action) !== undefined) return;
     const parts = actions.partsIn(action);
     await this.#append({ action, does: 'done' });
@@ -378,7 +384,10 @@ export class Lifecycle {
     this.#notice(`stored events were erased (${size}, ${parts[0]?.reason})`, action);
   }
 
-  /** On return names in derived files are under a new key alone. @returns the directories that could not be reached. */
+  /**
+   * On return names in derived files are under a new key alone. @returns the directories that could not be
+   * reached.
+   */
   async #replaceNames(keys: LifecycleKeys): Promise<string[]> {
     this.#areNamesOld = true;
     const lacking = await keys.renewNames();
@@ -393,7 +402,7 @@ export class Lifecycle {
     return unreached;
   }
 
-  /** On return each hold that was released is without its key wherever that can be reached, and then without its record. */
+  /** On return each released hold has lost its key in every reachable directory, and then its record. */
   async #finishReleases(): Promise<void> {
     const { actions, keys, requests, dropHoldRecord } = this.#options;
     if (keys === undefined) return;
@@ -414,7 +423,10 @@ export class Lifecycle {
     }
   }
 
-  /** On return whoever asked for what is done has the answer, also where the process was cut off before it gave it. */
+  /**
+   * On return every requester has the answer to a completed request, even if the process ended before giving
+   * it.
+   */
   async #answerDone(): Promise<void> {
     const { actions, requests } = this.#options;
     for (const { at, said } of actions.logged.slice(this.#answered)) {
@@ -427,7 +439,7 @@ export class Lifecycle {
     }
   }
 
-  /** What was destroyed is gone for good with the key of its epoch. */
+  /** Destroyed keys cannot be recovered once the key of their epoch is destroyed. */
   async #rotateWhenDue(): Promise<void> {
     const { keys, actions } = this.#options;
     if (keys === undefined) return;
@@ -448,7 +460,7 @@ export class Lifecycle {
       return unreached;
     }
     await this.#append({ action: this.#rotated, does: 'rotate', epoch: keys.epoch });
-    this.#notice(`epoch ${keys.epoch} of the keys of payloads has begun`, this.#rotated);
+    this.#notice(`epoch ${keys.epoch} of the payload keys has begun`, this.#rotated);
     this.#rotated = undefined;
     return [];
   }
@@ -466,7 +478,7 @@ export class Lifecycle {
   }
 }
 
-/** Whether another epoch of keys is to be begun, or the last one was not brought to its end. */
+/** Whether a new epoch of keys has to begin, or the last rotation is incomplete. */
 function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actions): boolean {
   const first = actions.logged.find(({ said, at }) => said.does === 'erase' && at >= epochBegun);
   const now = Date.now();
@@ -474,7 +486,7 @@ function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actio
   return isRotating || isDue || now - epochBegun >= EPOCH_MS;
 }
 
-/** Undefined for what is none. */
+/** Undefined for a text that is not a request. */
 function requestIn(text: string): LifecycleRequest | undefined {
   let read: Record<string, unknown>;
   let action: Action | undefined;
@@ -483,7 +495,7 @@ function requestIn(text: string): LifecycleRequest | undefined {
     action = actionFrom(read);
     if (action?.does === 'policy') {
       policyFrom(action.policy);
-      // What is nested too deep cannot be written.
+      // A value that nests too deep cannot be written.
       JSON.stringify(action.policy);
     }
   } catch {
@@ -491,7 +503,7 @@ function requestIn(text: string): LifecycleRequest | undefined {
   }
   const { policy = null, holds } = Object(read['considered']) as Record<string, unknown>;
   const isText = (value: unknown): value is string => typeof value === 'string';
-  // When it is done says who does it.
+  // The collector sets the time of the action.
   if (action === undefined || action.does === 'done' || !(policy === null || isText(policy)))
     return undefined;
   if (!Array.isArray(holds) || !holds.every(isText)) return undefined;

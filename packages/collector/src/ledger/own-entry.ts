@@ -1,4 +1,4 @@
-/** Entries of the log's own: leaves like events, which no sender can make. */
+/** The log's own entries: leaves like events, which no sender can make. */
 import { randomUUID } from 'node:crypto';
 import { SALT_BYTES, type ENTRY_KINDS } from '@clinical-events/protocol';
 import { commitmentOf } from '../tree/merkle.js';
@@ -9,9 +9,9 @@ import { uuidBytes } from '../store/text.js';
 const NO_ID = new Uint8Array(16);
 
 /**
- * An entry with a new id, received now, of no organisation and no run.
- * @param writer stands where events have the id of their API key: twelve characters with a zero among them, as no key has.
- * @param fields of its JSON body, which has its id as `event_id` in front, as every body of the log has.
+ * An entry with a new id, received now, without organisation and run.
+ * @param writer takes the place of an event's API key id: twelve characters with a zero, which no key id has.
+ * @param fields of its JSON body, which begins with its id as `event_id` like every body of the log.
  */
 export function ownEntry(
   kind: (typeof ENTRY_KINDS)[keyof typeof ENTRY_KINDS],

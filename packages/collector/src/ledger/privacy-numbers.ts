@@ -1,17 +1,17 @@
-/** How keys, erasures and holds fare, for operators. */
+/** The state of keys, erasures and holds, for operators. */
 import { type Declared, gauge, seconds } from '../numbers.js';
 
 export interface PrivacyState {
   readonly directories: number;
-  /** Directories of keys that could not be written the last time. */
+  /** Key directories that could not be written at the last attempt. */
   readonly unreached: number;
   /** Milliseconds since 1970. */
   readonly epochBegun: number;
   readonly erased: number;
-  /** Erasures that have begun and are not at their end, and when the oldest began. */
+  /** Erasures that have begun and not ended, and when the oldest began. */
   readonly pending: number;
   readonly pendingSince: number | undefined;
-  /** Erasures whose encrypted bytes the collector has not removed yet; undefined where a database has them. */
+  /** Erasures whose encrypted bytes are still in the log; undefined for a log in a database. */
   readonly uncompacted: number | undefined;
   readonly holds: number;
 }
@@ -19,12 +19,12 @@ export interface PrivacyState {
 export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
   gauge({
     name: 'collector_key_directories',
-    help: 'Directories of the keys of payloads, mirrors among them.',
+    help: 'Directories of payload keys, mirrors included.',
     read: ({ directories }) => directories,
   }),
   gauge({
     name: 'collector_key_directories_unreached',
-    help: 'Of these, how many could not be written the last time.',
+    help: 'Key directories that could not be written at the last attempt.',
     read: ({ unreached }) => unreached,
     cell: {
       card: 'proof',
@@ -36,9 +36,9 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
   }),
   gauge({
     name: 'collector_key_epoch_timestamp_seconds',
-    help: 'When the epoch of the keys of payloads began.',
+    help: 'When the epoch of the payload keys began.',
     read: ({ epochBegun }) => seconds(epochBegun),
-    cell: { card: 'proof', label: 'Epoch of keys', format: 'instant' },
+    cell: { card: 'proof', label: 'Key epoch since', format: 'instant' },
   }),
   gauge({
     name: 'collector_erased_events',
@@ -48,7 +48,7 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
   }),
   gauge({
     name: 'collector_erasures_pending',
-    help: 'Erasures that have begun and are not at their end.',
+    help: 'Erasures that have begun and are not complete.',
     read: ({ pending }) => pending,
     cell: {
       card: 'proof',
@@ -60,12 +60,12 @@ export const PRIVACY_NUMBERS: readonly Declared<PrivacyState>[] = [
   }),
   gauge({
     name: 'collector_erasures_uncompacted',
-    help: 'Erasures whose encrypted bytes the collector has not removed yet from its log in files; it does so within a day.',
+    help: 'Erasures with encrypted bytes left in the log on disk; the collector removes them within a day.',
     read: ({ uncompacted }) => uncompacted,
   }),
   gauge({
     name: 'collector_holds',
-    help: 'Legal holds that are not over.',
+    help: 'Legal holds in force.',
     read: ({ holds }) => holds,
     cell: { card: 'proof', label: 'Legal holds', format: 'count' },
   }),

@@ -1,20 +1,20 @@
 /**
- * The bounded queue between the thread that speaks HTTP and the thread that writes the ledger: a ring in shared
- * memory, one writer and one reader. An event's bytes are copied once, into the ring; nothing is allocated for
- * it, and when the ring is full it is full.
+ * The bounded queue between the HTTP thread and the ledger thread: a ring in shared memory with one writer
+ * and one reader. An event's bytes are copied once, into the ring; nothing is allocated for it, and a full
+ * ring stays full.
  *
- * Data. Each event is a run of bytes without a break: organisation, key id, room for the salt, body. One that does
- * not fit before the end begins at 0 again. The room for the salt is the reader's: with it in place, salt and body can
- * be hashed and copied as one.
- * Slots. `SLOT_WORDS` 32-bit words an event, at its number modulo the capacity:
- *   0 offset  1 length of organisation | length of key id << 8  2 length of body  3 kind | profile << 8 | door << 16
+ * Data. Each event is a contiguous run of bytes: organisation, key id, room for the salt, body. An event that
+ * does not fit before the end begins at 0. The reader fills the room for the salt, so that salt and body can
+ * be hashed and copied as one. Slots. `SLOT_WORDS` 32-bit words per event, at its number modulo the capacity:
+ *   0 offset  1 length of organisation | length of key id << 8  2 length of body
+ *   3 kind | profile << 8 | door << 16
  *   4-5 received_at as a double  6 answer  7 microseconds that it took
- *   Words 0 to 5 belong to the writer until it publishes, then no one changes them; 6 and 7 belong to the reader.
- * Control. Word 0: how many events were ever published, modulo 2^32; the writer's.
- * Doorbell. One word, shared by all rings of a ledger: rung at each publication; the reader sleeps on it.
+ *   Words 0 to 5 belong to the writer until it publishes, then they are fixed; 6 and 7 belong to the reader.
+ * Control. Word 0: the number of published events, modulo 2^32; the writer's. Doorbell. One word, shared by
+ * all rings of a ledger and notified at each publication; the reader sleeps on it.
  *
- * Answers come back by message, one a batch: `Answered`. Messages of 64 events each instead of the ring cost
- * 6 microseconds an event in garbage collection alone (docs/internals/adr/0002-two-threads-one-ring.md).
+ * Answers return in messages, one per batch: `Answered`. Messages of 64 events each in place of the ring cost
+ * 6 microseconds per event in garbage collection alone (docs/internals/adr/0002-two-threads-one-ring.md).
  */
 import type { MessagePort } from 'node:worker_threads';
 import {
@@ -29,10 +29,10 @@ import {
 import type { Fault } from './examine.js';
 
 const SLOT_WORDS = 8;
-/** Publish at the latest when this number waits: the ledger starts on them while the rest of the tick is read. */
+/** Publish when this number is staged: the ledger starts on them while the rest of the tick is read. */
 const PUBLISH_EVERY = 64;
 
-/** What becomes of an event in the ring, in word 6 of its slot. */
+/** The result of an event in the ring, in word 6 of its slot. */
 export const ANSWER = {
   accepted: 1,
   conflict: 2,
@@ -55,13 +55,13 @@ export interface RingMemory {
   readonly doorbell: SharedArrayBuffer;
 }
 
-/** Every event below `upTo` (modulo 2^32) has its answer; the faults among them are here, by event number. */
+/** Every event below `upTo` (modulo 2^32) is answered; `faults` has the faulty ones by event number. */
 export interface Answered {
   readonly upTo: number;
   readonly faults?: readonly (readonly [number, Fault])[];
 }
 
-/** A slot keeps an offset in 31 bits; beyond them a reader would find another event's bytes. */
+/** A slot keeps an offset in 31 bits; a larger one would lead a reader to another event's bytes. */
 const MAX_RING_BYTES = 2 ** 31 - 1;
 
 /**
@@ -80,13 +80,13 @@ export function createRingMemory(bytes: number, events: number, doorbell: Shared
   };
 }
 
-/** Who sends an event, under which rules. */
+/** The sender of an event, and the rules that apply. */
 export interface Sender {
   readonly organisation: string;
   readonly keyId: string;
 }
 
-/** The HTTP side. `T` is whatever the caller needs to answer with. */
+/** The HTTP side. `T` is what the caller needs for its answer. */
 export class RingWriter<T> {
   readonly #data: Buffer;
   readonly #words: Int32Array;
@@ -95,9 +95,9 @@ export class RingWriter<T> {
   readonly #doorbell: Int32Array;
   readonly #mask: number;
   readonly #waiting: (T | undefined)[];
-  /** Bytes of ring that each waiting event holds, its share of a skipped end included. */
+  /** Bytes of the ring that each waiting event holds, including a skipped end. */
   readonly #held: Int32Array;
-  /** Where the largest event could have to be skipped to: never promised. */
+  /** Never reserved: the largest end that may have to be skipped. */
   readonly #spare: number;
   #head = 0;
   #usedBytes = 0;
@@ -112,8 +112,8 @@ export class RingWriter<T> {
     port: MessagePort,
     maxBodyBytes: number,
     /**
-     * `place`: how many answers came before it in the same message. `tookMs`: how long the ledger's thread was busy
-     * with this event alone, in milliseconds.
+     * `place`: the number of earlier answers in the same message. `tookMs`: how long the ledger's thread was
+     * busy with this event alone, in milliseconds.
      */
     private readonly onAnswer: (
       waiting: T,
@@ -141,24 +141,25 @@ export class RingWriter<T> {
     return this.#reservedEvents + ((this.#pushed - this.#answered) | 0);
   }
 
-  /** Bytes that are promised or taken. */
+  /** Bytes that are reserved or used. */
   get usedBytes(): number {
     return this.#usedBytes + this.#reservedBytes;
   }
 
-  /** Room in all, in bytes and in events. */
+  /** The capacity, in bytes and in events. */
   get capacity(): { readonly bytes: number; readonly events: number } {
     return { bytes: this.#data.length, events: this.#mask + 1 };
   }
 
-  /** Whether more than half of the room is promised or taken. */
+  /** Whether more than half of the capacity is reserved or used. */
   get crowded(): boolean {
     return 2 * this.usedBytes > this.#data.length || 2 * this.pending > this.#mask + 1;
   }
 
   /**
-   * Promises room for one event whose body has at most `bodyBytes`, or returns false: the queue is full.
-   * Every true is followed by exactly one `push` or `release` with the same number, plus what `extend` added.
+   * Reserves room for one event with a body of at most `bodyBytes`, or returns false: the queue is full.
+   * Every true must be followed by exactly one `push` or `release` with the same number, plus what `extend`
+   * added.
    */
   reserve(bodyBytes: number): boolean {
     const bytes = bodyBytes + MAX_SENDER_BYTES;
@@ -169,7 +170,7 @@ export class RingWriter<T> {
     return true;
   }
 
-  /** Promises `more` bytes on top of what was promised to one event, or returns false and promises nothing more. */
+  /** Reserves `more` bytes for one event, or returns false and changes nothing. */
   extend(more: number): boolean {
     if (this.#usedBytes + this.#reservedBytes + more + this.#spare > this.#data.length) return false;
     this.#reservedBytes += more;
@@ -182,8 +183,8 @@ export class RingWriter<T> {
   }
 
   /**
-   * Copies an event into the ring; its answer comes through `onAnswer`, in the order of the pushes.
-   * @param reserved what was promised for its body.
+   * Copies an event into the ring; `onAnswer` receives its answer, in the order of the pushes.
+   * @param reserved the reservation for its body.
    * @param chunks the body in pieces, together at most `reserved` bytes.
    */
   push(
@@ -200,7 +201,7 @@ export class RingWriter<T> {
     let bodyBytes = 0;
     for (const chunk of chunks) bodyBytes += chunk.length;
     const bytes = organisation.length + keyId.length + SALT_BYTES + bodyBytes;
-    // Nothing is skipped when the event before ended exactly where the ring does.
+    // Nothing is skipped when the previous event ended exactly at the end of the ring.
     const wraps = this.#head + bytes > this.#data.length;
     const skipped = wraps ? this.#data.length - this.#head : 0;
     const offset = wraps ? 0 : this.#head;
@@ -254,10 +255,12 @@ export class RingWriter<T> {
   }
 }
 
-/** Organisation, key id and salt together, at their longest (access/ limits the first to 64 and 12 characters). */
+/**
+ * The greatest length of organisation, key id and salt together (access/ limits the first two to 64 and 12).
+ */
 const MAX_SENDER_BYTES = 128;
 
-/** An event as the reader finds it in the ring; the views are good until its answer is sent. */
+/** An event as the reader finds it in the ring; the views are valid until its answer is sent. */
 export interface Queued {
   readonly kind: EventKind;
   readonly profile: Profile;
@@ -265,7 +268,7 @@ export interface Queued {
   readonly organisation: string;
   readonly keyId: string;
   readonly receivedAt: number;
-  /** SALT_BYTES for the reader to fill, and behind them the body. */
+  /** SALT_BYTES for the reader to fill, then the body. */
   readonly salted: Buffer;
 }
 
@@ -292,12 +295,12 @@ export class RingReader {
     this.#mask = this.#words.length / SLOT_WORDS - 1;
   }
 
-  /** How many events are published and not taken. */
+  /** The number of published events that were not taken. */
   get waiting(): number {
     return (Atomics.load(this.#control, 0) - this.#taken) | 0;
   }
 
-  /** The next event, or undefined when all that were published are taken. */
+  /** The next event; undefined when all published events were taken. */
   take(): Queued | undefined {
     if (this.#taken === Atomics.load(this.#control, 0)) return undefined;
     const slot = this.#taken & this.#mask;
@@ -318,7 +321,7 @@ export class RingReader {
     };
   }
 
-  /** Notes the answer of the oldest event taken that has none yet. */
+  /** Records the answer of the oldest taken event that has none. */
   answer(answer: Answer, fault?: Fault, tookMs = 0): void {
     const word = (this.#answered & this.#mask) * SLOT_WORDS;
     this.#words[word + 6] = ANSWER[answer];
@@ -327,7 +330,7 @@ export class RingReader {
     this.#answered = (this.#answered + 1) | 0;
   }
 
-  /** Sends the answers noted since the last call, if there are any. */
+  /** Sends the answers recorded since the last call, if any. */
   send(): void {
     if (this.#answered === this.#sent) return;
     this.#sent = this.#answered;

@@ -1,8 +1,8 @@
-/** The random bytes in front of a body that keep its hash from being guessed. */
+/** The random bytes before a body, without which its hash could be guessed. */
 import { randomFillSync } from 'node:crypto';
 import { SALT_BYTES } from '@clinical-events/protocol';
 
-/** Random bytes are made for 4,096 events at a time: one call for each would cost more than its hash. */
+/** Random bytes are made for 4,096 events at a time: one call per event would cost more than its hash. */
 const POOL = Buffer.alloc(4096 * SALT_BYTES);
 let used = POOL.length;
 

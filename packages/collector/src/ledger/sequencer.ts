@@ -1,23 +1,24 @@
 /**
- * Turns what the store has committed into leaves of the tree (RFC 6962), which proves later that no event was altered,
- * removed or slipped in, and has the tree signed.
+ * Appends committed entries to the Merkle tree (RFC 6962), which later proves that no event was altered,
+ * removed or inserted, and has the tree signed.
  *
- * An entry's leaf has the index sequence - 1 and is made of nothing but what is stored of it, so it is durable with the
- * entry, and a crash at any point leads to the same tree. About once a second while entries come, in this order:
+ * The leaf of an entry has the index sequence - 1 and depends only on its stored bytes, so it is durable with
+ * the entry, and a crash at any point leads to the same tree. About once a second while entries arrive, in
+ * this order:
  *
- *   read      the entries behind the tree, none but durable ones, become its leaves
- *   stage     the hashes that came are written and flushed
- *   sign      the root over that number of entries
- *   swap      the signed checkpoint takes the place of the one before, if that one is still there
- *   publish   it is given out
+ *   read      the durable entries after the last leaf become leaves
+ *   stage     their hashes are written and flushed
+ *   sign      the signer signs the root over these entries
+ *   swap      the signed checkpoint replaces the previous one, if that one is still there
+ *   publish   the checkpoint is sent to the sinks
  *
- * Where several processes write (Committed.shared), each first tries to give all that was committed its sequence. The
- * one that does it goes on as above. The others take the checkpoint that it swapped, see that it goes on from the one
- * they knew, and give it out to their own sinks. A store that has gone back behind what was signed is never signed
- * again by a process that knew it.
+ * With several writing processes (Committed.shared), each first tries to assign sequences to committed
+ * entries. The one that succeeds continues as above. The others read the checkpoint that it swapped in, check
+ * that it extends the one that they knew, and publish it to their own sinks. A process never signs a store
+ * again that has lost entries which the process knows to be signed.
  *
- * A checkpoint that was signed and not swapped was given to no one; the next start signs one over at least as many
- * entries. No batch of events waits for any of it longer than for a few milliseconds of reading.
+ * A checkpoint that was signed but not swapped in was not published; the next start signs one over at least
+ * as many entries. No batch of events waits longer than a few milliseconds of reading for any of this.
  */
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../tree/growing-tree.js';
@@ -37,28 +38,28 @@ export interface SequencerOptions {
   readonly store: TreeStore;
   readonly signer: CheckpointSigner;
   readonly committed: Committed;
-  /** A checkpoint that an earlier process has seen, of a store that may have gone back since. */
+  /** A checkpoint that an earlier process has seen; the store may have lost entries since. */
   readonly known?: string | undefined;
   /** Milliseconds between two checkpoints while entries come. */
   readonly intervalMs: number;
   /**
-   * This is the newest checkpoint now: the one found at the start, in case the process before ended before it was
-   * given out everywhere, and each new one. No one waits for what this does.
+   * Receives the newest checkpoint: the one found at the start, in case it was not published everywhere, and
+   * each new one. Its work is not awaited.
    */
   readonly onCheckpoint: (note: string) => void;
-  /** No checkpoint could be made; it is tried again, and events are stored meanwhile. */
+  /** A checkpoint could not be made; it is tried again, and events are stored meanwhile. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** Called after each try to make a checkpoint: how it failed, or nothing when none is owed any more. */
+  /** Called after each attempt at a checkpoint: with the error, or without one when no checkpoint is owed. */
   readonly onTried?: (failure?: { readonly error: unknown }) => void;
-  /** The log is not the one that was signed. Nothing is signed from now on; events are stored. */
+  /** The log differs from the signed one. Nothing is signed from now on; events are stored. */
   readonly onForked?: (error: CheckpointContradicted) => void;
   readonly now?: () => number;
 }
 
 const KEEP_EVERY_MS = 3_600_000;
-/** How long to wait at most before a signer that failed is asked again. */
+/** The longest pause before a signer that failed is asked again. */
 const MOST_REST_MS = 60_000;
-/** After this number of leaves their hashes are brought to the disk: they are not kept in memory. */
+/** After this number of leaves their hashes are flushed instead of kept in memory. */
 const STAGE_EVERY = 65_536;
 
 export class Sequencer {
@@ -69,19 +70,19 @@ export class Sequencer {
   /** Where the tree's next leaf is read. */
   #cursor: Cursor;
   #pending: { level: number; first: number; hashes: Buffer }[] = [];
-  /** The newest checkpoint, and how many entries it covers; -1 when there is none. */
+  /** The newest checkpoint, and the number of entries that it covers; -1 without one. */
   #head: string | undefined;
   #signed: number;
-  /** Of a store that is shared: when the tree was read, and the root that was known last. */
+  /** For a shared store: when the tree was read, and the last known root. */
   #epoch: number | undefined;
   #known: { readonly size: number; readonly root: Buffer } | undefined;
   #forked: CheckpointContradicted | undefined;
   #keptAt = -Infinity;
-  /** Size of the checkpoint that was kept last; -1 when that is not known. */
+  /** The size of the last kept checkpoint; -1 when unknown. */
   #keptSize = -1;
-  /** Whether the attempt that is under way succeeds. */
+  /** Whether the current attempt succeeds. */
   #working: Promise<boolean> | undefined;
-  /** No signature is asked for before this, on the clock of `performance.now`: the signer failed the last time. */
+  /** The signer failed and is not asked before this, on the clock of `performance.now`. */
   #restUntil = 0;
   #restMs = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -97,10 +98,10 @@ export class Sequencer {
   }
 
   /**
-   * On return the tree holds every entry of the log, and a checkpoint over all of them is signed, unless the signer
-   * cannot sign now. The very first checkpoint, of the empty tree, has to be signed: without it no one could tell a
-   * ledger whose checkpoints were taken away from a new one.
-   * @throws CheckpointContradicted when the log holds less or something else than the newest checkpoint says.
+   * On return the tree holds every entry of the log, and a checkpoint over all of them is signed unless the
+   * signer cannot sign now. The first checkpoint, of the empty tree, must be signed: without it a ledger
+   * whose checkpoints were removed would look like a new one.
+   * @throws CheckpointContradicted when the log lacks or contradicts entries of the newest checkpoint.
    */
   static async open(options: SequencerOptions): Promise<Sequencer> {
     const { intervalMs, onCheckpoint } = options;
@@ -125,15 +126,15 @@ export class Sequencer {
     try {
       await this.#advance(true);
     } catch (error) {
-      // Another process begins the same log.
+      // Another process is starting the same log.
       if (!(error instanceof HeadMoved) || this.#options.committed.shared === undefined) throw error;
     }
   }
 
-  /** Sequences what is durable by now, and keeps the checkpoint. On return the tree is closed. Never rejects. */
+  /** Sequences the durable entries and keeps the checkpoint. On return the tree is closed. Never rejects. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    // A signer that has just failed may have taken all its time for it, and is not asked once more.
+    // A signer that has just failed may have used all its time, and is not asked again.
     if ((await this.#working) !== false) await this.#tryAdvance(true);
     await this.#options.store.close();
   }
@@ -144,7 +145,7 @@ export class Sequencer {
     this.#working ??= this.#tryAdvance(false, performance.now() >= this.#restUntil);
   }
 
-  /** Takes in the entries behind the tree that are durable now. */
+  /** Appends the entries that are durable now. */
   async #read(): Promise<void> {
     const tree = this.#tree;
     let staged = tree.size;
@@ -157,7 +158,7 @@ export class Sequencer {
         return;
       }
       tree.append(next.value.hashes, next.value.count);
-      // Where it ended in the middle, the store finds the place again by its number.
+      // When it ended within a batch, the store finds the position by its number.
       this.#cursor = { sequence: tree.size + 1, at: 0 };
       if (tree.size - staged < STAGE_EVERY) continue;
       await this.#stage();
@@ -165,7 +166,7 @@ export class Sequencer {
     }
   }
 
-  /** Writes the hashes that came, and flushes. What cannot be written is tried again the next time. */
+  /** Writes and flushes the new hashes. A failed write is tried again the next time. */
   async #stage(): Promise<void> {
     const { store } = this.#options;
     this.#pending.push(...this.#tree.drain());
@@ -181,7 +182,7 @@ export class Sequencer {
       return true;
     } catch (error) {
       if (error instanceof CheckpointContradicted) this.#fork(error);
-      // Another process was first with the same or more.
+      // Another process was faster, with the same or more.
       else if (error instanceof HeadMoved && this.#options.committed.shared !== undefined) return true;
       else this.#options.onTrouble('no checkpoint could be made; it is tried again', error);
       this.#options.onTried?.({ error });
@@ -192,9 +193,10 @@ export class Sequencer {
   }
 
   /**
-   * Read, stage, sign, swap, publish; or only the first two, while the signer rests: what is staged is not in memory.
-   * @param keep whether the checkpoint stays when a newer one comes, also when it was signed before.
-   * @returns false where a checkpoint may still be owed: the signer rests, or another process is at it and has signed none.
+   * Read, stage, sign, swap, publish; or only the first two while the signer pauses, so that hashes leave the
+   * memory.
+   * @param keep whether the checkpoint stays when a newer one follows, even if it was signed before.
+   * @returns false when a checkpoint may still be owed: the signer pauses, or another process is signing.
    */
   async #advance(keep: boolean, sign = true): Promise<boolean> {
     const { shared } = this.#options.committed;
@@ -225,8 +227,8 @@ export class Sequencer {
   }
 
   /**
-   * Takes over the newest checkpoint when it is another process's, with the tree up to it. So it does when what this
-   * process has read may have come from a server that is gone.
+   * Takes over another process's newest checkpoint, with the tree up to it. Also when this process may have
+   * read from a server that is gone.
    */
   async #follow(shared: SharedCommits): Promise<void> {
     const { committed, store, onCheckpoint } = this.#options;
@@ -236,14 +238,14 @@ export class Sequencer {
     const { epoch } = shared;
     if (committed.entries < this.#signed || (head === undefined && this.#head !== undefined)) {
       throw new CheckpointContradicted(
-        `the log holds ${committed.entries} entries, and a checkpoint was signed over ${this.#signed}: the store ` +
+        `the log has ${committed.entries} entries, a signed checkpoint covers ${this.#signed}: the store ` +
           'has gone back to an earlier state',
       );
     }
     const found = await signedTree(this.#options, head);
     if (found.signed < this.#signed) {
       throw new CheckpointContradicted(
-        `its newest checkpoint covers ${found.signed} entries, and one over ${this.#signed} was given out`,
+        `its newest checkpoint covers ${found.signed} entries, and one over ${this.#signed} was published`,
       );
     }
     if (this.#known !== undefined) await assertGoesOn(store, this.#known);
@@ -258,7 +260,7 @@ export class Sequencer {
     if (head !== undefined) onCheckpoint(head);
   }
 
-  /** From now on nothing is signed, until someone has looked at it and started the process again. */
+  /** Stops signing until an operator has investigated and restarted the process. */
   #fork(error: CheckpointContradicted): void {
     this.#forked = error;
     clearInterval(this.#timer);
@@ -274,7 +276,7 @@ export class Sequencer {
     this.#keptSize = size;
   }
 
-  /** Only the signer is given rest when it fails. A disk that was full is tried again at every interval. */
+  /** Only a signer pauses after a failure. A disk that was full is tried again at every interval. */
   async #sign(size: number, root: Buffer): Promise<string> {
     const { signer, intervalMs } = this.#options;
     try {

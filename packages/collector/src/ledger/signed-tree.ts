@@ -1,7 +1,7 @@
 /**
- * The tree as a start finds it: held against the newest checkpoint, and rebuilt from the entries of the log where the
- * hashes do not come to its root. The hashes may be ahead of the checkpoint or, after power was lost, damaged behind
- * it: only what the checkpoint covers is believed, and only if its root comes out.
+ * The tree at a start: compared with the newest checkpoint, and rebuilt from the entries of the log when its
+ * hashes do not lead to the signed root. The hashes may be ahead of the checkpoint or, after a power failure,
+ * damaged beyond it: only those under the checkpoint are used, and only if they lead to its root.
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { parseCheckpoint, type Checkpoint } from '@clinical-events/protocol/verify';
@@ -11,17 +11,17 @@ import { rotationMissing, unknownSigner, verifyNote, type CheckpointSigner } fro
 import { BEGINNING, type Committed, type Cursor } from '../store/contract/events.js';
 import { type TreeReader } from '../store/contract/tree.js';
 
-/** The log does not agree with a checkpoint that was signed over it. */
+/** The log contradicts a checkpoint that was signed over it. */
 export class CheckpointContradicted extends Error {
   override name = 'CheckpointContradicted';
 }
 
 export interface SignedTree {
-  /** Of the entries that the newest checkpoint covers; empty when it has to be rebuilt. */
+  /** Covers the entries of the newest checkpoint; empty when it has to be rebuilt. */
   readonly tree: GrowingTree;
   /** The newest checkpoint. */
   readonly head: string | undefined;
-  /** How many entries it covers; -1 when there is none. */
+  /** The number of entries that it covers; -1 without a checkpoint. */
   readonly signed: number;
 }
 
@@ -29,34 +29,35 @@ export interface SignedTreeOptions {
   readonly store: TreeReader;
   readonly signer: Pick<CheckpointSigner, 'origin' | 'keys'>;
   readonly committed: Committed;
-  /** The hashes are rebuilt. */
+  /** Called when the hashes are rebuilt. */
   readonly onTrouble: (what: string, error: unknown) => void;
 }
 
 /**
- * @param head the newest checkpoint, as it was read before the entries were counted.
- * @throws {@link CheckpointContradicted} when the log holds less or something else than the newest checkpoint says.
+ * @param head the newest checkpoint, read before the entries were counted.
+ * @throws {@link CheckpointContradicted} when the log lacks or contradicts entries of the newest checkpoint.
  */
 export async function signedTree(options: SignedTreeOptions, head: string | undefined): Promise<SignedTree> {
   const { store, signer, committed, onTrouble } = options;
   if (head === undefined) {
     if (committed.entries === 0) return { tree: GrowingTree.empty(), head, signed: -1 };
     throw new CheckpointContradicted(
-      `the ledger holds ${committed.entries} entries, but its newest checkpoint is missing: checkpoints/latest`,
+      `the ledger holds ${committed.entries} entries, but its newest checkpoint is missing: ` +
+        'checkpoints/latest',
     );
   }
   const checkpoint = checkpointIn(head, signer);
   const { size: signed } = checkpoint;
   const tree = await storedTree(store, checkpoint);
   if (tree === undefined) {
-    onTrouble('the hashes of the tree were damaged or lost; they are rebuilt from the events', undefined);
-    // Before a hash is written over: if the events were changed, the old hashes tell which ones.
+    onTrouble('the hashes of the tree are damaged or missing and are rebuilt from the events', undefined);
+    // Before any hash is overwritten: if events were altered, the old hashes show which.
     await assertSigned(committed, checkpoint);
   } else if (signed > committed.entries) throw contradicted(signed);
   return { tree: tree ?? GrowingTree.empty(), head, signed };
 }
 
-/** What the newest checkpoint says, once it is sure that this log's key signed it. */
+/** The content of the newest checkpoint, once this log's key is known to have signed it. */
 function checkpointIn(note: string, signer: SignedTreeOptions['signer']): Checkpoint {
   try {
     const checkpoint = parseCheckpoint(verifyNote(note, signer.keys).text);
@@ -70,8 +71,8 @@ function checkpointIn(note: string, signer: SignedTreeOptions['signer']): Checkp
 }
 
 /**
- * Whether the tree that is stored goes on from one that this process has known.
- * @throws CheckpointContradicted when it does not: it is another history than the one that was signed.
+ * Checks that the stored tree extends one that this process has known.
+ * @throws CheckpointContradicted when it does not: the signed history was replaced.
  */
 export async function assertGoesOn(
   store: TreeReader,
@@ -79,14 +80,14 @@ export async function assertGoesOn(
 ): Promise<void> {
   if ((await storedTree(store, known)) !== undefined) return;
   throw new CheckpointContradicted(
-    `the first ${known.size} entries of the log are not those that a checkpoint was signed over before: ` +
-      'the store has gone back to an earlier state, or was exchanged',
+    `the first ${known.size} entries of the log are not those that an earlier checkpoint covers: ` +
+      'the store has gone back to an earlier state, or was replaced',
   );
 }
 
 /**
- * Whether the log goes on from a checkpoint that an earlier process has seen. One that cannot be read says nothing.
- * @param signed how many entries the newest checkpoint covers.
+ * Checks that the log extends a checkpoint that an earlier process has seen. An unreadable one is ignored.
+ * @param signed the number of entries that the newest checkpoint covers.
  * @throws CheckpointContradicted when it does not.
  */
 export async function assertReaches(
@@ -102,14 +103,14 @@ export async function assertReaches(
   }
   if (known.size > signed) {
     throw new CheckpointContradicted(
-      `its newest checkpoint covers ${signed} entries, and one over ${known.size} was seen here before: the store has ` +
+      `its newest checkpoint covers ${signed} entries, but one over ${known.size} was seen: the store has ` +
         'gone back to an earlier state',
     );
   }
   await assertGoesOn(store, { size: known.size, root: Buffer.from(known.root) });
 }
 
-/** @throws CheckpointContradicted when the entries that the checkpoint covers do not come to its root. */
+/** @throws CheckpointContradicted when the entries under the checkpoint do not lead to its root. */
 async function assertSigned(committed: Committed, { size, root }: Checkpoint): Promise<void> {
   const tree = GrowingTree.empty();
   for await (const { hashes, count } of new LeafReader(committed).from(BEGINNING)) {
@@ -127,16 +128,16 @@ function contradicted(size: number): CheckpointContradicted {
   );
 }
 
-/** Makes leaf hashes of what is committed, in memory that is used again. */
+/** Makes leaf hashes of committed entries, in memory that is reused. */
 export class LeafReader {
   #hashes = Buffer.alloc(1024 * HASH_BYTES);
 
   constructor(private readonly committed: Committed) {}
 
   /**
-   * The leaf hashes of the entries from a cursor on, up to what was durable when it began, a batch at a time. The other
-   * work of the thread has its turn between two of them.
-   * @returns the cursor behind the last.
+   * Yields the leaf hashes of the entries from a cursor on, up to the last one that was durable at the
+   * beginning, a batch at a time. The thread does other work between two batches.
+   * @returns the cursor after the last entry.
    */
   async *from(cursor: Cursor): AsyncGenerator<Leaves, Cursor> {
     const batches = this.committed.pass(cursor);

@@ -1,23 +1,18 @@
-/** Reads JSON texts, and says what JSON.parse does not: how deep they nest, and whether a key repeats. */
+/** Reads JSON texts strictly: with a limit of depth, and without repeated member names. */
 import { ERRORS } from '@clinical-events/protocol';
 import { NAMED_FIELDS } from '@clinical-events/protocol/validate';
+import { JsonOutline } from '../json-outline.js';
 import {
-  CLOSE_BRACE,
-  CLOSE_BRACKET,
-  COLON,
-  COMMA,
-  JsonOutline,
   OPEN_BRACE,
   OPEN_BRACKET,
   parseJson,
-  placeIn,
-  QUOTE,
-  stringEnd,
-  pastSpace,
   pastScalar,
-  unitsOf,
+  pastSpace,
+  placeIn,
+  tokenize,
   type Units,
-} from '../store/json-text.js';
+  unitsOf,
+} from '../json-text.js';
 
 /** Why a text is refused. `offset` counts UTF-16 units; `message` holds no part of the text. */
 export type JsonFault =
@@ -29,31 +24,32 @@ export type JsonReading =
   { readonly value: unknown; readonly fault?: undefined } | { readonly fault: JsonFault };
 
 /**
- * Reads a JSON text (RFC 8259) strictly: a member name that stands twice in one object is refused, because two
- * readers could then make two events of the same bytes, and neither would be evidence.
+ * Reads a JSON text (RFC 8259) strictly. A repeated member name in one object is refused: two readers could
+ * make two events of the same bytes, and neither would be evidence.
  *
- * A repeated key is found by counting: outside strings, each member has one colon; JSON.parse keeps one member
- * a name. Where the counts differ, some name was repeated. That costs 0.3 microseconds for a body of 1.2 KB,
- * and a parser of our own that keeps sets of names costs ten times that.
+ * Repeated names are found by counting: each member has one colon outside strings, and JSON.parse keeps one
+ * member per name. When the counts differ, a name was repeated. That costs 0.3 microseconds for a body of 1.2
+ * KB, a tenth of what a parser with sets of names costs.
  *
- * @param maxDepth how many arrays and objects may stand inside each other, the outermost one counted.
+ * @param maxDepth the most arrays and objects within each other, the outermost one included.
  */
 export function readJson(text: string, maxDepth: number): JsonReading {
-  const counts = countTokens(text, maxDepth);
+  const counts = tokenize(text, maxDepth);
   return counts === undefined ? TOO_DEEP : parse(text, counts.members);
 }
 
 /**
- * Reads an event as `readJson` does, but of a text with many values only the fields that the schemas name.
- * To build a MiB of objects takes up to 0.1 s and tens of MiB of memory, which a sender buys with a KiB of gzip.
+ * Reads an event as `readJson` does; of a text with many values, only the fields that the schemas name.
+ * Building the objects of 1 MiB takes up to 0.1 s and tens of MiB, which a sender can cause with 1 KiB of
+ * gzip.
  */
 export function readEvent(text: string, maxDepth: number): JsonReading {
-  const counts = countTokens(text, maxDepth);
+  const counts = tokenize(text, maxDepth);
   if (counts === undefined) return TOO_DEEP;
   return counts.values > MAX_PARSED_VALUES ? outlined(text) : parse(text, counts.members);
 }
 
-/** An event of the usual kind has some 30; up to this number, to parse is the faster way. */
+/** A usual event has some 30 values; up to this number, parsing is faster. */
 const MAX_PARSED_VALUES = 512;
 
 const TOO_DEEP: JsonReading = { fault: { code: 'nesting_too_deep' } };
@@ -63,16 +59,16 @@ function parse(text: string, members: number): JsonReading {
   try {
     value = parseJson(text);
   } catch {
-    // V8 quotes the text in its message, which may be patient data, and does not always name the place.
+    // V8's message quotes the text, which may be patient data, and does not always have the offset.
     return invalid(text, new JsonOutline(text).faultAt ?? 0);
   }
   return keptMembers(value) === members ? { value } : { fault: { code: 'duplicate_key' } };
 }
 
 const BYTE_ORDER_MARK = '\ufeff';
-/** A text that is cut inside one of them is at fault where the word begins. */
+/** The fault of a text that is cut within one of them is where the word begins. */
 const LITERALS = ['true', 'false', 'null'];
-/** What Python, C and JavaScript print for numbers that JSON cannot express (RFC 8259 section 6). */
+/** The output of Python, C and JavaScript for numbers that JSON cannot express (RFC 8259 section 6). */
 const NOT_FINITE = /^[-+]?(?:nan|inf|infinity)(?!\w)/i;
 
 function invalid(text: string, offset: number): JsonReading {
@@ -100,7 +96,7 @@ function outlined(text: string): JsonReading {
   return { value: fieldsAt(outline, at, 0, NAMED) };
 }
 
-/** The fields that the schemas name, by object. */
+/** The fields that the schemas name, as a tree. */
 interface Named {
   readonly name: string;
   readonly units: Units;
@@ -118,7 +114,7 @@ function namedBelow(path: string): readonly Named[] {
 
 const NAMED = namedBelow('');
 
-/** The value at a place, of an object with these fields alone, of an array with nothing. */
+/** The value at an offset: of an object only these fields, of an array nothing. */
 function fieldsAt(outline: JsonOutline, at: number, container: number, fields: readonly Named[]): unknown {
   const { text, units } = outline;
   if (units[at] === OPEN_BRACKET) return [];
@@ -132,47 +128,9 @@ function fieldsAt(outline: JsonOutline, at: number, container: number, fields: r
   return value;
 }
 
-interface Counts {
-  /** Colons outside strings. */
-  readonly members: number;
-  /** At least as many as there are values. */
-  readonly values: number;
-}
-
-/** Counts marks outside strings. The counts mean nothing for a text that is not JSON. Undefined: it nests too deep. */
-function countTokens(text: string, maxDepth: number): Counts | undefined {
-  const length = text.length;
-  let members = 0;
-  let values = 1;
-  let depth = 0;
-  for (let i = 0; i < length; i++) {
-    switch (text.charCodeAt(i)) {
-      case QUOTE: {
-        const end = stringEnd(text, i);
-        if (end < 0) return { members, values };
-        i = end;
-        break;
-      }
-      case COMMA:
-        values++;
-        break;
-      case COLON:
-        members++;
-        break;
-      case OPEN_BRACE:
-      case OPEN_BRACKET:
-        values++;
-        if (++depth > maxDepth) return undefined;
-        break;
-      case CLOSE_BRACE:
-      case CLOSE_BRACKET:
-        depth--;
-    }
-  }
-  return { members, values };
-}
-
-/** Members of all objects in the value. An own member named `__proto__` counts: JSON.parse makes it an own one. */
+/**
+ * The number of members of all objects in the value. JSON.parse makes a member named `__proto__` an own one.
+ */
 function keptMembers(value: unknown): number {
   if (value === null || typeof value !== 'object') return 0;
   let count = 0;

@@ -1,10 +1,10 @@
 /**
- * `/docs` and `/openapi.json`: the interface for those who write senders. Swagger UI, from the package that comes with
- * its files, so that nothing is fetched from elsewhere; it sends no requests, because the events go to another port.
+ * `/docs` and `/openapi.json`: the interface for developers of senders. Swagger UI comes from a package, so
+ * nothing is fetched from other hosts. It sends no requests, because events go to another port.
  */
 import fs from 'node:fs';
 
-/** A file that is served as it is. */
+/** A file that is served unchanged. */
 export interface Page {
   readonly type: string;
   readonly body: string | Buffer;
@@ -29,7 +29,7 @@ const HTML = `<!doctype html>
 </html>
 `;
 
-/** Nothing is sent from here, so no one is asked where to or with which key. */
+/** Without a server to send to and without a key: the page sends nothing. */
 const START = `const dark = matchMedia('(prefers-color-scheme: dark)');
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
 dark.addEventListener('change', follow);
@@ -48,7 +48,7 @@ SwaggerUIBundle({
 });
 `;
 
-/** What Swagger UI lacks: room on a phone, and contrast in its dark theme. */
+/** Style that Swagger UI lacks: a layout for phones, and contrast in its dark theme. */
 const STYLE = `.swagger-ui :is(.scheme-container, .response-col_links) {
   display: none;
 }

@@ -1,4 +1,4 @@
-/** The document around the console's page, and what that loads: style and scripts from beside it, and from nowhere else. */
+/** The document around the console's page, with its style and scripts. It loads nothing from other hosts. */
 import fs from 'node:fs';
 import { renderToString as render } from 'preact-render-to-string';
 import type { Page } from './api-docs.js';
@@ -6,18 +6,20 @@ import type { ConsoleState } from './console/console-state.js';
 import { markup } from './console/markup.js';
 import { page, pageTitle } from './console/page.js';
 
-/** Without the script the page is loaded again so often: not so often that a screen reader never gets to its end. */
+/** The interval of reloads without the script: long enough for a screen reader to reach the end. */
 const REFRESH_SECONDS = 30;
 
-/** Keys that the collector lists itself; the script lists all. Each takes about 0.05 ms. */
+/** The number of keys in the page itself; the script lists all. Each takes about 0.05 ms. */
 const MOST_KEYS = 100;
 
 const ICON =
-  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' " +
-  "rx='3.5' fill='%230a66c2'/%3E%3Cpath d='M3 8.5h2.5L7 4l2.5 8L11 8.5h2' fill='none' stroke='%23fff' stroke-width='1.5' " +
+  "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' " +
+  "height='16' " +
+  "rx='3.5' fill='%230a66c2'/%3E%3Cpath d='M3 8.5h2.5L7 4l2.5 8L11 8.5h2' fill='none' stroke='%23fff' " +
+  "stroke-width='1.5' " +
   "stroke-linecap='round' stroke-linejoin='round'/%3E%3C/svg%3E";
 
-/** Its links are relative, so that it may stand behind a proxy under any path. */
+/** All links are relative, so the page works behind a proxy under any path. */
 export function documentOf(whole: ConsoleState): string {
   const keys = whole.keys.slice(0, MOST_KEYS);
   const notListed = whole.keys_not_listed + whole.keys.length - keys.length;
@@ -42,15 +44,15 @@ ${render(markup`<title>${pageTitle(view)}</title>`)}
 `;
 }
 
-/** The reader's zone is not known here. */
+/** The reader's time zone is unknown here. */
 function timeOfDay(at: number): string {
   return `${new Date(at).toISOString().slice(11, 19)} UTC`;
 }
 
 const ROOM = new URL('./console/', import.meta.url);
-/** The package ships it where it was written: from `dist` as from `src` this leads there. */
+/** The package ships this file at its source: the path is right from `dist` and from `src`. */
 const STYLE = new URL('../../src/operate/console/console.css', import.meta.url);
-/** Both are a module in one file that imports nothing. */
+/** Both are single-file modules without imports. */
 const LIBRARIES = ['preact', 'htm'];
 
 /** By path. Read once; about 60 KB. */
@@ -68,7 +70,7 @@ export function consoleFiles(): ReadonlyMap<string, Page> {
   ]);
 }
 
-/** A browser finds a library by its address. An import map would be an inline script. */
+/** Browsers find a library by its address. An import map would be an inline script. */
 function inBrowser(module: string): string {
   return module.replace(/from '(\w+)'/g, (whole, name: string) =>
     LIBRARIES.includes(name) ? `from './lib/${name}.js'` : whole,

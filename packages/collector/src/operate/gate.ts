@@ -1,14 +1,14 @@
 /**
- * The connections of the management listener. It has a thread of its own, so a flood costs no event; what remains is to
- * leave a place to everybody else, and to spend little of the machine on it.
+ * The connections of the management listener. It has its own thread, so a flood does not affect events; the
+ * gate keeps places free for other clients and limits the cost of a flood.
  *
- * A connection is for one request. Beyond a steady rate a request waits: a refusal costs nearly what an answer does and
- * invites the next request, while a client that waits sends nothing. A connection beyond the limit of its address gets
- * an answer about health alone, so a probe is answered in the middle of a flood from its own address. When all places
- * are taken, the address with the most loses its oldest.
+ * A connection serves one request. Beyond a steady rate a request waits: a refusal costs nearly as much as an
+ * answer and invites the next request, while a waiting client sends nothing. A connection beyond its
+ * address's limit gets only health answers, so a probe works even during a flood from its own address. When
+ * all places are taken, the address with the most connections loses its oldest one.
  *
- * With a certificate the first byte of a connection decides whether it is TLS (a handshake record, RFC 8446 section 5.1)
- * or plain HTTP, which probes may still speak.
+ * With a certificate, the first byte of a connection shows whether it is TLS (a handshake record, RFC 8446
+ * section 5.1) or plain HTTP, which probes may still use.
  */
 import { type RequestListener, createServer as createHttpServer } from 'node:http';
 import { type Socket, createServer } from 'node:net';
@@ -22,16 +22,16 @@ const MOST_CONNECTIONS = 512;
 const MOST_PER_ADDRESS = 32;
 const RATE = { perSecond: 50, burst: 100 };
 const WAIT_MS = 1000;
-/** At least; longer with very many connections, so that health alone cannot be a flood. */
+/** The shortest wait; longer with very many connections, so that health requests alone are no flood. */
 const HEALTH_WAIT_MS = 250;
 const HEALTH_PER_SECOND = 600;
-/** A connection beyond the limit of its address is closed after this time, which a health answer does not take. */
+/** A connection beyond its address's limit is closed after this time, which a health answer does not need. */
 const HELD_MS = 2000;
 const MAX_HEADER_BYTES = 8 << 10;
 const HEADERS_TIMEOUT_MS = 5000;
-/** From the beginning until the answer is taken. */
+/** From the beginning until the answer was sent. */
 const CONNECTION_TIMEOUT_MS = 30_000;
-/** Between the end of the answer and that of the connection, for a client that does not end it. */
+/** Between the end of the answer and that of the connection, if the client does not close it. */
 const LINGER_MS = 1000;
 const HANDSHAKE_RECORD = 22;
 const HEALTH = /^\/(livez|readyz)(\?|$)/;
@@ -40,17 +40,17 @@ export class Gate {
   readonly #front = createServer({ pauseOnConnect: true, noDelay: true }, (socket) =>
     this.#connected(socket),
   );
-  /** Never listens: gets connections from the front. */
+  /** Never listens: the front server passes connections to it. */
   readonly #http = createHttpServer({ maxHeaderSize: MAX_HEADER_BYTES }, (...exchange) =>
     this.#asked(...exchange),
   );
   readonly #bucket = new TokenBucket(RATE);
-  /** For connections from now on; undefined when plain HTTP alone is spoken. */
+  /** For later connections; undefined for plain HTTP alone. */
   secureContext: SecureContext | undefined;
-  /** Connections by address, the oldest first. None of the sets is empty. */
+  /** Connections by address, the oldest first. No set is empty. */
   readonly #open = new Map<string, Set<Socket>>();
   #count = 0;
-  /** Those beyond the limit of their address, and those on which a request has come. */
+  /** Connections beyond the limit of their address, and those on which a request has arrived. */
   readonly #held = new WeakSet<Socket>();
   readonly #begun = new WeakSet<Socket>();
 
@@ -62,7 +62,7 @@ export class Gate {
     });
   }
 
-  /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
+  /** Resolves with the port once connections are accepted; rejects when the address cannot be bound. */
   async listen(host: string, port: number): Promise<number> {
     await new Promise<void>((resolve, reject) => {
       this.#front.once('error', reject).listen({ host, port }, () => {
@@ -93,7 +93,7 @@ export class Gate {
     socket.once('close', () => this.#leave(address, socket));
   }
 
-  /** Does nothing the second time. */
+  /** May be called again without effect. */
   #leave(address: string, socket: Socket): void {
     const those = this.#open.get(address);
     if (those?.delete(socket) !== true) return;
@@ -101,19 +101,19 @@ export class Gate {
     if (those.size === 0) this.#open.delete(address);
   }
 
-  /** Closes the oldest connection of the address that has the most. */
+  /** Closes the oldest connection of the address with the most. */
   #dropOne(): void {
     const [first, ...others] = this.#open;
     if (first === undefined) return;
     const [address, those] = others.reduce((a, b) => (b[1].size > a[1].size ? b : a), first);
     const [oldest] = those;
     if (oldest === undefined) return;
-    // Counted out at once: it is closed only after others have come.
+    // Removed from the count here: `close` comes only after other connections have arrived.
     this.#leave(address, oldest);
     oldest.destroy();
   }
 
-  /** Waits for the first byte, and continues as it says. */
+  /** Waits for the first byte, which selects the protocol. */
   #tellApart(socket: Socket, secureContext: SecureContext): void {
     const giveUp = (): void => void socket.destroy();
     const timer = later(HEADERS_TIMEOUT_MS, socket, giveUp);
@@ -125,7 +125,7 @@ export class Gate {
       // A handshake costs more than an answer.
       this.#pace(WAIT_MS, socket, () => {
         const secure = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] });
-        // Its end is that of the connection, which is what is counted.
+        // Its end is the end of the connection, which is counted.
         secure.on('error', giveUp).once('close', giveUp);
         if (this.#held.has(socket)) this.#held.add(secure);
         this.#serve(secure);
@@ -152,7 +152,7 @@ export class Gate {
     this.#pace(waitMs, socket, () => this.handler(request, response));
   }
 
-  /** Does it now or, beyond the rate, after a while. */
+  /** Runs the function now or, beyond the rate, later. */
   #pace(waitMs: number, socket: Socket, act: () => void): void {
     if (this.#bucket.take(performance.now()) === 0) act();
     else later(waitMs, socket, act);
@@ -160,8 +160,8 @@ export class Gate {
 }
 
 /**
- * Ends a connection after its answer. What else the client sends is read and dropped for a while: unread bytes would turn
- * the end into a reset, to which the answer could be lost.
+ * Ends a connection after its answer. Later bytes of the client are read and dropped for a while: unread
+ * bytes would turn the end into a reset, which could lose the answer.
  */
 function endGently(socket: Socket): void {
   socket.removeAllListeners('data');
@@ -170,7 +170,7 @@ function endGently(socket: Socket): void {
   later(LINGER_MS, socket, () => socket.destroy());
 }
 
-/** Does it after this time, unless the connection is gone by then. */
+/** Runs the function after this time unless the connection is closed by then. */
 function later(ms: number, socket: Socket, act: () => void): NodeJS.Timeout {
   const timer = setTimeout(act, ms).unref();
   socket.once('close', () => clearTimeout(timer));

@@ -1,8 +1,6 @@
 /**
- * Whether the collector lives, and whether it should be sent events.
- *
- * It lives while its threads answer: a restart helps against nothing else, least of all a full disk. It is ready when an
- * event sent now would most likely be stored.
+ * Liveness and readiness. The collector is live while its threads answer: a restart solves no other problem,
+ * least of all a full disk. It is ready when an event sent now would most likely be stored.
  */
 import type { ErrorCode } from '@clinical-events/protocol';
 import type { StorageReason } from '../ledger/ledger.js';
@@ -12,15 +10,15 @@ import { isSigningStalled } from './warnings.js';
 export interface HealthCheck {
   readonly name:
     'http_thread' | 'startup' | 'shutdown' | 'listener' | 'ledger_thread' | 'storage' | 'signing';
-  /** Why it fails; undefined when it does not. */
+  /** The reason of a failure; undefined when the check passes. */
   readonly failure: Failure | undefined;
-  /** Whether a restart would be the remedy. */
+  /** Whether a restart would help. */
   readonly fatal: boolean;
 }
 
 interface Failure {
   readonly reason: string;
-  /** The reason in a word that stays the same. */
+  /** The reason as a stable word. */
   readonly cause: HealthCause;
   readonly code: ErrorCode;
 }
@@ -30,18 +28,18 @@ type HealthCause =
   | StorageReason;
 
 const STORAGE_REASONS: Readonly<Record<StorageReason, string>> = {
-  keys_unwritable: 'the keys of payloads cannot be written',
+  keys_unwritable: 'the payload keys cannot be written',
   index_unwritable: 'the index of ids cannot be written',
   disk_full: 'the disk is full',
   read_only: 'the file system is read-only',
   permission_denied: 'the collector may not write there',
-  database_unavailable: 'the database does not take them',
+  database_unavailable: 'the database does not accept them',
   write_failed: 'a write failed',
 };
 
 const LEDGER_STALLED_MS = 10_000;
 const LEDGER_DEAD_MS = 60_000;
-/** The thread that takes events waits for no disk: a probe that it answered itself would have failed long before. */
+/** The event thread never waits for a disk, so it would have failed its own probe long before. */
 const HTTP_DEAD_MS = 5000;
 
 export function healthOf(facts: Facts): HealthCheck[] {
@@ -53,8 +51,8 @@ export function healthOf(facts: Facts): HealthCheck[] {
     check('shutdown', phase === 'stopping', 'stopping', 'the collector is stopping', 'shutting_down'),
     ...(listens
       ? []
-      : [check('listener', true, 'not_listening', 'it was started with --no-listen and takes no events')]),
-    // A thread that waits for a slow disk is no reason for a restart; one that is silent for long is.
+      : [check('listener', true, 'not_listening', 'it was started with --no-listen and accepts no events')]),
+    // A thread that waits for a slow disk needs no restart; a thread that is silent for long does.
     threadCheck('ledger_thread', "the ledger's thread", ledgerSilentMs, LEDGER_STALLED_MS, LEDGER_DEAD_MS),
     storageCheck(facts),
     ...(ledger.shared === undefined
@@ -64,7 +62,8 @@ export function healthOf(facts: Facts): HealthCheck[] {
             'signing',
             isSigningStalled(ledger.shared),
             'signing_stalled',
-            `nothing is signed: the oldest batch has waited for its place for ${Math.floor(ledger.shared.stalledMs / 1000)} seconds`,
+            'nothing is signed: the oldest batch has waited to be sequenced for ' +
+              `${Math.floor(ledger.shared.stalledMs / 1000)} seconds`,
           ),
         ]),
   ];
@@ -87,11 +86,11 @@ function threadCheck(
   stalledMs: number,
   deadMs: number,
 ): HealthCheck {
-  const reason = `${whose} has said nothing for ${Math.floor(silentMs / 1000)} seconds`;
+  const reason = `${whose} has not answered for ${Math.floor(silentMs / 1000)} seconds`;
   return { ...check(name, silentMs > stalledMs, 'silent_thread', reason), fatal: silentMs > deadMs };
 }
 
-/** The ledger tries by itself whether it can store again: a load balancer lets no event through to show it. */
+/** The ledger probes the storage itself: a load balancer sends no event that would do so. */
 function storageCheck({ storage: { state, reason = 'write_failed' } }: Facts): HealthCheck {
   return state === 'failed'
     ? check('storage', true, 'ledger_failed', 'the ledger has failed')
@@ -106,7 +105,7 @@ export function isReady(checks: readonly HealthCheck[]): boolean {
   return checks.every(({ failure }) => failure === undefined);
 }
 
-/** One line a check and a verdict, in the form that Kubernetes gives its own health endpoints. */
+/** One line per check and a verdict, as Kubernetes' own health endpoints print. */
 export function healthText(endpoint: 'livez' | 'readyz', checks: readonly HealthCheck[]): string {
   const failed = (each: HealthCheck) => (endpoint === 'livez' ? each.fatal : each.failure !== undefined);
   const lines = checks.map((each) =>

@@ -1,6 +1,6 @@
 /**
- * What is not set up and most logs should have: no trouble, so no alarm, no metric and no place in the tab's title. Pure
- * functions of what is known, like the warnings; the ids are a promise too.
+ * What is not set up, although most logs should have it: not a problem, so there is no alarm and no metric.
+ * Pure functions of the facts; the ids are a promise.
  */
 import type { Facts } from './snapshot.js';
 import { isBackupOld } from './warnings.js';
@@ -11,7 +11,7 @@ export interface Hint {
   readonly what_to_do: string;
 }
 
-/** In the order in which they are best done. Each goes away by itself, within a second of being done. */
+/** In the recommended order. Each disappears within a second after the work is done. */
 export function hintsOf(facts: Facts): Hint[] {
   return [...sink(facts), ...mirrorless(facts), ...missingBackup(facts), ...verification(facts)];
 }
@@ -21,8 +21,7 @@ function* sink({ sinks }: Facts): Generator<Hint> {
   yield {
     id: 'no_checkpoint_sink',
     title: 'Checkpoints stay on this host',
-    what_to_do:
-      'Anyone who owns it can rewrite the log and them together. Send them to someone else: --checkpoint-sink.',
+    what_to_do: 'Its owner could rewrite both the log and them. Send them elsewhere: --checkpoint-sink.',
   };
 }
 
@@ -30,29 +29,29 @@ function* mirrorless({ privacy, ledger: { shared } }: Facts): Generator<Hint> {
   if (privacy === undefined || privacy.directories > 1 || shared !== undefined) return;
   yield {
     id: 'keys_without_mirror',
-    title: 'The keys of payloads are in one directory alone',
+    title: 'The payload keys are in a single directory',
     what_to_do:
-      'Without them no payload can be read again. Keep them on another disk than the data, and a mirror on a third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
+      'Without them no payload can be read. Keep them on another disk than the data, with a mirror on a ' +
+      'third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
   };
 }
 
-/** Until a warning takes its place, or the operator has configured that back-ups are made otherwise. */
+/** Until a warning replaces it, or the operator has configured that back-ups are made otherwise. */
 function* missingBackup(facts: Facts): Generator<Hint> {
   if (facts.lastBackup !== undefined || facts.backupMaxAgeMs === 0 || isBackupOld(facts)) return;
   yield {
     id: 'no_backup_yet',
     title: 'No back-up yet',
-    what_to_do: 'Keep collector backup DIRECTORY --follow running, best to another machine.',
+    what_to_do: 'Keep collector backup DIRECTORY --follow running, ideally to another machine.',
   };
 }
 
-/** A log in a database is verified where its mirror is. */
+/** A log in a database is verified on its mirror. */
 function* verification({ lastVerify, ledger: { shared } }: Facts): Generator<Hint> {
   if (lastVerify !== undefined || shared !== undefined) return;
   yield {
     id: 'not_verified_yet',
     title: 'Never verified',
-    what_to_do:
-      'Have a timer run collector verify --note every day: it checks the whole log and reports here.',
+    what_to_do: 'Run collector verify --note from a daily timer: it checks the whole log and reports here.',
   };
 }

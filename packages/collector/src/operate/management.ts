@@ -1,6 +1,6 @@
 /**
- * The management listener: health, metrics, the console's state and the interface's documentation, on a port and a thread
- * of their own. Nothing here reads, changes or holds up events, and nothing here can be changed: GET and HEAD only.
+ * The management listener: health, metrics, the console's state and the documentation of the interface, on
+ * its own port and thread. It cannot read, change or delay events, and accepts GET and HEAD only.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createSecureContext, type TLSSocket } from 'node:tls';
@@ -22,12 +22,12 @@ import { messageOf } from '../system-code.js';
 export interface ManagementOptions {
   /** Undefined on loopback only. */
   readonly token: OperatorToken | undefined;
-  /** The certificate of the listener for events; undefined when plain HTTP alone is spoken. */
+  /** The certificate of the event listener; undefined for plain HTTP alone. */
   readonly pem: CertificatePem | undefined;
   readonly facts: (oldestMs?: number) => Promise<Facts>;
   readonly watch: Watch;
   readonly ofProcess: () => Promise<ProcessMetrics>;
-  /** A text with each `collector COMMAND` as it is typed on this host. */
+  /** Replaces each `collector COMMAND` in a text by the command as it is typed on this host. */
   readonly typed: (text: string) => string;
   readonly log: Log;
 }
@@ -37,7 +37,7 @@ interface Answer extends Page {
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
 }
 
-/** Nothing but our own files, and no page of anybody else around them. */
+/** Only the collector's own files, never framed by another page. */
 const HEADERS = {
   'Content-Security-Policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
@@ -82,12 +82,12 @@ export class Management {
     this.#openMetrics = shared(() => metrics(true));
   }
 
-  /** Resolves with the port once connections are accepted; rejects when the address cannot be had. */
+  /** Resolves with the port once connections are accepted; rejects when the address cannot be bound. */
   listen(host: string, port: number): Promise<number> {
     return this.#gate.listen(host, port);
   }
 
-  /** Takes another certificate, for connections from now on. Of clients none is asked for: they have the token. */
+  /** Uses another certificate for later connections. Clients need none: they have the token. */
   present(pem: CertificatePem): void {
     this.#gate.secureContext = createSecureContext(secureContextOf({ ...pem, clientCa: undefined }));
   }
@@ -107,9 +107,9 @@ export class Management {
     if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) !== 0)
       return refusal('body_too_large');
     const [path = '', query = ''] = url.split('?', 2);
-    // What probes may ask without a token: it says nothing but whether, and in a word why not.
+    // Probes may call this without a token: it reveals only the state and a short reason.
     if (path === '/livez' || path === '/readyz') {
-      // Under a flood health is asked several hundred times a second.
+      // During a flood, health is requested several hundred times a second.
       const checks = healthOf(await this.#options.facts(FRESH_MS));
       const isVerbose = new URLSearchParams(query).has('verbose');
       return path === '/livez' ? livez(checks, isVerbose) : readyz(checks, isVerbose);
@@ -176,8 +176,8 @@ function send(response: ServerResponse, { status = 200, type, headers = {}, body
 const FRESH_MS = 250;
 
 /**
- * An answer that is made once for all who ask within a quarter of a second: many who ask often cost what four a second
- * do. A failure is given to those who waited for it, and not kept.
+ * An answer that all clients share for a quarter of a second, so that frequent requests cost no more than
+ * four a second. A failure is given to those who waited for it and not kept.
  */
 function shared(make: () => Promise<Answer>): () => Promise<Answer> {
   let made: Promise<Answer> | undefined;

@@ -13,7 +13,7 @@ export async function metricsText(
   const registry = openMetrics ? openRegistry() : new Registry();
   const declared = NUMBERS.map(({ name, help, type, lines }) => ({ name, help, type, values: lines(facts) }));
   for (const read of [...ofProcess, ...declared]) {
-    // All that a registry asks of a metric. For OpenMetrics it changes the name.
+    // The part of a metric that a registry needs. OpenMetrics changes the name.
     const metric = { ...read, get: () => Promise.resolve({ ...read, name: metric.name }) };
     registry.registerMetric(metric as unknown as Metric);
   }

@@ -1,9 +1,9 @@
 /**
- * Every number that the collector shows: those that the rooms declare beside their counters, and those of what the main
- * thread knows besides. A new number is one declaration, in the list of its room or here.
+ * Every number that the collector shows: those that rooms declare with their counters, and those of the main
+ * thread. A new number is one declaration, in the list of its room or here.
  *
- * No label can come from a request: kinds, codes, states and outcomes are closed tables, sinks are known by number and
- * kind, and keys are those that the operator has made, at most MOST_KEYS.
+ * No label can come from a request: kinds, codes, states and outcomes are closed tables, sinks are identified
+ * by number and kind, and keys are made by the operator, at most MOST_KEYS.
  */
 import { INGEST_NUMBERS, QUEUE_NUMBERS } from '../ingest/ingest-counters.js';
 import { LEDGER_NUMBERS } from '../ledger/ledger-counters.js';
@@ -38,7 +38,7 @@ const LEDGER_STATES = ['open', 'refusing', 'failed'] as const;
 const RUN_NUMBERS: readonly Declared<RunState>[] = [
   gauge({
     name: 'collector_runs',
-    help: 'Runs that began since collector_runs_since_timestamp_seconds, by how complete they are so far.',
+    help: 'Runs that began since collector_runs_since_timestamp_seconds, by completeness.',
     each: (runs) =>
       (['full', 'minimum', 'incomplete', 'erased'] as const).map((completeness) => [
         { completeness },
@@ -47,18 +47,18 @@ const RUN_NUMBERS: readonly Declared<RunState>[] = [
   }),
   gauge({
     name: 'collector_runs_without_outcome',
-    help: 'Of these runs, those of which no outcome has come yet.',
+    help: 'Of these runs, those without an outcome.',
     read: ({ withoutOutcome }) => withoutOutcome,
   }),
   gauge({
     name: 'collector_orphan_events',
-    help: 'Events of records that began since then whose run has no start, or whose parent is not there.',
+    help: 'Events since then whose run has no start or whose parent is missing.',
     read: ({ orphanEvents }) => orphanEvents,
     cell: {
       card: 'runs',
       label: 'Orphan events',
       format: 'count',
-      more: 'their start or their parent is missing',
+      more: 'start or parent is missing',
     },
   }),
   gauge({
@@ -78,7 +78,7 @@ const INDEX_NUMBERS: readonly Declared<IndexState>[] = [
   gauge({ name: 'collector_index_runs', help: 'Files of the id index.', read: ({ runs }) => runs }),
   gauge({
     name: 'collector_index_unwritten_tables',
-    help: 'Full tables of the id index that wait in memory; at 2 with a full third one events are refused.',
+    help: 'Full tables of the id index that wait in memory; at 2, a full third one causes refusals.',
     read: ({ frozenTables }) => frozenTables,
     cell: {
       card: 'storage',
@@ -155,7 +155,7 @@ const BACKUP_NUMBERS: readonly Declared<BackupState>[] = [
 const SINK_NUMBERS: readonly Declared<Facts>[] = [
   gauge({
     name: 'collector_sink_state',
-    help: 'How a checkpoint sink does: 1 for its state, 0 for the others.',
+    help: 'State of a checkpoint sink: 1 for its state, 0 for the others.',
     each: ({ sinks }) =>
       sinks.flatMap((sink, i) =>
         SINK_STATES.map((name): readonly [Labels, Value] => [
@@ -166,12 +166,12 @@ const SINK_NUMBERS: readonly Declared<Facts>[] = [
   }),
   gauge({
     name: 'collector_sink_entries',
-    help: 'Entries under the last checkpoint that a sink took.',
+    help: 'Entries under the last checkpoint that a sink accepted.',
     each: ({ sinks }) => sinks.map((sink, i) => [sinkLabels(sink, i), sink.state?.size]),
   }),
   gauge({
     name: 'collector_sink_delivery_timestamp_seconds',
-    help: 'When a sink took its last checkpoint.',
+    help: 'When a sink accepted its last checkpoint.',
     each: ({ sinks }) =>
       sinks.map((sink, i) => {
         const at = sink.state?.at;
@@ -180,7 +180,7 @@ const SINK_NUMBERS: readonly Declared<Facts>[] = [
   }),
   gauge({
     name: 'collector_sink_waiting_checkpoints',
-    help: 'Checkpoints that a sink is still owed.',
+    help: 'Checkpoints that wait for a sink.',
     each: ({ sinks }) => sinks.map((sink, i) => [sinkLabels(sink, i), sink.waiting]),
   }),
 ];
@@ -192,7 +192,7 @@ function sinkLabels({ kind }: Facts['sinks'][number], i: number): Labels {
 const KEY_NUMBERS: readonly Declared<Facts>[] = [
   counter({
     name: 'collector_key_requests_total',
-    help: 'Requests that a key was accepted for.',
+    help: 'Accepted requests of a key.',
     each: keyLines(({ uses }) => uses),
   }),
   counter({
@@ -207,7 +207,7 @@ const KEY_NUMBERS: readonly Declared<Facts>[] = [
   }),
   gauge({
     name: 'collector_key_expiry_timestamp_seconds',
-    help: 'From when a key is no longer accepted; missing when it does not expire.',
+    help: 'When a key expires; absent when it does not.',
     each: keyLines(({ expiresAt }) => seconds(expiresAt)),
   }),
 ];
@@ -222,7 +222,7 @@ function keyLines(value: (key: KeyState) => Value): (facts: Facts) => (readonly 
 const PROCESS_NUMBERS: readonly Declared<Facts>[] = [
   gauge({
     name: 'collector_build_info',
-    help: 'Which version of the collector this is. Always 1.',
+    help: 'The version of the collector, as a label. Always 1.',
     each: ({ version }) => [[{ version, node_version: process.version }, 1]],
   }),
   gauge({
@@ -232,26 +232,26 @@ const PROCESS_NUMBERS: readonly Declared<Facts>[] = [
   }),
   counter({
     name: 'collector_http_thread_busy_seconds_total',
-    help: 'Time for which the HTTP thread had work; near one a second, it takes no more.',
+    help: 'Busy time of the HTTP thread; near one second per second, it is saturated.',
     read: ({ busyMs }) => seconds(busyMs),
   }),
   gauge({
     name: 'collector_http_thread_connections',
-    help: 'Connections to the event listener that are open.',
+    help: 'Open connections to the event listener.',
     read: ({ connections }) => connections,
   }),
 ];
 
-/** Of states that stand alone. */
+/** States that exclude each other. */
 const OTHER_NUMBERS: readonly Declared<Facts>[] = [
   gauge({
     name: 'collector_ledger_state',
-    help: 'How the ledger is: 1 for its state, 0 for the others.',
+    help: 'State of the ledger: 1 for its state, 0 for the others.',
     each: ({ storage }) => LEDGER_STATES.map((state) => [{ state }, storage.state === state]),
   }),
   gauge({
     name: 'collector_catalogue_events_behind',
-    help: 'Events of the log that the catalogue has not taken in yet.',
+    help: 'Events of the log that the catalogue has not read.',
     read: ({ runs, ledger }) => runs && Math.max(0, ledger.events - runs.events),
   }),
   gauge({
@@ -261,17 +261,17 @@ const OTHER_NUMBERS: readonly Declared<Facts>[] = [
   }),
   gauge({
     name: 'collector_log_forked',
-    help: 'Whether the log in the database was found behind what was signed (1): nothing is signed any more.',
+    help: 'Whether the log in the database is behind the signed one (1), so that signing has stopped.',
     read: ({ ledger, alarms }) => ledger.shared && alarms.has('fork'),
   }),
   gauge({
     name: 'collector_acked_lost',
-    help: 'Whether acknowledged events were found gone from the database (1), since the start.',
+    help: 'Whether acknowledged events were found missing from the database since the start.',
     read: ({ ledger, alarms }) => ledger.shared && alarms.has('lost'),
   }),
   gauge({
     name: 'collector_certificate_expiry_timestamp_seconds',
-    help: 'Until when a certificate is valid.',
+    help: 'When a certificate expires.',
     each: ({ certificates }) =>
       certificates.map(({ name, notAfter }) => [{ certificate: name }, seconds(notAfter)]),
   }),
@@ -282,12 +282,12 @@ const OTHER_NUMBERS: readonly Declared<Facts>[] = [
   }),
   counter({
     name: 'collector_log_lines_dropped_total',
-    help: 'Lines of the log that standard error did not take and that were dropped.',
+    help: 'Log lines that were dropped because standard error did not accept them.',
     read: ({ droppedLines }) => droppedLines.lines,
   }),
   gauge({
     name: 'collector_warnings',
-    help: 'Warnings that the console shows, by what they warn of.',
+    help: 'Warnings on the console, by id.',
     each(facts) {
       const warnings = warningsOf(facts);
       return Object.keys(WARNINGS).map((id) => [{ id }, warnings.filter((each) => each.id === id).length]);
@@ -313,12 +313,12 @@ export const NUMBERS: readonly Declared<Facts>[] = [
   ...OTHER_NUMBERS,
 ];
 
-/** A cell of the console with its number. */
+/** A console cell with its number. */
 export interface FilledCell extends Cell {
   readonly value: number;
 }
 
-/** Those of every number that has one and is known, in the order of the declarations. */
+/** The cells of all known numbers, in the order of their declarations. */
 export function cellsOf(facts: Facts): FilledCell[] {
   return NUMBERS.flatMap(({ cell, lines }) => {
     const [line] = cell === undefined ? [] : lines(facts);

@@ -1,10 +1,10 @@
 /**
- * Who may see what the management listener shows, health aside.
+ * Access to the management listener, except health.
  *
- * With a token: anyone who presents it, as a bearer (RFC 6750) or, for browsers, as the password of HTTP Basic with any
- * user name (RFC 7617). Without one the listener is on loopback, and everybody on the host may. Then the Host header
- * has to name the host itself: a page from elsewhere, whose name was pointed at 127.0.0.1 (DNS rebinding), cannot
- * make a browser send that.
+ * With a token: any client that presents it, as a bearer token (RFC 6750) or, for browsers, as the password
+ * of HTTP Basic with any user name (RFC 7617). Without a token the listener is on loopback, and every user of
+ * the host has access. Then the Host header must name the host itself: a foreign page whose name resolves to
+ * 127.0.0.1 (DNS rebinding) cannot make a browser send that.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import fs from 'node:fs';
@@ -14,20 +14,20 @@ import type { Log } from '../ingest/refusal-log.js';
 import { systemCode } from '../system-code.js';
 import { Unusable } from '../unusable.js';
 
-/** What is compared of the request. */
+/** The parts of a request that are checked. */
 export interface Presented {
   readonly host: string | undefined;
   readonly authorization: string | undefined;
   readonly remote: string | undefined;
-  /** Whether it came by TLS. */
+  /** Whether it came over TLS. */
   readonly encrypted: boolean;
 }
 
-/** Why it is refused, as an Error body says it. */
+/** The refusal, in the terms of an Error body. */
 export interface AccessRefusal {
   readonly code: ErrorCode;
   readonly message: string;
-  /** For WWW-Authenticate, a header each. */
+  /** For WWW-Authenticate, one header each. */
   readonly challenges?: readonly string[];
 }
 
@@ -49,10 +49,10 @@ const NOT_ENCRYPTED: AccessRefusal = {
 };
 const OTHER_HOST: AccessRefusal = {
   code: 'permission_denied',
-  message: 'The Host header names another host. Without an operator token, ask for localhost or 127.0.0.1.',
+  message: 'The Host header names another host. Without an operator token, use localhost or 127.0.0.1.',
 };
 
-/** Beyond this rate a wrong token is answered with 429 and not logged. The right one always passes. */
+/** Beyond this rate a wrong token is answered with 429 and not logged. The right token always passes. */
 const FAILURES = { perSecond: 1, burst: 10 };
 const THIS_HOST = /^(?:::ffff:)?127\.|^::1$/;
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i;
@@ -62,8 +62,8 @@ export class OperatorAccess {
 
   /**
    * @param token undefined on loopback only.
-   * @param speaksTls whether other hosts have to speak it too: a token that was sent in the clear is refused, so that it
-   *   does not become the custom.
+   * @param speaksTls whether remote hosts must use TLS: a token that was sent unencrypted is refused, so that
+   *   nobody gets used to it.
    */
   constructor(
     private readonly token: OperatorToken | undefined,
@@ -71,7 +71,7 @@ export class OperatorAccess {
     private readonly log: Log,
   ) {}
 
-  /** @returns why not, or undefined when it may. */
+  /** @returns the refusal; undefined when access is granted. */
   refusal({ host, authorization, remote, encrypted }: Presented): AccessRefusal | undefined {
     if (this.speaksTls && !encrypted && !THIS_HOST.test(remote ?? '')) return NOT_ENCRYPTED;
     if (this.token === undefined) return LOOPBACK.test(host ?? '') ? undefined : OTHER_HOST;
@@ -83,7 +83,7 @@ export class OperatorAccess {
   }
 }
 
-/** What is presented, or an empty text, which no token is. */
+/** The presented token, or an empty text, which is never a token. */
 function tokenIn(authorization: string): string {
   const [scheme = '', value = ''] = authorization.trim().split(/ +/, 2);
   if (scheme.toLowerCase() === 'bearer') return value;
@@ -92,16 +92,16 @@ function tokenIn(authorization: string): string {
   return pair.slice(pair.indexOf(':') + 1);
 }
 
-/* The operator's token: what opens the management listener to other hosts. Kept as its SHA-256 alone. */
+/* The operator token, which opens the management listener to other hosts. Only its SHA-256 is kept. */
 
 const LEAST_CHARACTERS = 32;
-/** Anything longer was not meant to be a token, and no header that holds it would be taken. */
+/** A longer text is not a token, and no header could carry it. */
 const MOST_BYTES = 1024;
 
 export class OperatorToken {
   readonly #hash: Uint8Array;
 
-  /** @param hash of the token, as {@link OperatorToken.hash} gives it to another thread. */
+  /** @param hash of the token, from {@link OperatorToken.hash}, for another thread. */
   constructor(hash: Uint8Array) {
     this.#hash = hash;
   }
@@ -129,19 +129,20 @@ export class OperatorToken {
         cause: error,
       });
     }
-    // The modes that Node tells on Windows are made up. A group may read: that is how Kubernetes mounts a secret.
+    // On Windows, Node invents the modes. A group may read: Kubernetes mounts secrets that way.
     if (process.platform !== 'win32' && (mode & 0o007) !== 0)
       throw new Unusable(`${file} can be read by every user of the host: chmod 600`);
     const token = text.replace(/\r?\n$/, '');
     if (!/^[\x21-\x7e]*$/.test(token) || token.length < LEAST_CHARACTERS) {
       throw new Unusable(
-        `${file} does not hold a token: one line of at least ${LEAST_CHARACTERS} visible ASCII characters, such as openssl rand -hex 32 makes`,
+        `${file} does not hold a token: one line of at least ${LEAST_CHARACTERS} visible ASCII ` +
+          'characters, for example from openssl rand -hex 32',
       );
     }
     return new OperatorToken(hashOf(token));
   }
 
-  /** In a time that does not depend on how much of it is right. */
+  /** In a time that does not depend on the number of matching bytes. */
   matches(presented: string): boolean {
     return timingSafeEqual(hashOf(presented), this.#hash);
   }

@@ -1,13 +1,13 @@
-/** Metrics of the process and of the event loop of the main thread, by prom-client: they are read where they are measured. */
+/** Metrics of the process and of the main thread's event loop, by prom-client. */
 import { collectDefaultMetrics, type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
 
 /** Plain data. */
 export type ProcessMetrics = readonly MetricObjectWithValues<MetricValue<string>>[];
 
-/** Gauges of prom-client with the ending of a counter: sums of those of the same name without it. */
+/** Gauges of prom-client with the name of a counter: sums of the gauges without the suffix. */
 const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
 
-/** @returns what reads them. They are counted on this thread from now on. */
+/** Starts counting on this thread. @returns the function that reads the metrics. */
 export function watchProcess(): () => Promise<ProcessMetrics> {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

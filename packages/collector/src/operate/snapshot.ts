@@ -1,6 +1,7 @@
 /**
- * What the management listener may know of the collector at an instant: counts, instants, states and names. Plain data,
- * because it goes from the main thread to the thread of the listener. Instants are milliseconds since 1970 UTC.
+ * The facts that the management listener has about the collector: counts, instants, states and names. Plain
+ * data, because it passes from the main thread to the listener's thread. Instants are milliseconds since 1970
+ * UTC.
  */
 import type { KeyState } from '../access/key-ring.js';
 import type { ClockStep } from '../clock.js';
@@ -11,18 +12,18 @@ import type { PrivacyState } from '../ledger/privacy-numbers.js';
 import type { OtlpCounts } from '../otlp/otlp-counters.js';
 import type { SinkView } from '../tree/publisher.js';
 
-/** `starting`: the ledger is being opened. `stopping`: no new events are taken. */
+/** `starting`: the ledger is being opened. `stopping`: new events are refused. */
 export type Phase = 'starting' | 'running' | 'stopping';
 
 /** The newest checkpoint. */
 export interface CheckpointState {
-  /** How many entries it covers, those of the log's own among them. */
+  /** The number of entries that it covers, the log's own included. */
   readonly entries: number;
   /** When it was signed. */
   readonly at: number;
 }
 
-/** The id index as its driver reports it. */
+/** The state of the id index, as its driver reports it. */
 export interface IndexState {
   readonly entries: number;
   readonly runs: number;
@@ -33,20 +34,20 @@ export interface IndexState {
 }
 
 export interface DiskSpace {
-  /** What the collector's user may still write. */
+  /** Bytes that the collector's user may still write. */
   readonly freeBytes: number;
   readonly totalBytes: number;
 }
 
 /** A certificate that the collector presents. */
 interface CertificateState {
-  /** Which one, in the collector's own words: never a path, never anything out of the certificate. */
+  /** Which certificate, in the collector's own words: never a path, nothing from the certificate. */
   readonly name: string;
   /** The last instant of its validity. */
   readonly notAfter: number;
 }
 
-/** What `collector verify` found when it ran last on this data directory. */
+/** The result of the last `collector verify` on this data directory. */
 export interface VerifyState {
   readonly at: number;
   readonly intact: boolean;
@@ -57,29 +58,29 @@ export interface VerifyState {
 export interface BackupState {
   /** When it began. */
   readonly at: number;
-  /** That it holds. */
+  /** The events that it holds. */
   readonly events: number;
   /** Whether it was a round of `--follow`. */
   readonly follows?: boolean;
 }
 
-/** How complete the runs are that began since an instant, and which of their events are orphans (catalogue/). */
+/** The completeness of runs that began since an instant, and their orphaned events (catalogue/). */
 export interface RunState {
   readonly since: number;
   readonly full: number;
   readonly minimum: number;
   readonly incomplete: number;
   readonly erased: number;
-  /** Of all of these. */
+  /** Of all these runs. */
   readonly withoutOutcome: number;
   readonly orphanEvents: number;
-  /** Events of the log that are taken in, whenever they came. */
+  /** Events of the log that the catalogue has read, of any age. */
   readonly events: number;
 }
 
 /**
- * The access log is not the one that the log has heads of; the log in a database is behind what was signed; or
- * acknowledged events are gone from it.
+ * The access log differs from its heads in the log; the log in the database is behind the signed one; or
+ * acknowledged events are missing from it.
  */
 export type Alarm = 'access-log' | 'fork' | 'lost';
 
@@ -88,7 +89,7 @@ export interface Snapshot {
   /** The same instant on the monotonic clock of the main thread, in milliseconds. */
   readonly monotonic: number;
   readonly version: string;
-  /** How `collector` is typed on its host, without a path. */
+  /** The command `collector` as typed on its host, without a path. */
   readonly command: string;
   /** When the collector started. */
   readonly startedAt: number;
@@ -96,27 +97,27 @@ export interface Snapshot {
   readonly ingest: IngestCounts;
   readonly queue: QueueState;
   readonly storage: StorageState;
-  /** Undefined where OTLP is not taken. */
+  /** Undefined when OTLP is off. */
   readonly otlp: OtlpCounts | undefined;
   readonly ledger: LedgerCounts;
   /** When its thread last reported, on the same monotonic clock; undefined while it is being opened. */
   readonly ledgerLivedAt: number | undefined;
-  /** For how long the main thread had work since its start, in milliseconds. */
+  /** How long the main thread was busy since its start, in milliseconds. */
   readonly busyMs: number;
-  /** Whether there is a listener for events, and the open connections to it, those for OTLP among them. */
+  /** Whether there is an event listener, and its open connections, including OTLP's. */
   readonly listens: boolean;
   readonly connections: number;
   readonly index: IndexState | undefined;
-  /** Undefined where payloads are not encrypted. */
+  /** Undefined when payloads are not encrypted. */
   readonly privacy: PrivacyState | undefined;
   /** Undefined before the first count. */
   readonly runs: RunState | undefined;
-  /** Since when the catalogue cannot be brought up to date. */
+  /** Since when the catalogue cannot be updated. */
   readonly catalogueTroubleSince: number | undefined;
   /** At most 1,000, the usable ones first (`shownKeys`). */
   readonly keys: readonly KeyState[];
   readonly keysNotListed: number;
-  /** Whether the keys could be read the last time. */
+  /** Whether the last read of the keys succeeded. */
   readonly keysCurrent: boolean;
   readonly sinks: readonly SinkView[];
   readonly checkpoint: CheckpointState | undefined;
@@ -126,27 +127,27 @@ export interface Snapshot {
   readonly certificates: readonly CertificateState[];
   readonly lastVerify: VerifyState | undefined;
   readonly lastBackup: BackupState | undefined;
-  /** The age from which the last back-up is warned of, in milliseconds; 0: never. */
+  /** The age of the last back-up from which a warning is shown, in milliseconds; 0: never. */
   readonly backupMaxAgeMs: number;
-  /** When the log began or was restored here; undefined while that is not known. */
+  /** When the log began or was restored here; undefined if unknown. */
   readonly logBeganAt: number | undefined;
-  /** Whether an operator's token from another machine can be read by everybody on its way. */
+  /** Whether the operator token comes unencrypted from other machines. */
   readonly tokenInClear: boolean;
   /** Whether other users of the host may enter the data directory. */
   readonly exposed: boolean;
-  /** How often this host's clock was set since the start, and how the last time. */
+  /** How often the clock was set since the start, and the last step. */
   readonly clockSteps: { readonly count: number; readonly last: ClockStep | undefined };
-  /** Log lines that standard error did not take, and when the last one was dropped. */
+  /** Log lines that could not be written to standard error, and when the last one was dropped. */
   readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
-  /** Whether a file of the signing key, on the disk of the data directory, is gone. */
+  /** Whether a file of the signing key in the data directory is missing. */
   readonly keyGone: boolean;
-  /** Undefined until the file system of the data directory has answered once. */
+  /** Undefined until the data directory's file system has answered once. */
   readonly disk: DiskSpace | undefined;
 }
 
-/** All that warnings, health and numbers are made of: a snapshot, and what the listener knows besides. */
+/** The input of warnings, health and numbers: a snapshot, and what the listener itself knows. */
 export interface Facts extends Snapshot {
   readonly daysUntilFull: number | undefined;
-  /** For how long the main thread has given no snapshot although it was asked, in milliseconds. */
+  /** How long the main thread has not answered a request for a snapshot, in milliseconds. */
   readonly silentMs: number;
 }

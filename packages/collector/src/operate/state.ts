@@ -1,4 +1,4 @@
-/** `GET /console/state.json`: all that the console shows, in one piece (console/console-state.ts). */
+/** `GET /console/state.json`: everything that the console shows (console/console-state.ts). */
 import { acceptedEvents, refusedRequests } from '../ingest/ingest-counters.js';
 import { DELAY_BOUNDS_MS, quantile } from '../numbers.js';
 import type { ConsoleState } from './console/console-state.js';
@@ -9,8 +9,9 @@ import { isInUse, isUsable, type KeyState } from '../access/key-ring.js';
 import type { Facts } from './snapshot.js';
 import type { Watch } from './watch.js';
 import { warningsOf } from './warnings.js';
+import { instant } from '../quantity.js';
 
-/** @param typed a text with each `collector COMMAND` as it is typed on the collector's host. */
+/** @param typed replaces each `collector COMMAND` in a text by the command as it is typed on the host. */
 export function stateOf(facts: Facts, watch: Watch, typed: (text: string) => string): ConsoleState {
   const asTyped = <Item extends { what_to_do: string }>(item: Item) => ({
     ...item,
@@ -123,7 +124,7 @@ function ledger(facts: Facts, watch: Watch): Pick<ConsoleState, 'ledger' | 'disk
   };
 }
 
-/** What shows that the log is whole: checkpoints, sinks, the last verification and back-up, the keys. */
+/** The evidence that the log is intact: checkpoints, sinks, the last verification and back-up, keys. */
 function proof(
   facts: Facts,
 ): Pick<
@@ -143,7 +144,7 @@ function proof(
     database: shared
       ? { merge_delay_p99_ms: quantile(DELAY_BOUNDS_MS, shared.merges.counts, 0.99) ?? null }
       : null,
-    checkpoints_fail_since: known(facts.checkpointTroubleSince),
+    checkpoints_fail_since: instant(facts.checkpointTroubleSince),
     sinks: sinks.map(({ kind, state, waiting }, i) => ({
       number: i + 1,
       kind,
@@ -184,17 +185,9 @@ function stateOfKey(key: KeyState, now: number): ConsoleState['keys'][number] {
     replaced_by: key.replacedBy ?? null,
     in_use: isInUse(key, now),
     created_at: instant(key.createdAt),
-    expires_at: known(key.expiresAt),
-    last_used_at: known(key.lastUsedAt),
+    expires_at: instant(key.expiresAt),
+    last_used_at: instant(key.lastUsedAt),
     requests: key.uses,
     over_rate: key.overRate,
   };
-}
-
-function instant(ms: number): string {
-  return new Date(ms).toISOString();
-}
-
-function known(ms: number | undefined): string | null {
-  return ms === undefined ? null : instant(ms);
 }

@@ -1,8 +1,9 @@
 /**
- * What an operator should look at, and what to do about it: pure functions of what is known. The ids are a promise,
- * because alerts and run books name them.
+ * Warnings for operators with what to do about them: pure functions of the facts. The ids are a promise,
+ * because alerts and run books use them.
  *
- * A title may name a key's id, a sink by its number and kind, a count or a time; never a path, and nothing of an event.
+ * A title may contain a key's id, a sink's number and kind, a count or a time; never a path, and nothing of
+ * an event.
  */
 import { describeStep } from '../clock.js';
 import type { SharedCounts } from '../ledger/ledger-counters.js';
@@ -10,15 +11,15 @@ import { counted } from '../quantity.js';
 import { isInUse, isUsable } from '../access/key-ring.js';
 import type { Facts } from './snapshot.js';
 
-/** `critical`: events are being lost to senders, or will be within a day, or the ledger is contradicted. */
+/** `critical`: senders lose events now or within a day, or the ledger is contradicted. */
 type Severity = 'critical' | 'warning';
 
 interface Rule {
-  /** That of deploy/prometheus/rules.yaml that fires for it. */
+  /** The matching alert in deploy/prometheus/rules.yaml. */
   readonly alert: string;
   readonly severity: Severity;
   readonly what_to_do: string;
-  /** A title for each trouble that there is, and where it differs from the rule, its severity and what to do. */
+  /** A title for each problem and, where they differ from the rule, its severity and what to do. */
   readonly find: (facts: Facts) => Found | readonly Found[];
 }
 
@@ -33,7 +34,7 @@ const STALLED_MS = 5000;
 const FEW_MONTHS = 3;
 const CLOCK_STEP_SHOWN_MS = DAY_MS;
 const DROPPED_SHOWN_MS = 60 * MINUTE_MS;
-/** A follower makes a round every few seconds; a large one takes minutes. */
+/** A follower copies every few seconds; a large copy takes minutes. */
 const FOLLOWER_MAX_AGE_MS = 5 * MINUTE_MS;
 
 const OF_THE_LEDGER = {
@@ -41,20 +42,22 @@ const OF_THE_LEDGER = {
     alert: 'CollectorNotReady',
     severity: 'critical',
     what_to_do:
-      'The collector ends with exit code 4. Look at the disk and the log, then start it again: it reads what is stored.',
+      'The collector ends with exit code 4. Check the disk and the log, then restart it: it reads the ' +
+      'stored events.',
     find: storageTrouble,
   },
   disk_full_soon: {
     alert: 'CollectorDiskFills',
     severity: 'warning',
-    what_to_do: 'Make it larger, or move what else is on it. Nothing may be deleted from the ledger.',
+    what_to_do: 'Enlarge it, or move other files away. Never delete anything from the ledger.',
     find: diskTrouble,
   },
   queue_nearly_full: {
     alert: 'CollectorQueueFull',
     severity: 'warning',
     what_to_do:
-      'More events come than the disk takes. Look at the time of a flush and at who sends; give a greedy key a rate limit.',
+      'Events arrive faster than the disk stores them. Check the flush time and the senders; give a ' +
+      'greedy key a rate limit.',
     find({ queue: { events, bytes, maxEvents, maxBytes } }) {
       const part = Math.max(events / maxEvents, bytes / maxBytes);
       return part >= 0.8 && `The queue to the disk is ${Math.min(100, Math.floor(part * 100))} % full`;
@@ -63,19 +66,21 @@ const OF_THE_LEDGER = {
   checkpoint_old: {
     alert: 'CollectorCheckpointOld',
     severity: 'warning',
-    what_to_do: 'Look at the log for why none is made. It is tried again by itself.',
+    what_to_do: 'The log has the reason. The collector keeps trying.',
     find: ({ now, ledger: { entries }, checkpoint, checkpointTroubleSince }) =>
       checkpointTroubleSince === undefined &&
       checkpoint !== undefined &&
       checkpoint.entries < entries &&
       now - checkpoint.at > CHECKPOINT_OLD_MS &&
-      `${counted(entries - checkpoint.entries, 'entry', 'entries')} not under a checkpoint, the newest of which is ${duration(now - checkpoint.at)} old`,
+      `${counted(entries - checkpoint.entries, 'entry', 'entries')} not under a checkpoint; the newest ` +
+        `is ${duration(now - checkpoint.at)} old`,
   },
   checkpoints_fail: {
     alert: 'CollectorCheckpointOld',
     severity: 'warning',
     what_to_do:
-      'What was stored since is not yet signed. collector doctor or the log says why: the signing command, the signing key or the disk.',
+      'Entries stored since then are not signed. Run collector doctor or read the log: the signing ' +
+      'command, the signing key or the disk fails.',
     find: ({ now, checkpointTroubleSince: since }) =>
       since !== undefined && `No checkpoint could be made for ${duration(now - since)}`,
   },
@@ -83,7 +88,9 @@ const OF_THE_LEDGER = {
     alert: 'CollectorSinkForked',
     severity: 'critical',
     what_to_do:
-      'Someone may have changed the log, or an old copy was started again. Keep everything as it is, and run collector verify --against what the sink holds; docs/guide/alerts.md, CollectorSinkForked, and after a restore "When events are lost".',
+      'Someone may have altered the log, or an old copy was started. Change nothing, and run collector ' +
+      'verify --against the checkpoints of the sink; see docs/guide/alerts.md, CollectorSinkForked, and ' +
+      'after a restore "When events are lost".',
     find: ({ sinks }) =>
       sinks.map(
         (sink, i) =>
@@ -94,81 +101,91 @@ const OF_THE_LEDGER = {
   sink_down: {
     alert: 'CollectorSinkDown',
     severity: 'warning',
-    what_to_do: 'Nothing waits for it and nothing is lost. collector doctor says what is wrong with it.',
+    what_to_do: 'Nothing waits for it and nothing is lost. Run collector doctor for the reason.',
     find: ({ now, sinks }) =>
       sinks.map((sink, i) => {
         if (sink.state?.state !== 'failing') return false;
         const { failing_since: from } = sink.state;
         const since = from === undefined ? '' : ` for ${duration(now - Date.parse(from))}`;
-        return `${sinkName(sink, i)} has taken no checkpoint${since}`;
+        return `${sinkName(sink, i)} has accepted no checkpoint${since}`;
       }),
   },
   signing_key_gone: {
     alert: 'CollectorSigningKeyGone',
     severity: 'critical',
     what_to_do:
-      'This collector still signs, and the next start will not. Put the file back from its copy before anything is restarted; collector doctor names it.',
-    find: ({ keyGone }) => keyGone && 'A file of the signing key is gone',
+      'This collector still signs, but the next start cannot. Restore the file from its copy before any ' +
+      'restart; collector doctor names it.',
+    find: ({ keyGone }) => keyGone && 'A file of the signing key is missing',
   },
   access_log_altered: {
     alert: 'CollectorAccessLogAltered',
     severity: 'critical',
     what_to_do:
-      'Events are taken, and what is noted from now on is under heads again. Keep a copy of the data directory as it is; collector verify says which lines were changed, and docs/INTEGRITY.md, "When the access log was changed", what to do.',
-    find: ({ alarms }) =>
-      alarms.has('access-log') && 'The access log is not the one that the log has heads of',
+      'Events are accepted, and new lines get heads again. Keep a copy of the data directory; run ' +
+      'collector verify to find the altered lines, and follow docs/INTEGRITY.md, "When the access log ' +
+      'was changed".',
+    find: ({ alarms }) => alarms.has('access-log') && 'The access log does not match its heads in the log',
   },
 } as const satisfies Record<string, Rule>;
 
-/** Of a log that other collectors write to as well. */
+/** For a log with several writing collectors. */
 const OF_THE_DATABASE = {
   log_forked: {
     alert: 'CollectorLogForked',
     severity: 'critical',
     what_to_do:
-      'Events are taken and nothing is signed any more: a failover or a restore has lost the end of the log, or someone has changed it. Keep the database as it is; docs/guide/alerts.md, CollectorLogForked.',
-    find: ({ alarms }) => alarms.has('fork') && 'The log in the database is not the one that was signed',
+      'Events are accepted, but nothing is signed: a failover or a restore lost the end of the log, or ' +
+      'someone altered it. Change nothing in the database; see docs/guide/alerts.md, CollectorLogForked.',
+    find: ({ alarms }) => alarms.has('fork') && 'The log in the database differs from the signed one',
   },
   acked_lost: {
     alert: 'CollectorAckedLost',
     severity: 'critical',
     what_to_do:
-      'A failover went to a standby that did not have them. The log of the collector names the batches; docs/guide/alerts.md, CollectorAckedLost.',
-    find: ({ alarms }) => alarms.has('lost') && 'Acknowledged events are gone from the database',
+      'A standby without them became the primary. The log of the collector names the batches; see ' +
+      'docs/guide/alerts.md, CollectorAckedLost.',
+    find: ({ alarms }) => alarms.has('lost') && 'Acknowledged events are missing from the database',
   },
   replication_off: {
     alert: 'CollectorReplicationOff',
     severity: 'critical',
     what_to_do:
-      'Events are refused until a synchronous standby has what was stored. Look at the standby and at synchronous_standby_names; docs/guide/alerts.md, CollectorReplicationOff.',
+      'Events are refused until a synchronous standby has the stored ones. Check the standby and ' +
+      'synchronous_standby_names; see docs/guide/alerts.md, CollectorReplicationOff.',
     find: ({ ledger: { shared } }) =>
-      shared?.replicated === false && 'What is stored is not known to be replicated',
+      shared?.replicated === false && 'Stored events are not known to be replicated',
   },
   signing_stalled: {
     alert: 'CollectorSigningStalled',
     severity: 'critical',
     what_to_do:
-      'Events are taken, and none is signed. collector verify --store names the lane and what is wrong with it; what no collector has stored is moved away by collector store quarantine. docs/guide/alerts.md, CollectorSigningStalled.',
+      'Events are accepted, but not signed. Run collector verify --store for the lane and the reason; ' +
+      'collector store quarantine moves foreign rows away. See docs/guide/alerts.md, ' +
+      'CollectorSigningStalled.',
     find: ({ ledger: { shared } }) =>
       shared !== undefined &&
       isSigningStalled(shared) &&
-      `No batch can be given its place in the log: ${counted(shared.waiting.batches, 'batch', 'batches')} stored and not signed, the oldest ${duration(shared.stalledMs)} ago`,
+      `No batch can be sequenced: ${counted(shared.waiting.batches, 'batch', 'batches')} stored and not ` +
+        `signed, the oldest ${duration(shared.stalledMs)} ago`,
   },
   merge_delay: {
     alert: 'CollectorMergeDelay',
     severity: 'warning',
     what_to_do:
-      'Nothing is lost. Each collector tries about once a second, and its log says why it fails; collector store check tells more.',
+      'Nothing is lost. Each collector tries about once a second and logs the reason; run collector ' +
+      'store check for more.',
     find: ({ ledger: { shared } }) =>
       shared !== undefined &&
       shared.waiting.oldestMs > MERGE_LATE_MS &&
-      `${counted(shared.waiting.batches, 'batch', 'batches')} stored, the oldest ${duration(shared.waiting.oldestMs)} ago, and not yet in the log`,
+      `${counted(shared.waiting.batches, 'batch', 'batches')} stored, the oldest ` +
+        `${duration(shared.waiting.oldestMs)} ago, but not sequenced`,
   },
   partitions_low: {
     alert: 'CollectorPartitionsLow',
     severity: 'warning',
     what_to_do:
-      'Run collector store maintain, best by a timer every week. Until then events are stored in the last tables.',
+      'Run collector store maintain, ideally from a weekly timer. Until then events go to the last tables.',
     find: ({ ledger: { shared } }) =>
       shared !== undefined &&
       shared.months < FEW_MONTHS &&
@@ -180,55 +197,60 @@ const OF_THE_OPERATION = {
   verify_found_damage: {
     alert: 'CollectorDamage',
     severity: 'critical',
-    what_to_do: 'Keep the data directory as it is, and follow docs/INTEGRITY.md, "When something is found".',
+    what_to_do:
+      'Change nothing in the data directory, and follow docs/INTEGRITY.md, "When something is ' + 'found".',
     find: ({ lastVerify }) =>
-      lastVerify?.intact === false &&
-      `The log was found not intact on ${new Date(lastVerify.at).toISOString()}`,
+      lastVerify?.intact === false && `Verification found damage on ${new Date(lastVerify.at).toISOString()}`,
   },
   erasure_incomplete: {
     alert: 'CollectorErasureIncomplete',
     severity: 'warning',
     what_to_do:
-      'A directory of keys cannot be written, and may still open what is to be erased. Mount it: it is tried again by itself. If it is lost for good, start without it (--encryption-keys); collector erase --list names the erasures.',
+      'A key directory cannot be written and may still decrypt erased events. Mount it; the collector ' +
+      'keeps trying. If it is lost, restart without it (--encryption-keys); collector erase --list ' +
+      'names the erasures.',
     find: ({ now, privacy }) =>
       privacy !== undefined &&
       privacy.pending > 0 &&
-      `${counted(privacy.pending, 'erasure')} begun and not at their end, the oldest ${duration(now - (privacy.pendingSince ?? now))} ago`,
+      `${counted(privacy.pending, 'erasure')} not complete, the oldest begun ` +
+        `${duration(now - (privacy.pendingSince ?? now))} ago`,
   },
   key_mirror_behind: {
     alert: 'CollectorKeyMirrorBehind',
     severity: 'warning',
     what_to_do:
-      'While only one other has all keys, the first event of an organisation is refused. Mount it again; collector encryption-keys status names it, and the next start brings it up to date.',
+      'While only one other directory has all keys, the first event of an organisation is refused. Mount ' +
+      'it again; collector encryption-keys status names it, and the next start updates it.',
     find: ({ privacy }) =>
       privacy !== undefined &&
       privacy.unreached > 0 &&
-      `${counted(privacy.unreached, 'directory', 'directories')} of the keys of payloads cannot be written`,
+      `${counted(privacy.unreached, 'directory', 'directories')} of payload keys cannot be written`,
   },
   backup_old: {
     alert: 'CollectorBackupOld',
     severity: 'warning',
     what_to_do:
-      'Have collector backup --follow run as the collector’s user, and look why it does not: docs/guide/back-up-and-restore.md. If you back up otherwise, set limits.backup-max-age-ms to 0.',
+      'Run collector backup --follow as the collector’s user, and find out why it stopped: ' +
+      'docs/guide/back-up-and-restore.md. If you back up otherwise, set limits.backup-max-age-ms to 0.',
     find: backupTrouble,
   },
   key_expires_soon: {
     alert: 'CollectorKeyExpires',
     severity: 'warning',
-    what_to_do: 'Rotate it, and give the new one to its sender.',
+    what_to_do: 'Rotate it and give the new key to its sender.',
     find: ({ now, keys }) => keys.map((key) => expiryTrouble(key, now)),
   },
   keys_unreadable: {
     alert: 'CollectorKeysUnreadable',
     severity: 'warning',
     what_to_do:
-      'Those last read stay valid, so a key that is revoked now still works. Look at keys.db in the data directory.',
+      'The keys of the last read stay valid, even if revoked since. Check keys.db in the data directory.',
     find: ({ keysCurrent }) => !keysCurrent && 'The API keys cannot be read',
   },
   certificate_expires_soon: {
     alert: 'CollectorCertificateExpires',
     severity: 'warning',
-    what_to_do: 'Put a new one in its place; the collector takes it without a restart.',
+    what_to_do: 'Replace it; the collector uses the new one without a restart.',
     find: ({ now, certificates }) =>
       certificates.map(({ name, notAfter }) => {
         const left = notAfter - now;
@@ -241,7 +263,8 @@ const OF_THE_OPERATION = {
     alert: 'CollectorClockStepped',
     severity: 'warning',
     what_to_do:
-      'Order and dedup do not depend on it, but received_at does. Have the clock follow a time server that slews it.',
+      'The order of events does not depend on it, but received_at does. Use a time server that slews the ' +
+      'clock.',
     find: ({ now, clockSteps: { last } }) =>
       last !== undefined && now - last.at <= CLOCK_STEP_SHOWN_MS && `The clock was set ${describeStep(last)}`,
   },
@@ -249,7 +272,8 @@ const OF_THE_OPERATION = {
     alert: 'CollectorLogDropped',
     severity: 'warning',
     what_to_do:
-      'Events are not affected. Check what reads standard error, or the disk that the log is written to: it accepts too little, or nothing.',
+      'Events are not affected. Check the reader of standard error, or the disk of the log file: it ' +
+      'accepts too little.',
     find: ({ now, droppedLines: { lines, at } }) =>
       at !== undefined &&
       now - at <= DROPPED_SHOWN_MS &&
@@ -259,23 +283,25 @@ const OF_THE_OPERATION = {
     alert: 'CollectorCatalogueFails',
     severity: 'warning',
     what_to_do:
-      "Events are not affected, and it is tried again. The collector's log says why; most likely there is no room, or another process holds it. The directory catalogue in the data directory may be deleted: it is rebuilt.",
+      'Events are not affected, and the collector keeps trying. Its log has the reason, usually a full ' +
+      'disk or a process that locks the file. The directory catalogue in the data directory may be ' +
+      'deleted: it is rebuilt.',
     find: ({ now, catalogueTroubleSince: since }) =>
-      since !== undefined &&
-      `The catalogue of runs has not been brought up to date for ${duration(now - since)}`,
+      since !== undefined && `The catalogue of runs has not been updated for ${duration(now - since)}`,
   },
   data_directory_exposed: {
     alert: 'CollectorExposed',
     severity: 'warning',
-    what_to_do: 'It holds patient data: chmod 700. If a group reads it for a back-up, that may be meant.',
+    what_to_do: 'It holds patient data: chmod 700, unless a group needs to read it for back-ups.',
     find: ({ exposed }) => exposed && 'Other users of the host can enter the data directory',
   },
   operator_token_in_clear: {
     alert: 'CollectorTokenInClear',
     severity: 'warning',
     what_to_do:
-      'Give the collector a certificate, --tls-cert and --tls-key, with which this listener speaks HTTPS too; or listen on 127.0.0.1 behind a proxy on this host that does, and change the token.',
-    find: ({ tokenInClear }) => tokenInClear && 'The operator token comes from other machines in the clear',
+      'Set --tls-cert and --tls-key, so that this listener uses HTTPS too; or listen on 127.0.0.1 behind ' +
+      'a proxy with HTTPS, and change the token.',
+    find: ({ tokenInClear }) => tokenInClear && 'Other machines send the operator token unencrypted',
   },
 } as const satisfies Record<string, Rule>;
 
@@ -309,13 +335,14 @@ function storageTrouble({ storage: { state, reason }, ledger: { shared } }: Fact
   if (state === 'failed') return 'The ledger has failed';
   const where =
     reason === 'keys_unwritable'
-      ? 'Look at where the keys of payloads are (docs/guide/encryption.md)'
+      ? 'Check the directories of payload keys (docs/guide/encryption.md)'
       : shared === undefined
-        ? 'Make space on the disk of the data directory'
-        : 'Look at the database and its standby';
+        ? 'Free space on the disk of the data directory'
+        : 'Check the database and its standby';
   return {
     title: 'Events cannot be stored',
-    what_to_do: `Senders are told to retry and lose nothing as long as they do. ${where}; the log says what failed.`,
+    what_to_do:
+      `Senders are asked to retry, and lose nothing while they do. ${where}; the log has the ` + 'error.',
   };
 }
 
@@ -324,8 +351,7 @@ function diskTrouble({ disk, daysUntilFull: days = Infinity }: Facts): Found {
   const part = disk.freeBytes / disk.totalBytes;
   const isCritical = part < 0.05 || days < 1;
   if (!isCritical && part >= 0.1 && days >= SOON_DAYS) return false;
-  const when =
-    days < SOON_DAYS ? `, and will be full in ${counted(Math.max(1, Math.floor(days)), 'day')}` : '';
+  const when = days < SOON_DAYS ? `, and is full in ${counted(Math.max(1, Math.floor(days)), 'day')}` : '';
   return {
     severity: isCritical ? 'critical' : 'warning',
     title: `The disk of the data directory has ${Math.floor(part * 100)} % left${when}`,
@@ -336,12 +362,12 @@ function sinkName({ kind }: Facts['sinks'][number], i: number): string {
   return `Sink ${i + 1} (${kind})`;
 }
 
-/** Whether batches wait for longer than giving places ever takes, and it fails. */
+/** Whether batches wait longer than sequencing ever takes, and sequencing fails. */
 export function isSigningStalled({ stalledMs }: SharedCounts): boolean {
   return stalledMs >= STALLED_MS;
 }
 
-/** Whether there is something to back up, and it was not for longer than is configured, or than a follower takes. */
+/** Whether events without a back-up are older than the configured age, or than a follower takes. */
 export function isBackupOld({ now, ledger, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
   const most = lastBackup?.follows === true ? Math.min(FOLLOWER_MAX_AGE_MS, backupMaxAgeMs) : backupMaxAgeMs;
   return backupMaxAgeMs !== 0 && ledger.events !== 0 && now - (lastBackup?.at ?? logBeganAt) > most;
@@ -350,10 +376,10 @@ export function isBackupOld({ now, ledger, lastBackup, backupMaxAgeMs, logBeganA
 function backupTrouble(facts: Facts): Found {
   if (!isBackupOld(facts)) return false;
   const { now, ledger, lastBackup } = facts;
-  if (lastBackup === undefined) return 'No back-up of this log was made by collector backup';
+  if (lastBackup === undefined) return 'This log has no back-up by collector backup';
   const since = counted(Math.max(0, ledger.events - lastBackup.events), 'event');
-  const title = `The last back-up was made ${duration(now - lastBackup.at)} ago, and ${since} came since`;
-  return lastBackup.follows === true ? `The back-up follows the log no longer. ${title}` : title;
+  const title = `The last back-up was made ${duration(now - lastBackup.at)} ago; ${since} since then`;
+  return lastBackup.follows === true ? `The back-up no longer follows the log. ${title}` : title;
 }
 
 function expiryTrouble(key: Facts['keys'][number], now: number): Found {
@@ -361,18 +387,18 @@ function expiryTrouble(key: Facts['keys'][number], now: number): Found {
   if (!isUsable(key, now) || expiresAt === undefined || expiresAt - now > SOON_DAYS * DAY_MS) return false;
   const left = duration(expiresAt - now);
   if (replacedBy === undefined) {
-    // One that was made for a day is meant to end, like that of a demonstration.
+    // A key that was made for a day is meant to expire, like that of a demonstration.
     if (expiresAt - createdAt <= DAY_MS) return false;
     return {
       title: `The key ${keyId} expires in ${left}`,
-      what_to_do: `Rotate it, and give the new one to its sender: collector keys rotate ${keyId}`,
+      what_to_do: `Rotate it and give the new key to its sender: collector keys rotate ${keyId}`,
     };
   }
-  // One that was rotated is meant to expire, but not under a sender that still has it.
+  // A rotated key is meant to expire, but not while a sender still uses it.
   if (!isInUse(key, now)) return false;
   return {
     title: `The key ${keyId} was replaced, is still in use, and expires in ${left}`,
-    what_to_do: `Give its sender the new one, ${replacedBy}, before that: afterwards what comes with the old one is refused.`,
+    what_to_do: `Give its sender the new key, ${replacedBy}, before then; afterwards the old key is refused.`,
   };
 }
 
@@ -382,7 +408,7 @@ const UNITS = [
   [MINUTE_MS, 'minute'],
 ] as const;
 
-/** Coarsely, in words. */
+/** In words, in the largest unit. */
 function duration(ms: number): string {
   for (const [unit, name] of UNITS) if (ms >= unit) return counted(Math.floor(ms / unit), name);
   return counted(Math.max(0, Math.floor(ms / 1000)), 'second');

@@ -1,15 +1,15 @@
-/** What the listener remembers from snapshot to snapshot: the last five minutes, and how the ledger grows. */
+/** What the listener remembers between snapshots: the last five minutes, and the growth of the ledger. */
 import { acceptedEvents, refusedRequests } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../numbers.js';
 import type { Snapshot } from './snapshot.js';
 
-/* The last five minutes, second by second: how many events came, and how long an acknowledgement took. */
+/* The last five minutes by second: the number of events, and the time of an acknowledgement. */
 
-/** What happened between two snapshots, about a second apart. */
+/** The changes between two snapshots, about a second apart. */
 export interface Sample {
   /** When it ended, in milliseconds since 1970 UTC. */
   readonly at: number;
-  /** How long it was, in milliseconds: a thread that is busy looks late. */
+  /** Its length in milliseconds: a busy thread samples late. */
   readonly ms: number;
   readonly accepted: number;
   readonly refused: number;
@@ -59,7 +59,7 @@ export class Samples {
     return [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
   }
 
-  /** Per second, over the last samples that together make at least so many milliseconds, or over all there are. */
+  /** Per second, over the newest samples that together span this many milliseconds, or over all. */
   rates(overMs: number): { readonly accepted: number; readonly refused: number } {
     let ms = 0;
     let accepted = 0;
@@ -81,21 +81,22 @@ function total(counts: Readonly<Record<string, number>>): number {
 }
 
 /*
- * How fast the ledger grows, and so when the disk is full. A forecast takes only growth that continues: what each of the
- * last twelve hours had, or what most of the last days had. An import of past events is in neither, a night is no end of
- * all growth, and a new collector that fills its disk within days is foreseen after half a day.
+ * The growth of the ledger, from which the disk forecast is made. Only continuing growth counts: what each of
+ * the last twelve hours had, or most of the last days. So an import of past events is excluded, a quiet night
+ * does not end the growth, and a new collector that fills its disk within days gets a forecast after half a
+ * day.
  */
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
-/** How often a look is kept, and for how long. */
+/** How often a reading is kept, and for how long. */
 const LOOK_EVERY_MS = 10 * 60_000;
 const KEPT_MS = 7 * DAY_MS;
-/** Rates over less say little. */
+/** A rate over a shorter time means little. */
 const SHORTEST_MS = 10 * 60_000;
 const STEADY_HOURS = 12;
 const LEAST_DAYS = 3;
-/** What an event takes beside its frame: some 33 bytes in the tree, and an entry in the id index. */
+/** Bytes per event besides its frame: some 33 in the tree, and an entry of the id index. */
 const DERIVED_BYTES = 64;
 
 interface Look {
@@ -106,30 +107,30 @@ interface Look {
 }
 
 export interface Growth {
-  /** How long the growth was watched, in milliseconds: at most a day. */
+  /** How long the growth was observed, in milliseconds: at most a day. */
   readonly watchedMs: number;
-  /** Events and bytes of frames an hour, over that time; undefined until it is ten minutes. */
+  /** Events and bytes of frames per hour over that time; undefined until it is ten minutes. */
   readonly eventsPerHour: number | undefined;
   readonly bytesPerHour: number | undefined;
-  /** Bytes on the disk a day, with index and tree, of the growth that continues; undefined while that is not known. */
+  /** Bytes on the disk per day, index and tree included, of continuing growth; undefined while unknown. */
   readonly steadyBytesPerDay: number | undefined;
-  /** In how many milliseconds it can be known; undefined when it is. */
+  /** Milliseconds until the forecast is known; undefined when it is. */
   readonly steadyKnownInMs: number | undefined;
 }
 
 export class GrowthWatch {
   #looks: Look[] = [];
 
-  /** Keeps a look when the last kept one is ten minutes old. */
+  /** Keeps a reading when the last kept one is ten minutes old. */
   note(look: Look): void {
     const last = this.#looks.at(-1);
     if (last !== undefined && look.at - last.at < LOOK_EVERY_MS) return;
     this.#looks.push(look);
-    // The one before the last week is needed for its beginning.
+    // The reading before the last week is needed for its beginning.
     while ((this.#looks[1]?.at ?? Infinity) <= look.at - KEPT_MS) this.#looks.shift();
   }
 
-  /** @param now what the ledger holds now. */
+  /** @param now the current size of the ledger. */
   growth(now: Look): Growth {
     const watched = now.at - (this.#looks[0] ?? now).at;
     const watchedMs = Math.min(watched, DAY_MS);
@@ -154,11 +155,11 @@ export class GrowthWatch {
     const days = Math.floor(Math.min(watched, KEPT_MS) / DAY_MS);
     if (days < LEAST_DAYS) return slowestHour > 0 ? slowestHour : undefined;
     const sorted = this.#grown(now, days, DAY_MS).sort((a, b) => a - b);
-    // More than half of the days have grown by as much. A weekend is two quiet days of seven.
+    // More than half of the days grew at least this much. A weekend is two quiet days of seven.
     return Math.max(slowestHour, sorted[Math.floor(days / 2) - 1] ?? 0);
   }
 
-  /** By how many bytes of the disk each of the last stretches of time has grown. */
+  /** The growth on the disk in each of the last periods, in bytes. */
   #grown(now: Look, stretches: number, ms: number): number[] {
     const sizes = Array.from({ length: stretches + 1 }, (_, i) => {
       const { bytes, events } = this.#at(now.at - i * ms, now);
@@ -167,7 +168,7 @@ export class GrowthWatch {
     return sizes.slice(1).map((size, i) => (sizes[i] ?? 0) - size);
   }
 
-  /** What the ledger held at a time, between two looks in proportion. */
+  /** The size of the ledger at a time, interpolated between two readings. */
   #at(time: number, now: Look): Look {
     const next = this.#looks.findIndex(({ at }) => at > time);
     const after = this.#looks[next] ?? now;
@@ -183,19 +184,19 @@ export class GrowthWatch {
   }
 }
 
-/** Growth in each hour is known after twelve of them, daily growth after three days. */
+/** Hourly growth is known after twelve hours, daily growth after three days. */
 function knownIn(watched: number): number {
   const hours = STEADY_HOURS * HOUR_MS;
   return (watched < hours ? hours : LEAST_DAYS * DAY_MS) - watched;
 }
 
-/** @returns undefined while that is not known, Infinity when nothing grows steadily. */
+/** @returns undefined while unknown, Infinity when nothing grows steadily. */
 export function daysUntilFull({ steadyBytesPerDay }: Growth, freeBytes: number): number | undefined {
   if (steadyBytesPerDay === undefined) return undefined;
   return steadyBytesPerDay <= 0 ? Infinity : freeBytes / steadyBytesPerDay;
 }
 
-/** Given a snapshot every second. */
+/** Receives a snapshot every second. */
 export class Watch {
   readonly samples: Samples;
   readonly #growth = new GrowthWatch();
@@ -206,7 +207,7 @@ export class Watch {
 
   note(snapshot: Snapshot): void {
     this.samples.take(snapshot);
-    // What is read while the ledger is being opened is 0, and everything after it would look like growth.
+    // Readings while the ledger is being opened are 0; later ones would look like growth.
     if (snapshot.phase === 'running') this.#growth.note(lookOf(snapshot));
   }
 

@@ -1,4 +1,7 @@
-/** What is counted of spans and log records of OTLP. Labels are of closed tables: signals, codes, reasons of the mapping. */
+/**
+ * Counters of OTLP's spans and log records. Labels come from closed tables: signals, codes, reasons of the
+ * mapping.
+ */
 import type { ErrorCode, EventKind } from '@clinical-events/protocol';
 import { counter, type Declared, type Labels } from '../numbers.js';
 import type { Signal } from './decoded.js';
@@ -6,9 +9,9 @@ import type { Signal } from './decoded.js';
 export interface Answered {
   /** Spans or log records of a request. */
   readonly items: number;
-  /** Those of which no event is made, by reason. */
+  /** Items without an event, by reason. */
   readonly ignored: Readonly<Record<string, number>>;
-  /** Those of which an event can never be stored, by code. */
+  /** Items whose event can never be stored, by code. */
   readonly rejected: Partial<Readonly<Record<ErrorCode, number>>>;
   /** Events that were stored without their longest contents. */
   readonly shortened: number;
@@ -25,7 +28,7 @@ export interface OtlpCounts {
   readonly signals: Readonly<Record<Signal, Readonly<SignalCounts>>>;
   /** Events that were stored without their longest contents. */
   readonly shortened: number;
-  /** Durable events that were made of spans and log records, repeats too. */
+  /** Durable events from spans and log records, repeats included. */
   readonly events: Readonly<Record<EventKind, number>>;
 }
 
@@ -42,7 +45,7 @@ export class OtlpCounters {
   answered(signal: Signal, { items, ignored, rejected, shortened }: Answered): void {
     const counts = this.signals[signal];
     const others = addTo(counts.ignored, ignored) + addTo(counts.rejected, rejected);
-    if (others > items) throw new Error('more of a request was not stored than it had');
+    if (others > items) throw new Error('more items were rejected than the request had');
     counts.stored += items - others;
     this.shortened += shortened;
   }
@@ -51,17 +54,20 @@ export class OtlpCounters {
 export const OTLP_NUMBERS: readonly Declared<OtlpCounts>[] = [
   counter({
     name: 'collector_otlp_events_total',
-    help: 'Events made of spans and log records that are durable, repeats too, by kind.',
+    help: 'Durable events from spans and log records by kind, repeats included.',
     each: ({ events }) => Object.entries(events).map(([kind, count]) => [{ kind }, count]),
   }),
   counter({
     name: 'collector_otlp_items_total',
-    help: 'Spans (signal traces) and log records (logs) of requests answered with 200: stored, ignored because they are about no run, or rejected because they can never be stored; reason is that of the mapping, or the code of the error.',
+    help:
+      'Spans (signal traces) and log records (logs) of requests answered with 200: stored, ignored as ' +
+      'unrelated to a run, or rejected as impossible to store; reason is that of the mapping, or the ' +
+      'error code.',
     each: ({ signals }) => Object.entries(signals).flatMap(([signal, counts]) => itemsOf(signal, counts)),
   }),
   counter({
     name: 'collector_otlp_shortened_total',
-    help: 'Events stored without their longest contents, because they were larger than an event may be.',
+    help: 'Events stored without their longest contents, because they were too large.',
     read: ({ shortened }) => shortened,
   }),
 ];

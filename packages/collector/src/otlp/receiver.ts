@@ -1,7 +1,7 @@
 /**
- * Takes requests of OTLP over HTTP (OpenTelemetry protocol 1.x, "OTLP/HTTP") and answers each once every event that is
- * made of it is durable, or can never be stored. Heads are checked as those of the five endpoints are (ingest/); a thread
- * of its own decompresses, decodes and maps bodies (translation.ts).
+ * Receives OTLP over HTTP (OpenTelemetry protocol 1.x, "OTLP/HTTP"), and answers each request once every
+ * event that it produces is durable or can never be stored. Heads are checked like those of the five
+ * endpoints (ingest/); a separate thread decompresses, decodes and maps bodies (translation.ts).
  */
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
@@ -27,24 +27,24 @@ import type { MadeEvents, Translator } from './translation.js';
 /** The most bytes of a request, before and after decompression. */
 export const MOST_REQUEST_BYTES = 64 << 20;
 /**
- * What all requests that are being received or translated may hold, as received, and those of a key. The last part is
- * for keys that hold no more than a little, so that two that send slowly keep no other one out.
+ * The most bytes, as received, of all requests that are being received or translated, and of those of one
+ * key. Keys that hold little may use the last part, so that two slow senders cannot exclude others.
  */
 const MOST_HELD_BYTES = 2 * MOST_REQUEST_BYTES + (32 << 20);
 const MOST_HELD_BY_KEY = MOST_REQUEST_BYTES;
 const LAST_PART = 32 << 20;
 const LITTLE = 4 << 20;
-/** Of what is announced no more is held than this before it comes; then it doubles. */
+/** The first reservation for an announced body; it doubles as bytes arrive. */
 const FIRST_RESERVATION = 64 << 10;
-/** After this time an event that found no place is offered again, in milliseconds. */
+/** The pause before an event that found no place is offered again, in milliseconds. */
 const OFFER_EVERY_MS = 10;
-/** Messages of the thread whose events wait for places, of a request, at most. */
+/** The most messages of the thread per request whose events wait for places. */
 const MOST_MADE = 2;
 
 const SIGNAL_OF_PATH: Readonly<Record<string, Signal>> = {
   '/v1/traces': 'traces',
   '/v1/logs': 'logs',
-  // Where the SDKs of Langfuse send their spans.
+  // The path of Langfuse's SDKs.
   '/api/public/otel/v1/traces': 'traces',
 };
 
@@ -56,13 +56,13 @@ const MEDIA_TYPES: Readonly<Record<Encoding, string>> = {
 const OTHER_TYPE =
   'The Content-Type must be application/x-protobuf or application/json: OTLP over HTTP, not gRPC.';
 
-/** Codes of google.rpc by status of HTTP; the protocol of OTLP asks for such a status in every refusal. */
+/** Codes of google.rpc by HTTP status; OTLP asks for such a status in every refusal. */
 const RPC_CODES: Readonly<Record<number, number>> = {
   ...{ 400: 3, 413: 3, 415: 3, 417: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 429: 8, 503: 14 },
 };
 const RPC_INTERNAL = 13;
 
-const OTHERS = { others: 'more requests of OTLP, not listed', counted: 'requests', most: 100 };
+const OTHERS = { others: 'more OTLP requests, not listed', counted: 'requests', most: 100 };
 const INCOMPLETE: Readonly<Record<'rejected' | 'shortened', SummedLine>> = {
   rejected: { message: 'spans or log records can never be stored', ...OTHERS },
   shortened: { message: 'events were stored without their longest contents', ...OTHERS },
@@ -88,7 +88,7 @@ export class OtlpReceiver {
     );
   }
 
-  /** Ends what no client waits for any more. To be called once the listener is closed. */
+  /** Ends work whose clients are gone. Call once the listener is closed. */
   stop(): void {
     for (const each of this.#exports) each.abandon();
     this.#options.ingest.refusals.flush();
@@ -114,7 +114,7 @@ export class OtlpReceiver {
   ): void {
     const { ingest } = this.#options;
     const { request, reply, expectation } = exchange;
-    if (request.body !== undefined) throw new Error('requests of OTLP come by no shortcut');
+    if (request.body !== undefined) throw new Error('OTLP requests do not use the shortcut');
     const { contentLength, transferEncoding } = headers;
     const encoding = encodingOf(headers.contentType);
     if (encoding === undefined) throw new Error('a body whose encoding was checked has none');
@@ -157,7 +157,7 @@ export class OtlpReceiver {
     export_.begin();
   }
 
-  /** One line, without anything of the request but numbers and codes. */
+  /** One line with numbers and codes, and nothing else of the request. */
   #tell(sort: 'rejected' | 'shortened', { id }: Exchange, principal: Principal, said: object): void {
     const { organisation, keyId } = principal;
     const fields = () => ({ requestId: id, organisation, keyId, ...said });
@@ -188,7 +188,7 @@ interface Received {
   readonly principal: Principal;
   readonly coding: Coding;
   readonly body: Buffer;
-  /** To be called once the body and what is made of it are no longer held. */
+  /** Call once the body and the results are released. */
   readonly letGo: () => void;
 }
 
@@ -197,14 +197,14 @@ interface Watch {
   readonly incomplete: (sort: 'rejected' | 'shortened', said: object) => void;
 }
 
-/** A request whose body has come, until it is answered. */
+/** A request whose body has arrived, until it is answered. */
 class Export {
-  /** Events that the thread has made and that wait for a place in the queue. */
+  /** Events from the thread that wait for a place in the queue. */
   readonly #made: MadeEvents[] = [];
   #next = 0;
   #inQueue = 0;
   #summary: Summary | undefined;
-  /** What was said of the items that can never be stored, by their numbers. */
+  /** The codes of items that can never be stored, by item number. */
   readonly #rejected = new Map<number, ErrorCode>();
   #cancel: (() => void) | undefined;
   #more: (() => void) | undefined;
@@ -223,9 +223,9 @@ class Export {
   begin(): void {
     const { signal, encoding, coding, body, principal, exchange } = this.received;
     const { socket } = exchange.request;
-    // Nothing is to be heard of the sender until it has its answer, which may take minutes; Node sets it again then.
+    // The sender stays silent until its answer, which may take minutes; Node sets the timeout again then.
     socket.setTimeout(0);
-    // Any number of requests may come behind each other, and are read at once.
+    // Any number of requests may be pipelined, and are read in one go.
     socket.setMaxListeners(0).once('close', this.#gone);
     const { keyId, organisation } = principal;
     const task = { signal, encoding, coding, body, keyId, organisation };
@@ -233,7 +233,7 @@ class Export {
       made: (made) => {
         this.#isAsked = false;
         this.#made.push(made);
-        // The request itself took a token.
+        // The request itself used one token.
         principal.bucket?.charge(made.kinds.length - (this.#isFirst ? 1 : 0));
         this.#isFirst = false;
         this.#ask();
@@ -249,19 +249,19 @@ class Export {
     this.#cancel = translation.cancel;
   }
 
-  /** No one waits for the answer any more: what is in the queue is stored, and no more is made. */
+  /** The client is gone: queued events are stored, and no more are made. */
   abandon(): void {
     this.#end();
   }
 
   readonly #gone = (): void => this.#end();
 
-  /** Offers what is made, asks for more, and answers when all is done. */
+  /** Offers the made events, asks for more, and answers when all are done. */
   #pump(): void {
     if (this.#ended) return;
     for (let made = this.#made[0]; made !== undefined; made = this.#made[0]) {
       if (!this.#offer(made)) {
-        // Where none of its own is in the queue, no answer would come to try again by.
+        // With none of its events in the queue, no answer would trigger another attempt.
         if (this.#inQueue === 0)
           this.#timer ??= setTimeout(() => {
             this.#timer = undefined;
@@ -276,14 +276,14 @@ class Export {
     if (this.#summary !== undefined && this.#inQueue === 0) this.#answer(this.#summary);
   }
 
-  /** The thread makes the next ones while these find their places. */
+  /** The thread makes further events while these wait for places. */
   #ask(): void {
     if (this.#isAsked || this.#summary !== undefined || this.#made.length >= MOST_MADE) return;
     this.#isAsked = true;
     this.#more?.();
   }
 
-  /** @returns false when an event of it has to wait. */
+  /** @returns false when one of its events has to wait. */
   #offer({ kinds, bodies, items }: MadeEvents): boolean {
     const { exchange } = this.received;
     for (; this.#next < kinds.length; this.#next++) {
@@ -303,7 +303,8 @@ class Export {
     this.#inQueue--;
     if (answer !== 'accepted') {
       const { code } = faultOfAnswer(answer, fault);
-      // What another attempt may store is sent again, with all that is stored by now: each event once.
+      // The sender repeats what another attempt may store, with everything stored so far: each event is
+      // stored once.
       if (ERRORS[code].retryAfter || code === 'internal') this.#refuse({ code: 'storage_unavailable' });
       else if (!this.#rejected.has(item)) this.#rejected.set(item, code);
     }
@@ -348,7 +349,7 @@ function faultOf({ code, message }: TranslationFault): Fault {
   return message === undefined ? { code } : { code, message };
 }
 
-/** What a sender reads of what was not stored as it came; empty when all was. */
+/** The message about items that were not stored as sent; empty when all were. */
 function sentenceOf(rejected: Partial<Record<ErrorCode, number>>, shortened: number): string {
   const said = Object.entries(rejected).map(
     ([code, count]) => `${count} can never be stored: ${code}. ${ERRORS[code as ErrorCode].message}`,
@@ -358,7 +359,7 @@ function sentenceOf(rejected: Partial<Record<ErrorCode, number>>, shortened: num
   return said.join(' ');
 }
 
-/** The encoding that a media type names (RFC 9110 section 8.3), whatever its parameters. */
+/** The encoding that a media type names (RFC 9110 section 8.3), with any parameters. */
 function encodingOf(contentType: string | undefined): Encoding | undefined {
   const type = contentType?.split(';', 1)[0]?.trim().toLowerCase();
   if (type === MEDIA_TYPES.protobuf) return 'protobuf';

@@ -1,16 +1,18 @@
-/** What the main thread and the thread that reads bodies tell each other. */
+/** The messages between the main thread and the thread that reads bodies. */
 import type { ErrorCode, EventKind } from '@clinical-events/protocol';
 import type { Encoding as Coding } from '../ingest/request.js';
 import type { Encoding, Signal } from './decoded.js';
 import type { MappingOptions } from './mapping/mapping.js';
 
 export interface TranslatingThreadData extends Omit<MappingOptions, 'organisation'> {
-  /** The most bytes of a body once it is decompressed. */
+  /** The most bytes of a body after decompression. */
   readonly maxBodyBytes: number;
 }
 
 export interface ThreadData extends TranslatingThreadData {
-  /** One number: the request that is being read, or 0. The memory is shared: it says so when the thread has ended. */
+  /**
+   * One number: the request that is being read, or 0. In shared memory, so it survives the end of the thread.
+   */
   readonly reading: Float64Array;
 }
 
@@ -18,7 +20,7 @@ export type ToThread =
   | {
       readonly type: 'begin';
       readonly id: number;
-      /** Of whom the request is: keys take turns. */
+      /** The key of the request: keys take turns. */
       readonly keyId: string;
       readonly signal: Signal;
       readonly encoding: Encoding;
@@ -35,7 +37,7 @@ export type FromThread =
       readonly kinds: readonly EventKind[];
       readonly items: Uint32Array;
       readonly lengths: Uint32Array;
-      /** The bodies, one behind the other. */
+      /** The bodies, concatenated. */
       readonly bytes: ArrayBuffer;
     }
   | { readonly type: 'done'; readonly id: number; readonly summary: Summary }
@@ -44,14 +46,14 @@ export type FromThread =
 export interface Summary {
   /** Spans or log records of the request. */
   readonly items: number;
-  /** How many of them make no event, by reason. */
+  /** The number of items without an event, by reason. */
   readonly ignored: Readonly<Record<string, number>>;
-  /** How many events were made without their longest contents. */
+  /** The number of events that were made without their longest contents. */
   readonly shortened: number;
 }
 
 export interface TranslationFault {
   readonly code: ErrorCode;
-  /** In place of the code's own; nothing of the body is in it. */
+  /** Replaces the code's own message; holds nothing of the body. */
   readonly message?: string;
 }

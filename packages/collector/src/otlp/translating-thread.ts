@@ -1,4 +1,4 @@
-/** Decompresses, decodes and maps the bodies of requests of OTLP, on a thread of its own: this is where bodies are read. */
+/** The thread that decompresses, decodes and maps the bodies of OTLP requests. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { EventKind } from '@clinical-events/protocol';
 import { decompress } from '../ingest/request.js';
@@ -7,7 +7,7 @@ import { DecodingFault, MOST_ITEMS } from './decoding/fault.js';
 import { eventsOfLog, eventsOfSpan, type Mapped } from './mapping/mapping.js';
 import type { FromThread, ThreadData, ToThread, TranslationFault } from './thread-messages.js';
 
-/** Events that are made at a time: at least one. */
+/** The number of events made at a time: at least one. */
 const MOST_EVENTS = 256;
 const MOST_BYTES = 512 << 10;
 
@@ -17,7 +17,7 @@ const CODES = {
   too_many: 'body_too_large',
 } as const;
 
-/** What all that is decoded may take of the heap, and what it is estimated at: by byte of a body, by span and event. */
+/** The most heap for decoded requests, and the estimates per byte of a body, per span and per event. */
 const MOST_DECODED_BYTES = 768 << 20;
 const BYTES_OF_BYTE = 8;
 const BYTES_OF_ITEM = 600;
@@ -35,14 +35,14 @@ class Translating {
 
   constructor(
     readonly id: number,
-    /** What it counts for, in bytes. */
+    /** The memory that it is charged, in bytes. */
     readonly bytes: number,
     mapped: Iterator<Mapped>,
   ) {
     this.#mapped = mapped;
   }
 
-  /** The next events, or that there are no more. */
+  /** The next events, or the end. */
   next(): FromThread {
     const kinds: EventKind[] = [];
     const items: number[] = [];
@@ -58,7 +58,7 @@ class Translating {
       const item = this.#items++;
       if (value.events.length === 0) {
         const { reason } = value;
-        if (reason === undefined) throw new Error('a span or log record makes no event for no reason');
+        if (reason === undefined) throw new Error('a span or log record without events has no reason');
         this.#ignored[reason] = (this.#ignored[reason] ?? 0) + 1;
       }
       for (const { kind, body, isShortened } of value.events) {
@@ -92,10 +92,13 @@ class Translating {
 
 type Begin = Extract<ToThread, { type: 'begin' }>;
 interface Waiting extends Begin {
-  /** What was decoded when there was no room for it. */
+  /** Decoded when there was no room for it. */
   foundFullAt?: number;
 }
-/** Not decoded yet, by key: what is decoded takes many times the memory. The key that had its turn last stands last. */
+/**
+ * Requests to decode, by key, because decoding multiplies their memory. The key that was served last is at
+ * the end.
+ */
 const waiting = new Map<string, Waiting[]>();
 const open = new Map<number, Translating>();
 let decodedBytes = 0;
@@ -121,7 +124,7 @@ function cancel(id: number): void {
   close(id);
 }
 
-/** One at a time, so that those that are open are not kept waiting by all that come. */
+/** One at a time, so that new requests do not delay open ones. */
 function schedule(): void {
   if (isScheduled || waiting.size === 0) return;
   isScheduled = true;
@@ -132,13 +135,14 @@ function schedule(): void {
 }
 
 /**
- * Begins the first that there is room for: what is decoded is bounded, and one by itself always may be.
- * @returns whether another one may be begun.
+ * Begins the first request for which there is room: decoded requests are bounded, but a single one is always
+ * allowed.
+ * @returns whether another one may begin.
  */
 function beginNext(): boolean {
   for (const [keyId, line] of waiting) {
     const [next] = line as [Waiting];
-    // It is decompressed again only where there is more room than the last time.
+    // It is decompressed again only when there is more room than at the last attempt.
     if (open.size > 0 && decodedBytes >= (next.foundFullAt ?? Infinity)) continue;
     const body = plain(next);
     if (Buffer.isBuffer(body) && isFull(body.length)) {

@@ -1,6 +1,7 @@
 /**
- * The main thread's end of the thread that makes events of the bodies of requests (translating-thread.ts). It asks for
- * some events at a time, so that a request of any size takes no more memory than its body and a few hundred events.
+ * The main thread's side of the thread that maps request bodies to events (translating-thread.ts). It asks
+ * for some events at a time, so that a request of any size takes no more memory than its body and a few
+ * hundred events.
  */
 import { Worker } from 'node:worker_threads';
 import type { EventKind } from '@clinical-events/protocol';
@@ -17,14 +18,14 @@ import type {
   TranslationFault,
 } from './thread-messages.js';
 
-/** What is made of the body of a request. */
+/** Receives the results of one request body. */
 export interface Task {
   readonly signal: Signal;
   readonly encoding: Encoding;
   readonly coding: Coding;
   readonly body: Buffer;
   readonly keyId: string;
-  /** Of the key: ids are made of it. */
+  /** Of the key: ids depend on it. */
   readonly organisation: string;
 }
 
@@ -32,35 +33,35 @@ export interface Task {
 export interface MadeEvents {
   readonly kinds: readonly EventKind[];
   readonly bodies: readonly Buffer[];
-  /** Of which span or log record each is, counted from 0. */
+  /** For each event, the number of its span or log record, from 0. */
   readonly items: readonly number[];
 }
 
 interface Handlers {
   readonly made: (events: MadeEvents) => void;
-  /** Nothing more is made. */
+  /** No more events follow. */
   readonly done: (summary: Summary) => void;
   readonly failed: (fault: TranslationFault) => void;
 }
 
 export interface Translation {
-  /** To be called once for each `made` after which more can be taken. */
+  /** Call after each `made` when more events can be accepted. */
   readonly more: () => void;
-  /** Nothing is called any more. */
+  /** No callback is called any more. */
   readonly cancel: () => void;
 }
 
-const TOO_MUCH = 'The request needs too much memory to be read: send fewer spans in a request.';
+const TOO_MUCH = 'Reading the request needs too much memory: send fewer spans per request.';
 
 export class Translator {
   readonly #open = new Map<number, Handlers>();
   #worker: Worker | undefined;
-  /** Of this thread: which request it reads (ThreadData). */
+  /** Of this thread: the request that it reads (ThreadData). */
   #reading: Float64Array = new Float64Array(1);
   #last = 0;
   #stopping = false;
 
-  /** @param data what the thread maps by. */
+  /** @param data the settings of the mapping. */
   constructor(
     private readonly data: TranslatingThreadData,
     private readonly log: Log,
@@ -72,7 +73,7 @@ export class Translator {
     const id = ++this.#last;
     this.#open.set(id, handlers);
     this.#worker ??= this.#start();
-    // A view of memory that others use too is copied, as that of all empty bodies is; most have theirs for themselves.
+    // A view of shared memory is copied, such as every empty body; most bodies own their memory.
     const own = body.length > 0 && body.byteOffset === 0 && body.length === body.buffer.byteLength;
     const bytes = own ? body : Buffer.from(new Uint8Array(body).buffer);
     this.#send({ type: 'begin', id, ...task, body: bytes.buffer as ArrayBuffer }, [
@@ -95,9 +96,9 @@ export class Translator {
     this.#reading = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL('./translating-thread.js', import.meta.url), {
       workerData: { ...this.data, reading: this.#reading } satisfies ThreadData,
-      // What is decoded at a time is bounded far below this (translating-thread.ts, decoding/fault.ts). Beyond it V8 ends
-      // the thread where it can, and the process within JSON.parse.
-      // What is decoded lives shortly: with a young generation of this size little of it is moved.
+      // Decoded requests are bounded far below this (translating-thread.ts, decoding/fault.ts). Beyond it V8
+      // ends the thread where possible, and within JSON.parse the process. Decoded values live briefly: with
+      // a young generation of this size few are moved.
       resourceLimits: { maxOldGenerationSizeMb: 2048, maxYoungGenerationSizeMb: 192 },
     });
     worker.on('message', (message: FromThread) => this.#hear(message));
@@ -125,21 +126,21 @@ export class Translator {
     return handlers;
   }
 
-  /** The thread has ended. The request that it was reading is refused for good: it would end the next one too. */
+  /**
+   * The thread has ended. The request that it was reading is refused finally: it would end the next thread
+   * too.
+   */
   #lost(worker: Worker, error: unknown): void {
     if (this.#stopping || this.#worker !== worker) return;
     this.#worker = undefined;
     const isMemory = systemCode(error) === 'ERR_WORKER_OUT_OF_MEMORY';
     const [reading] = this.#reading;
-    if (isMemory) this.log.warn({}, 'a request of OTLP needed too much memory to be read, and was refused');
+    if (isMemory) this.log.warn({}, 'an OTLP request needed too much memory to be read and was refused');
     else {
-      // Its message may have words of a body.
+      // Its message may contain text of a body.
       const { name: reason, stack = '' } = error instanceof Error ? error : new Error();
       const [, where] = /\n +at (.*)/.exec(stack) ?? [];
-      this.log.error(
-        { reason, where },
-        'the thread that reads requests of OTLP has failed; another one is started',
-      );
+      this.log.error({ reason, where }, 'the thread that reads OTLP requests has failed and is restarted');
     }
     const guilty: TranslationFault = isMemory
       ? { code: 'body_too_large', message: TOO_MUCH }

@@ -1,27 +1,27 @@
 /**
- * Actions: entries of the log that say what is done to stored events, and what may be done. They are leaves like events,
- * are never erased, and so hold nothing personal: no subject, no name of a person, no free text. Pure.
+ * Actions: entries of the log about stored events. They are leaves like events and are never erased, so they
+ * contain nothing personal: no subject, no name of a person, no free text. Pure.
  *
- *   policy       the retention policy that holds from here on, whole
+ *   policy       the complete retention policy that applies from here on
  *   hold         a hold begins: its id, and the hash of its record, which is kept beside the log
  *   release      a hold ends
- *   erase        the keys of these events are destroyed, from this entry on. A long one has several parts, an entry each
- *   done         no copy of the keys has them any more
- *   rotate       another epoch of keys has begun, and no key of an older one is left
- *   quarantine   what no collector has stored was moved out of the way of a log in a database
+ *   erase        the keys of these events are destroyed; a long erasure has several parts, one entry each
+ *   done         no copy of the keys contains them
+ *   rotate       an epoch of keys has begun, and no key of an older one remains
+ *   quarantine   batches that no collector stored were moved aside, in a database
  *
- * Frozen, version 1 (docs/internals/formats.md): members stand in one order, so that an action has one text.
+ * Frozen, version 1 (docs/internals/formats.md): members have a fixed order, so that an action has one text.
  */
 import type { TakenKeys } from './payload-keys.js';
 import { SequenceSet } from './sequence-set.js';
 
 const FORMAT = 'clinical-events/action/v1';
-/** Every body of the log's own begins with it. */
+/** The beginning of the body of every own entry. */
 const ENTRY_ID = /^\{"event_id":"([0-9a-f-]{36})",/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 
-/** Why events are erased. Closed: free text could name a person. */
+/** Reasons for an erasure. The list is closed, because free text could name a person. */
 export const REASONS = [
   'policy',
   'erasure-request',
@@ -36,7 +36,7 @@ export const REASONS = [
 ] as const;
 export type Reason = (typeof REASONS)[number];
 
-/** Reasons to which the floors of a policy may yield. Holds yield to none. */
+/** Reasons that may override the floors of a policy. No reason overrides a hold. */
 export const ABOVE_FLOORS: readonly Reason[] = [
   'court-order',
   'unlawful-processing',
@@ -45,24 +45,24 @@ export const ABOVE_FLOORS: readonly Reason[] = [
 ];
 
 interface Named {
-  /** A UUID, the same in all entries of an action. */
+  /** UUID, equal in all entries of an action. */
   readonly action: string;
 }
 
 export interface Erase extends Named {
   readonly does: 'erase';
   readonly reason: Reason;
-  /** The action that set the policy in force, and its rule, where one decided. */
+  /** The action that set the policy, and the rule that decided, if one did. */
   readonly policy?: string;
   readonly rule?: string;
-  /** SHA-256 of the plan and of the marks that were set in it, in hexadecimal; of an erasure that was planned. */
+  /** SHA-256 of the plan and of its marks, in hexadecimal, for a planned erasure. */
   readonly plan?: string;
   readonly marks?: string;
   /** Salted SHA-256 of the erasure record, which is kept beside the log. */
   readonly record?: string;
-  /** The floors of the policy were overridden. */
+  /** Set if floors of the policy were overridden. */
   readonly override?: true;
-  /** There were payloads that the plan could not read. */
+  /** Set if the plan could not read some payloads. */
   readonly incomplete?: true;
   /** Counted from 1. */
   readonly part: number;
@@ -70,7 +70,7 @@ export interface Erase extends Named {
   readonly keys: readonly TakenKeys[];
 }
 
-/** What an action says. */
+/** The content of an action. */
 export type Action =
   | Erase
   | (Named & { readonly does: 'done' })
@@ -83,21 +83,21 @@ export type Action =
       readonly does: 'quarantine';
       readonly batches: number;
       readonly entries: number;
-      /** Of events, which can be stored again. */
+      /** Number of event ids that can be stored again. */
       readonly ids: number;
     });
 
-/** As the log has it. */
+/** An action in the log. */
 export interface LoggedAction {
   readonly sequence: number;
-  /** The id of the entry, by which it is proved. */
+  /** The id of the entry, for proofs. */
   readonly entryId: string;
   /** Milliseconds since 1970. */
   readonly at: number;
   readonly said: Action;
 }
 
-/** Members in the order of its text. In an entry of the log, `event_id` stands before them. */
+/** The members of an action in the order of its text, without the leading `event_id` of an entry. */
 export function actionFields(action: Action): object {
   if (action.does !== 'erase') {
     const { action: id, does, ...more } = action;
@@ -126,8 +126,9 @@ export function eventsOf(keys: readonly TakenKeys[]): SequenceSet {
 }
 
 /**
- * @param body of an entry of the log; or of a note, which has no `event_id` and may end with a line feed.
- * @returns undefined for anything but the text of an action of this version.
+ * Parses an action.
+ * @param body the body of an entry, or a note, which has no `event_id` and may end with a line feed.
+ * @returns undefined if the body is not exactly the text of an action of this version.
  */
 export function actionIn(body: Buffer): Action | undefined {
   const text = body.toString();
@@ -144,7 +145,7 @@ export function actionIn(body: Buffer): Action | undefined {
   return texts.some((each) => body.equals(Buffer.from(each))) ? said : undefined;
 }
 
-/** Of parsed JSON, in any order and with other members between; undefined for anything but an action. */
+/** Reads an action from parsed JSON, with members in any order; undefined if it is not an action. */
 export function actionFrom(read: Readonly<Record<string, unknown>>): Action | undefined {
   const { format, action, does, reason, policy, rule, part, parts, record, hold, epoch } = read;
   if (format !== FORMAT || !isId(action)) return undefined;
@@ -186,7 +187,7 @@ export function actionFrom(read: Readonly<Record<string, unknown>>): Action | un
 
 type Planned = Pick<Erase, 'plan' | 'marks' | 'record' | 'override' | 'incomplete'>;
 
-/** Undefined where one of these members is not of its type. */
+/** The members of a planned erasure; undefined if one of them has a wrong type. */
 function plannedFrom(read: Readonly<Record<string, unknown>>): Planned | undefined {
   const planned: Record<string, string | true> = {};
   for (const name of ['plan', 'marks', 'record'] satisfies (keyof Planned)[]) {
@@ -234,10 +235,10 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) > 0;
 }
 
-/** Bytes of sets in a part, so that its entry is about as large as an event may be. */
+/** Maximum bytes of sets in a part, which makes its entry about as large as the largest event. */
 const PART_BYTES = 128 << 10;
 
-/** Divides an erasure into parts. Its `keys` has one element for each bucket and organisation. */
+/** Divides an erasure into parts. `keys` has one element per bucket and organisation. */
 export function partsOf(erase: Omit<Erase, 'part' | 'parts'>): Erase[] {
   const groups: TakenKeys[][] = [[]];
   let bytes = 0;
@@ -253,7 +254,9 @@ export function partsOf(erase: Omit<Erase, 'part' | 'parts'>): Erase[] {
   return groups.map((keys, i) => ({ ...erase, keys, part: i + 1, parts: groups.length }));
 }
 
-/** The keys that actions noted beside them say are destroyed, whether the log has these actions or not. */
+/**
+ * The keys destroyed by the actions that are noted beside the keys, whether or not the log has these actions.
+ */
 export function takenBy(noted: readonly Buffer[]): TakenKeys[] {
   return noted.flatMap((note) => {
     const said = actionIn(note);
@@ -261,26 +264,26 @@ export function takenBy(noted: readonly Buffer[]): TakenKeys[] {
   });
 }
 
-/** By what an event was erased. */
+/** The erasure of an event. */
 export interface Erasure {
   readonly action: string;
   readonly reason: Reason;
-  /** When, in ms since 1970. */
+  /** Time, in ms since 1970. */
   readonly at: number;
 }
 
-/** The actions of a log, in its order. */
+/** The actions of a log, in order. */
 export class Actions {
   readonly logged: LoggedAction[] = [];
   #erased = SequenceSet.EMPTY;
-  /** What is not in it yet: united when asked for, since each union costs all that is there. */
+  /** Sets to add to `#erased` on its next use, because a union copies the whole set. */
   readonly #toUnite: SequenceSet[] = [];
-  /** Of each event the first counts. */
+  /** In order; the first one with an event counts. */
   readonly #erasures: { readonly sequences: SequenceSet; readonly erasure: Erasure }[] = [];
-  /** Of a log in a database: by tag and organisation the places whose keys were to be destroyed. */
+  /** For a log in a database: places of destroyed keys by tag and organisation. */
   readonly #places = new Map<string, SequenceSet>();
 
-  /** @returns whether the body is an action that is known here. */
+  /** Adds the action in an entry. @returns false if the body is not an action of this version. */
   add(sequence: number, at: number, body: Buffer): boolean {
     const said = actionIn(body);
     if (said === undefined) return false;
@@ -300,19 +303,19 @@ export class Actions {
     return true;
   }
 
-  /** All events whose keys were to be destroyed. */
+  /** All events named by an erasure. */
   get erased(): SequenceSet {
     if (this.#toUnite.length > 0)
       this.#erased = SequenceSet.union([this.#erased, ...this.#toUnite.splice(0)]);
     return this.#erased;
   }
 
-  /** Whether the key of a place was to be destroyed, of a log in a database. */
+  /** For a log in a database: whether an erasure names the key of a place. */
   isTaken(tag: number, organisation: string, place: number): boolean {
     return this.#places.get(`${tag} ${organisation}`)?.has(place) === true;
   }
 
-  /** By what an event was erased; undefined when it was not. */
+  /** The erasure of an event; undefined if it was not erased. */
   erasureOf(sequence: number): Erasure | undefined {
     if (!this.erased.has(sequence)) return undefined;
     return this.#erasures.find(({ sequences }) => sequences.has(sequence))?.erasure;
@@ -329,31 +332,31 @@ export class Actions {
     return parts.length >= (parts[0]?.parts ?? 0);
   }
 
-  /** When an action was done, in ms since 1970; undefined when it is not. */
+  /** Time at which an action was done, in ms since 1970; undefined if it is not done. */
   doneAt(action: string): number | undefined {
     return this.logged.find(({ said }) => said.does === 'done' && said.action === action)?.at;
   }
 
-  /** The keys that are to be destroyed by actions that are not done, or by all. */
+  /** The keys named by all erasures, or by those that are not done. */
   taken(which: 'all' | 'undone'): TakenKeys[] {
     const erasures = this.#said('erase');
     const done = new Set(this.#said('done').map(({ action }) => action));
     return erasures.flatMap(({ action, keys }) => (which === 'undone' && done.has(action) ? [] : keys));
   }
 
-  /** Actions whose keys may still be somewhere, oldest first. */
+  /** Erasures that are not done, oldest first. */
   undone(): string[] {
     const done = new Set(this.#said('done').map(({ action }) => action));
     const ids = this.#said('erase').map(({ action }) => action);
     return [...new Set(ids)].filter((action) => !done.has(action));
   }
 
-  /** The policy that holds; undefined while none was set. */
+  /** The current policy; undefined if none was set. */
   get policy(): { readonly action: string; readonly policy: unknown } | undefined {
     return this.#said('policy').at(-1);
   }
 
-  /** The holds that are not over, by their ids, and what binds their records. */
+  /** The active holds: their ids, and the hashes of their records. */
   get holds(): ReadonlyMap<string, string> {
     const over = new Set(this.#said('release').map(({ hold }) => hold));
     const begun = this.#said('hold').filter(({ action }) => !over.has(action));

@@ -1,18 +1,23 @@
-/** A vault in directories that hold the same records: the first, and its mirrors. */
+/** A vault in directories with the same records: the first one and its mirrors. */
 import type { KeyFiles } from './key-files.js';
 import { epochIn, epochName, epochOf, generationOf, stateNames } from './key-record.js';
 import { type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 
 export interface DirectoryVaultOptions {
-  /** A directory with the keys of another log is not written over. */
+  /** A directory with the keys of another log is not overwritten. */
   readonly ledgerId?: string;
-  /** Directories that had keys: one of them without any is a mount that failed, and is not filled. */
+  /**
+   * Directories that had keys. If one of them is empty, a mount has probably failed, and it is not filled.
+   */
   readonly known?: readonly string[];
-  /** The copies as they are named by now: a command may have named another mirror. */
+  /** The current copies: a command may have added a mirror. */
   readonly named?: () => readonly KeyFiles[];
 }
 
-/** A write is durable in the first and in one more; an erasure reaches all, or names those that it did not reach. */
+/**
+ * A write is durable in the first directory and one more. An erasure returns the directories that it did not
+ * reach.
+ */
 export class DirectoryVault implements KeyVault {
   readonly unwritten = new Map<string, unknown>();
   readonly #copies: KeyFiles[];
@@ -30,7 +35,7 @@ export class DirectoryVault implements KeyVault {
     return this.#copies.map(({ directory }) => directory);
   }
 
-  /** On return each directory that is named by now is one of the copies. */
+  /** Adds directories that were named since the last call. */
   refresh(): Promise<ReadonlyMap<RecordName, Buffer>> {
     for (const copy of this.options.named?.() ?? [])
       if (!this.copies.includes(copy.directory)) this.#copies.push(copy);
@@ -85,7 +90,9 @@ export class DirectoryVault implements KeyVault {
     return Promise.resolve();
   }
 
-  /** Whether the newest that is stored is neither these bytes nor of this generation, or an epoch is missing or in use. */
+  /**
+   * Whether another generation is stored, unless with these bytes; or whether an epoch is missing or in use.
+   */
   #isStale(
     held: readonly (Buffer | undefined)[],
     name: RecordName,
@@ -102,14 +109,17 @@ export class DirectoryVault implements KeyVault {
     return epoch !== undefined && this.read(epochName(epoch)).length === 0;
   }
 
-  /** Whether a key state of any copy is under this epoch. */
+  /** Whether a key state in any copy is under this epoch. */
   #isInUse(name: RecordName): boolean {
     const epoch = epochIn(name);
     if (epoch === undefined) return false;
     return stateNames(this).some((each) => this.read(each).some((bytes) => epochOf(each, bytes) === epoch));
   }
 
-  /** @param held what each copy that answered had: another is not written, since it may have something newer. */
+  /**
+   * @param held the records of the copies that answered; others are not written, since they may have a newer
+   * one.
+   */
   #put(
     copy: KeyFiles,
     held: ReadonlyMap<KeyFiles, Buffer | undefined>,
@@ -124,22 +134,23 @@ export class DirectoryVault implements KeyVault {
     copy.put(name, bytes, held.get(copy));
   }
 
-  /** @throws VaultAway for a copy that was given back empty, or has the keys of another log. */
+  /** @throws VaultAway if a copy has lost its keys, or has those of another log. */
   #assertOurs(copy: KeyFiles): void {
     const ledger = copy.ledger();
     if (ledger !== undefined && this.options.ledgerId !== undefined && ledger !== this.options.ledgerId)
-      throw new VaultAway(`${copy.directory} has the keys of another log, which would be written over`);
+      throw new VaultAway(`${copy.directory} has the keys of another log, which are not overwritten`);
     if (ledger !== undefined) this.#known.add(copy.directory);
     else if (
       this.#known.has(copy.directory) &&
       ['epochs', 'buckets'].every((each) => copy.list(each).length === 0)
     )
       throw new VaultAway(
-        `${copy.directory} has no keys any more: mount it, or have it filled by collector encryption-keys copy --mirror`,
+        `${copy.directory} has lost its keys: mount it, or fill it by collector encryption-keys copy ` +
+          '--mirror',
       );
   }
 
-  /** On return the first copy was changed, and one more where there are several. */
+  /** Changes all copies. @throws VaultAway unless the first one and one more were changed. */
   #change(work: (copy: KeyFiles) => void): Promise<void> {
     this.unwritten.clear();
     let written = 0;
@@ -149,9 +160,7 @@ export class DirectoryVault implements KeyVault {
     }
     if (written >= Math.min(2, this.#copies.length)) return Promise.resolve();
     const [[where, cause] = ['none of them', undefined]] = this.unwritten;
-    return Promise.reject(
-      new VaultAway(`too few of the directories of keys can be written: ${where}`, { cause }),
-    );
+    return Promise.reject(new VaultAway(`too few key directories can be written: ${where}`, { cause }));
   }
 
   #try(copy: KeyFiles, work: () => void): boolean {
@@ -164,7 +173,7 @@ export class DirectoryVault implements KeyVault {
     }
   }
 
-  /** Of each copy that answers. @throws VaultAway when none does. */
+  /** Calls `ask` for each copy. @throws VaultAway if no copy answers. */
   #answers<Answer>(ask: (copy: KeyFiles) => Answer): Map<KeyFiles, Answer> {
     const answers = new Map<KeyFiles, Answer>();
     let failure: unknown;
@@ -176,6 +185,6 @@ export class DirectoryVault implements KeyVault {
       }
     }
     if (answers.size > 0) return answers;
-    throw new VaultAway('no directory of keys can be read', { cause: failure });
+    throw new VaultAway('no key directory can be read', { cause: failure });
   }
 }

@@ -1,22 +1,22 @@
 /**
- * Exchanges the key-encryption key. What it wraps is wrapped by the old and by the new one first; then the new one is noted;
- * then the old wrapping goes. No collector runs meanwhile (the lock of the data directory). Wherever it is cut off, the key that
- * is noted opens everything, and all of it may be repeated.
+ * Exchanges the key-encryption key: first the epoch keys are wrapped by both keys, then the new key is noted,
+ * then the old wrappings are removed. The lock of the data directory excludes a collector. After an
+ * interruption at any step the noted key opens everything, and the exchange may be repeated.
  */
 import { KekFault, type KeyEncryptionKey } from './key-encryption-key.js';
 import { checkOf, epochBytes, epochName } from './key-record.js';
 import { type KeyVault, VaultAway } from './key-vault.js';
 import { epochRecordOf, epochsOf } from './opened-vault.js';
 
-/** @param isRight whether a key is the one that was wrapped. @returns the wrappings that stay. @throws KekFault */
+/** @param isRight whether a key is the wrapped one. @returns the wrappings to keep. @throws KekFault */
 export type Rewrapping = (
   wrapped: readonly string[],
   isRight: (key: Buffer) => boolean,
 ) => Promise<readonly string[]>;
 
 /**
- * On return everything is wrapped by the next key alone.
- * @param rewrap wraps all that there is so. @param note notes the next key durably.
+ * Exchanges `old` for `next`.
+ * @param rewrap applies a rewrapping to every wrapped key. @param note notes the next key durably.
  */
 export async function exchangeKek(
   [old, next]: readonly [old: KeyEncryptionKey, next: KeyEncryptionKey],
@@ -35,7 +35,7 @@ function byBoth(old: KeyEncryptionKey, next: KeyEncryptionKey): Rewrapping {
       const key = keyIn(old, each, isRight);
       if (key !== undefined) return [...wrapped, await next.wrap(key)];
     }
-    throw new KekFault('the key that is in use does not open all that it should have wrapped');
+    throw new KekFault('the current key does not unwrap all epoch keys');
   };
 }
 
@@ -44,11 +44,11 @@ function byOne(kek: KeyEncryptionKey): Rewrapping {
     const own = wrapped.filter((each) => keyIn(kek, each, isRight) !== undefined);
     return own.length > 0
       ? Promise.resolve(own)
-      : Promise.reject(new KekFault('the new key does not open all that it should have wrapped'));
+      : Promise.reject(new KekFault('the new key does not unwrap all epoch keys'));
   };
 }
 
-/** The key in a wrapping; undefined where this KEK did not make it, or it is not the right one. */
+/** The key in a wrapping; undefined if this KEK cannot unwrap it, or it is not the right one. */
 export function keyIn(
   kek: KeyEncryptionKey,
   wrapped: string,
@@ -63,7 +63,7 @@ export function keyIn(
   }
 }
 
-/** On return the epochs are wrapped so in every copy. @throws KekFault; VaultAway where a copy cannot be reached. */
+/** Rewraps all epochs in every copy. @throws KekFault; VaultAway if a copy cannot be reached. */
 export async function rewrapEpochs(vault: KeyVault, rewrap: Rewrapping): Promise<void> {
   for (const epoch of epochsOf(vault)) {
     const record = epochRecordOf(vault, epoch);

@@ -1,27 +1,37 @@
 /**
- * The keys of a log on disk, apart from its data: a directory, and mirrors of it. Where `--kek` names no other key, each has
- * the key that wraps the others beside them, in a file `kek`.
+ * The key directories of a log: the first one and its mirrors. Unless `--kek` names another key, each
+ * directory contains the wrapping key in a file `kek`.
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { counted } from '../quantity.js';
 import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
 import { DirectoryVault, type DirectoryVaultOptions } from './directory-vault.js';
 import { KekFault, LazyKek, openKek, type KeyEncryptionKey } from './key-encryption-key.js';
 import { KeyFiles, removeOverwritten } from './key-files.js';
-import { COPIES, copiesBytes, copiesIn, epochName, NAMES, stateNames, type KeyCopy } from './key-record.js';
+import {
+  COPIES,
+  copiesBytes,
+  copiesIn,
+  epochName,
+  holdName,
+  NAMES,
+  stateNames,
+  type KeyCopy,
+} from './key-record.js';
 import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 import { epochRecordOf, epochsOf, newestOf, OpenedVault, unwrapped } from './opened-vault.js';
 import { KeyReader } from './stored-keys.js';
 
 const KEK_NAME = 'kek';
 
-/** Where the keys are: the directory that is written first, its mirrors, and what wraps them. */
+/** The locations of the keys: the first directory, its mirrors, and the wrapping key. */
 export interface KeyPlaces {
   /** At least one. */
   readonly directories: readonly string[];
-  /** As `--kek` has it; empty: the file `kek` in each directory. */
+  /** The value of `--kek`; empty for the file `kek` in each directory. */
   readonly kek: string;
-  /** Directories that were among them until then (RFC 3339), and may still have the keys. */
+  /** Former directories, with the time of their removal (RFC 3339); they may still contain the keys. */
   readonly leftOut?: readonly LeftOut[];
 }
 
@@ -40,7 +50,7 @@ export function vaultOf(
   return new DirectoryVault(at(directories), { ...others, ...(noted && { named: () => at(noted()) }) });
 }
 
-/** Whether any of the directories has keys. */
+/** Whether one of the directories has keys. */
 export function hasKeys({ directories }: KeyPlaces, files: Files = nodeFiles): boolean {
   return directories.some((directory) => {
     try {
@@ -52,38 +62,41 @@ export function hasKeys({ directories }: KeyPlaces, files: Files = nodeFiles): b
   });
 }
 
-/** For readers. @returns undefined when there are no keys. */
+/** Opens the keys for reading. @returns undefined if there are no keys. */
 export function readKeys(places: KeyPlaces, files: Files = nodeFiles): KeyReader | undefined {
   if (!hasKeys(places, files)) return undefined;
   const vault = vaultOf(places, {}, files);
   return KeyReader.open(vault, kekOf(places, vault));
 }
 
-/** The log whose keys a directory has, where it is not this one; undefined where it cannot be reached too. */
+/**
+ * The id of the log whose keys are in a directory, if it is another log; undefined also if it cannot be
+ * reached.
+ */
 export function otherLogIn(files: KeyFiles, ledgerId: string): string | undefined {
   try {
     const ledger = files.ledger();
     return ledger === ledgerId ? undefined : ledger;
   } catch (error) {
-    // Whoever writes there says so.
+    // A later write to the directory reports this.
     if (error instanceof VaultAway) return undefined;
     throw error;
   }
 }
 
-/** What wraps the keys, once it is asked for. */
+/** The wrapping key, opened at its first use. */
 export function kekOf(places: KeyPlaces, vault: KeyVault = vaultOf(places)): KeyEncryptionKey {
   return new LazyKek(() => (places.kek === '' ? kekBeside(places, vault) : openKek(places.kek)));
 }
 
-/** The file `kek` of a directory: what it holds, or why it does not wrap the keys that are there. */
+/** The file `kek` of a directory: the key in it, or the reason why it does not unwrap the keys. */
 interface KekFile {
   readonly directory: string;
   readonly kek?: KeyEncryptionKey;
   readonly fault?: KekFault;
 }
 
-/** Of each directory that answers. */
+/** The files `kek` of the directories that exist. */
 export function kekFiles({ directories }: KeyPlaces, vault: KeyVault): KekFile[] {
   const newest = epochsOf(vault).at(-1);
   const record = newest === undefined ? undefined : epochRecordOf(vault, newest);
@@ -105,14 +118,14 @@ function kekBeside(places: KeyPlaces, vault: KeyVault): KeyEncryptionKey {
   if (right?.kek === undefined)
     throw found[0]?.fault ?? new KekFault(`no file kek in ${places.directories.join(', ')}`);
   const content = kekBytes(right.directory);
-  // The same key where others may read it, say: that has to be corrected first.
+  // A fault of another copy of the same key, such as its mode, must be corrected first.
   for (const { directory, fault } of found)
     if (fault !== undefined && content !== undefined && kekBytes(directory)?.equals(content) === true)
       throw fault;
   return right.kek;
 }
 
-/** Another key wraps the keys from now on: on return no directory has a file `kek` any more, and it is overwritten. */
+/** Overwrites and removes the file `kek` of each directory, after an exchange for another key. */
 export function eraseKekFiles({ directories }: KeyPlaces): void {
   for (const file of directories.map(kekFileOf)) if (fs.existsSync(file)) removeOverwritten(nodeFiles, file);
 }
@@ -135,13 +148,13 @@ export function writeKek(directory: string, kek: Buffer, files: Files): void {
   if (kekBytes(directory, files)?.equals(kek) !== true) replaceNow(files, kekFileOf(directory), kek);
 }
 
-/** The keys of a log, for a person. */
+/** A summary of the keys of a log. */
 export interface KeyInventory {
   readonly ledger: string;
   readonly epoch: number;
   readonly epochBegun: string;
   readonly buckets: number;
-  /** Copies that were made of them, and when each is to be gone (RFC 3339). */
+  /** Copies made by `copy`, with the time until which each is kept (RFC 3339). */
   readonly copies: readonly KeyCopy[];
   /** Of each directory: how many files it lacks, or has in an older state or damaged. */
   readonly directories: readonly {
@@ -153,7 +166,7 @@ export interface KeyInventory {
   }[];
 }
 
-/** @throws KeysUnfit when there are no keys. */
+/** @throws KeysUnfit if there are no keys. */
 export function keyInventory(places: KeyPlaces): KeyInventory {
   const vault = vaultOf(places);
   const { ledger, epoch, begun } = newestEpoch(vault);
@@ -176,7 +189,47 @@ export function keyInventory(places: KeyPlaces): KeyInventory {
   };
 }
 
-/** Undefined where the directory has no sound record of this name, or is not there. */
+const KIND_OF_RECORD: Readonly<Record<string, string>> = {
+  ...{ epochs: 'epoch key', buckets: 'bucket', holds: 'hold key', actions: 'noted action' },
+  ...{ [NAMES]: `file ${NAMES}`, [COPIES]: `file ${COPIES}` },
+};
+
+/** The differences of a directory from the newest records, as phrases such as `2 buckets missing`. */
+export function differencesIn(places: KeyPlaces, directory: string): string[] {
+  const vault = vaultOf(places);
+  const own = new KeyFiles(directory);
+  const differences = recordNames(vault).flatMap((name) => {
+    const held = heldIn(own, name);
+    if (isSame(newestOf(name, vault.read(name)), held)) return [];
+    const isThere = fs.existsSync(path.join(directory, name));
+    const state = held !== undefined ? 'outdated' : isThere ? 'damaged' : 'missing';
+    return [{ kind: KIND_OF_RECORD[name.split('/')[0] ?? ''] ?? 'record', state }];
+  });
+  const groups = Map.groupBy(differences, ({ kind, state }) => `${kind} ${state}`);
+  return [...groups.values()].flatMap((same) => {
+    const [first] = same;
+    return first === undefined ? [] : [`${counted(same.length, first.kind)} ${first.state}`];
+  });
+}
+
+/** Whether all directories have the newest state of the key of a hold; false if one of them cannot be read. */
+export function isHoldKeyEverywhere(places: KeyPlaces, hold: string): boolean {
+  const name = holdName(hold);
+  const copies = places.directories.map((directory) => new KeyFiles(directory));
+  try {
+    const held = copies.map((copy) => copy.read(name));
+    const newest = newestOf(
+      name,
+      held.flatMap((bytes) => bytes ?? []),
+    );
+    return newest === undefined || held.every((bytes) => isSame(newest, bytes));
+  } catch (error) {
+    if (error instanceof VaultAway) return false;
+    throw error;
+  }
+}
+
+/** The record in a directory; undefined if it is missing or invalid, or the directory cannot be read. */
 function heldIn(files: KeyFiles, name: RecordName): Buffer | undefined {
   try {
     return files.read(name);
@@ -197,7 +250,7 @@ function newestEpoch(vault: KeyVault): NonNullable<ReturnType<typeof epochRecord
   throw new KeysUnfit(`${epochName(number)} is missing or damaged in ${vault.copies.join(', ')}`);
 }
 
-/** The names of all records that each directory has to hold, in an order in which each has its epoch before it. */
+/** The names of all records that each directory must contain; epochs before the states under them. */
 function recordNames(vault: KeyVault): RecordName[] {
   const copies = vault.read(COPIES).length > 0 ? [COPIES] : [];
   const names = [...vault.list('epochs'), NAMES, ...stateNames(vault), ...vault.list('actions'), ...copies];
@@ -210,9 +263,9 @@ function copiesOf(vault: KeyVault): { generation: number; copies: readonly KeyCo
 }
 
 /**
- * On return a directory that is there holds all that these hold.
- * @param until when a copy is to be gone, which is noted before it is made; a mirror has no end.
- * @throws KeysUnfit when there are no keys, or others there; KekFault; VaultAway.
+ * Copies all records to an existing directory.
+ * @param until time until which a copy is kept, noted before it is made; undefined for a mirror.
+ * @throws KeysUnfit if there are no keys, or the directory has those of another log; KekFault; VaultAway.
  */
 export async function copyKeys(places: KeyPlaces, to: string, until?: string): Promise<void> {
   const vault = vaultOf(places);
@@ -232,21 +285,21 @@ export async function copyKeys(places: KeyPlaces, to: string, until?: string): P
   }
 }
 
-/** On return each of them says so. @throws VaultAway where one cannot. */
+/** Notes a copy in each directory. @throws VaultAway if one cannot be written. */
 async function noteCopy(vault: KeyVault, until: string): Promise<void> {
   const now = new Date().toISOString();
   const { generation, copies } = copiesOf(vault);
   const kept = [...copies.filter((copy) => copy.until > now), { made: now, until }];
   const bytes = copiesBytes({ generation: generation + 1, copies: kept });
   const done = await vault.erase(COPIES, bytes, generation);
-  if (done === 'stale') throw new VaultAway('another process notes a copy; try again');
+  if (done === 'stale') throw new VaultAway('another process has noted a copy; try again');
   if (done.length > 0) throw new VaultAway(`${done.join(', ')} cannot be written`);
 }
 
-/** On return a directory has no keys any more, and what its files held is overwritten. @throws when it cannot be written. */
+/** Overwrites and removes all files of a key directory. @throws the error of the file system. */
 export function eraseKeysIn(directory: string): void {
   if (!fs.existsSync(directory)) return;
-  // The epochs last: keys without one would be a fault.
+  // Epochs last: key states without their epoch would be a fault.
   for (const within of ['buckets', 'holds', 'actions', '', 'epochs']) {
     const where = path.join(directory, within);
     const names = fs.existsSync(where) ? fs.readdirSync(where) : [];
@@ -267,6 +320,5 @@ export function assertApart({ directories }: KeyPlaces): void {
     }
   });
   const twice = directories.find((_, i) => places.indexOf(places[i] ?? '') !== i);
-  if (twice !== undefined)
-    throw new KeysUnfit(`${twice} is named twice as a directory of the keys of payloads`);
+  if (twice !== undefined) throw new KeysUnfit(`${twice} is named twice as a key directory`);
 }

@@ -1,6 +1,6 @@
 /**
- * The key that wraps the epoch keys of a key directory (KEK): in a file, or behind a program that asks a KMS, an HSM or a
- * vault. It is asked once for each epoch at a start, never for an event.
+ * The key-encryption key (KEK), which wraps epoch keys: a file, or a program that calls a KMS or an HSM. It
+ * is used once per epoch at a start, never for an event.
  */
 import { createCipheriv, createDecipheriv, createSecretKey, randomBytes, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
@@ -12,22 +12,22 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const TIME_LIMIT_MS = 10_000;
 
-/** The key cannot be had, or does not open what it should. The message names a place, never a key. */
+/** The KEK is not available, or does not unwrap the keys. The message names a location, never a key. */
 export class KekFault extends Error {
   override name = 'KekFault';
 }
 
 export interface KeyEncryptionKey {
   /**
-   * What is wrapped by it, in base64. A program is asked to unwrap it before anything depends on it: what is under a key that
-   * does not come back is lost. This thread does other work meanwhile. @throws KekFault
+   * Wraps a key, in base64. A program must also unwrap the result, because keys under a wrong wrapping would
+   * be lost. Does not block the event loop. @throws KekFault
    */
   wrap(key: Buffer): Promise<string>;
   /** @throws KekFault */
   unwrap(wrapped: string): Buffer;
 }
 
-/** Why this names no key; undefined when it does, which is not looked at. */
+/** The fault of a KEK address, by its syntax only; undefined if there is none. */
 export function kekFault(kek: string): string | undefined {
   return /^(?:file|command):\/./.test(kek)
     ? undefined
@@ -35,17 +35,17 @@ export function kekFault(kek: string): string | undefined {
 }
 
 /**
- * @param kek `file:` and the path of 32 random bytes in base64, or `command:` and that of a program which is given `wrap`
- *   or `unwrap`, reads base64 and prints base64.
- * @param timeLimitMs of a program.
- * @throws KekFault when the file holds no such key, or others may read it.
+ * @param kek `file:` and the path of a file with 32 random bytes in base64, or `command:` and the path of a
+ *   program that takes the argument `wrap` or `unwrap`, reads base64 and prints base64.
+ * @param timeLimitMs time limit of the program.
+ * @throws KekFault if the file has no valid key, or other users may read it.
  */
 export function openKek(kek: string, timeLimitMs = TIME_LIMIT_MS): KeyEncryptionKey {
   const [, kind, place = ''] = /^(file|command):(.*)$/s.exec(kek) ?? [];
   return kind === 'command' ? new CommandKek(place, timeLimitMs) : new FileKek(place);
 }
 
-/** What a file of a new key holds. */
+/** The content of a file with a new key. */
 export function newKekFile(): Buffer {
   return Buffer.from(`${randomBytes(KEY_BYTES).toString('base64')}\n`);
 }
@@ -68,7 +68,8 @@ class FileKek implements KeyEncryptionKey {
     let text: string;
     try {
       const { mode } = fs.statSync(file);
-      if ((mode & 0o077) !== 0) throw new KekFault(`${file}: others than its owner may read it (chmod 600)`);
+      if ((mode & 0o077) !== 0)
+        throw new KekFault(`${file}: other users than its owner may read it (chmod 600)`);
       text = fs.readFileSync(file, 'latin1');
     } catch (error) {
       if (error instanceof KekFault) throw error;
@@ -76,7 +77,7 @@ class FileKek implements KeyEncryptionKey {
     }
     const key = keyIn(text);
     if (key === undefined)
-      throw new KekFault(`${file} holds no key: 32 bytes in base64, as openssl rand -base64 32 prints them`);
+      throw new KekFault(`${file} contains no key: use 32 bytes in base64, as from openssl rand -base64 32`);
     this.#key = createSecretKey(key);
   }
 
@@ -101,7 +102,7 @@ class FileKek implements KeyEncryptionKey {
   }
 
   #unfit(): KekFault {
-    return new KekFault(`${this.file} is not the key that the payload keys are wrapped by`);
+    return new KekFault(`${this.file} is not the key that wraps the payload keys`);
   }
 }
 
@@ -115,10 +116,10 @@ class CommandKek implements KeyEncryptionKey {
     const wrapped = bare(await this.#ask('wrap', key.toString('base64')));
     if (wrapped === '') throw new KekFault(`${this.program} printed nothing (wrap)`);
     if (wrapped.includes(bare(key.toString('base64'))))
-      throw new KekFault(`${this.program} prints the key that it is to wrap, and nothing was put under it`);
+      throw new KekFault(`${this.program} printed the key that it should wrap; its output was not used`);
     const unwrapped = this.#keyIn(await this.#ask('unwrap', wrapped));
     if (!unwrapped.equals(key))
-      throw new KekFault(`${this.program} unwraps another key than it wrapped, and nothing was put under it`);
+      throw new KekFault(`${this.program} unwraps a different key than it wrapped; its output was not used`);
     return wrapped;
   }
 
@@ -147,7 +148,7 @@ class CommandKek implements KeyEncryptionKey {
   }
 }
 
-/** base64(1) breaks its lines at 76 characters. */
+/** Removes line breaks, which base64(1) inserts after 76 characters. */
 function bare(printed: string): string {
   return printed.replace(/\s/g, '');
 }
@@ -156,7 +157,7 @@ function faultOf(error: unknown): unknown {
   return error instanceof ProgramFailed ? new KekFault(error.message, { cause: error }) : error;
 }
 
-/** Looks for the key when it is asked for first. */
+/** Opens the key at its first use. */
 export class LazyKek implements KeyEncryptionKey {
   #kek: KeyEncryptionKey | undefined;
 

@@ -1,18 +1,18 @@
-/** The records of a vault in one directory: a file for each, by its name. */
+/** The records of a vault in one directory, one file each. */
 import path from 'node:path';
 import { nodeFiles, readFrom, replaceNow, type Files } from '../files.js';
 import { systemCode } from '../system-code.js';
 import { epochRecordIn, generationOf, isRecordName } from './key-record.js';
 import { type RecordName, VaultAway } from './key-vault.js';
 
-/** Of no record. */
+/** A file name that is not a record. */
 const TRIAL = path.join('buckets', 'trial');
 
-/** A directory that is not there is away, and never made: it may be a mount that failed. */
+/** A missing directory is never created, because it may be a failed mount. */
 export class KeyFiles {
-  /** Directories whose names this process has seen to be durable. */
+  /** Directories that are flushed since the last change. */
   readonly #synced = new Set<string>();
-  /** The file that the log was read from, and that log. */
+  /** The id of the log, with the identity of the file that it was read from. */
   #ledger: { readonly id: string; readonly ledger: string } | undefined;
 
   constructor(
@@ -30,13 +30,13 @@ export class KeyFiles {
     });
   }
 
-  /** Undefined where there is no sound record of this name. @throws VaultAway */
+  /** A valid record; undefined if there is none. @throws VaultAway */
   read(name: RecordName): Buffer | undefined {
-    // A file that is read while another process replaces it may be zeros already.
+    // A file that another process is replacing may be overwritten already.
     return this.#readOnce(name) ?? this.#readOnce(name);
   }
 
-  /** The log whose keys these are; undefined where there are none. @throws VaultAway */
+  /** The id of the log; undefined if there are no keys. @throws VaultAway */
   ledger(): string | undefined {
     return this.#answer(() => {
       for (const name of this.list('epochs')) {
@@ -53,24 +53,24 @@ export class KeyFiles {
   }
 
   /**
-   * On return the directory has these bytes of a record, or none of it, durably; until then it has what it had. What it had,
-   * and what a write that was cut off has left, is overwritten.
-   * @param held what `read` gave. @throws VaultAway
+   * Replaces or removes a record, durably and atomically. Old bytes, and those of an interrupted write, are
+   * overwritten.
+   * @param held the result of `read`. @throws VaultAway
    */
   put(name: RecordName, bytes: Buffer | undefined, held = this.read(name)): void {
     this.#answer(() => {
       this.#remove(`${name}.draft`);
       if (bytes === undefined) this.#remove(name);
       else if (held?.equals(bytes) !== true) this.#replace(name, bytes);
-      // Also what is done already: the process that did it may have been cut off before it was durable.
+      // Also without a change: the process that made it may have been killed before this.
       this.#sync(path.dirname(this.#fileOf(name)));
     });
   }
 
-  /** @throws VaultAway when a record could not be written now. */
+  /** Tries to write. @throws VaultAway if a record cannot be written. */
   prove(): void {
     this.#answer(() => {
-      this.#replace(TRIAL, Buffer.from('written to see whether keys can be\n'));
+      this.#replace(TRIAL, Buffer.from('written to check whether keys can be written\n'));
       this.files.remove(this.#fileOf(TRIAL));
     });
   }
@@ -108,7 +108,7 @@ export class KeyFiles {
     removeOverwritten(this.files, file);
   }
 
-  /** On return the names in a directory are durable: asked of the disk once, and again after a change. */
+  /** Makes the names in a directory durable, unless they are since the last change. */
   #sync(where: string): void {
     if (this.#synced.has(where) || this.files.look(where) === undefined) return;
     this.files.syncDirectory(where);
@@ -119,7 +119,7 @@ export class KeyFiles {
     return path.join(this.directory, name);
   }
 
-  /** @throws VaultAway where the directory does not answer. */
+  /** Maps errors of the file system. @throws VaultAway if the directory is missing or fails. */
   #answer<Answer>(ask: () => Answer): Answer {
     try {
       if (this.files.look(this.directory) !== undefined) return ask();
@@ -132,8 +132,8 @@ export class KeyFiles {
 }
 
 /**
- * On return what the file held is overwritten, and it has no name any more, durably. In this order: a file that was cut off
- * between the two is not sound, and is removed by the next try.
+ * Overwrites and removes a file, durably, in this order: after an interruption the file is not a valid
+ * record, and the next attempt removes it.
  */
 export function removeOverwritten(files: Files, file: string): void {
   const fd = files.open(file, 'r+');
@@ -147,8 +147,8 @@ export function removeOverwritten(files: Files, file: string): void {
 }
 
 /**
- * A disk that writes elsewhere may keep the old bytes. A remnant of a key state opens by its epoch key alone, and a remnant of
- * an epoch record by the key-encryption key alone.
+ * Overwrites a file as far as the disk permits it; it may keep the old bytes elsewhere. A remnant of a key
+ * state needs its epoch key, and a remnant of an epoch record needs the key-encryption key.
  */
 function overwrite(files: Files, fd: number): void {
   try {
@@ -156,6 +156,6 @@ function overwrite(files: Files, fd: number): void {
     files.write(fd, Buffer.alloc(size), size, 0);
     files.datasync(fd);
   } catch {
-    // The record is replaced or removed all the same: its remnant needs the keys above.
+    // The record is replaced or removed anyway; a remnant needs the keys above.
   }
 }

@@ -1,11 +1,11 @@
 /**
- * The records of a vault: their names, what makes one sound, and what may be read of it without a key. Pure.
+ * The records of a vault: their names, their validity, and their parts that can be read without a key. Pure.
  *
- * A record is sound when it holds what was written, and was written under this name: a key state says in its header which
- * one it is, an epoch its number, and an action is named by its hash.
+ * A record is valid if its bytes are unchanged and belong to its name: the header of a key state identifies
+ * it, an epoch contains its number, and an action is named by its hash.
  */
 import { hash } from 'node:crypto';
-import { KeyStateDamaged, keyStateHeader, KINDS, type KeyState } from './key-state.js';
+import { keyStateHeader, KINDS, type KeyState } from './key-state.js';
 import type { KeyVault, RecordName } from './key-vault.js';
 
 export const NAMES = 'names.keys';
@@ -15,24 +15,24 @@ const EPOCH = /^epochs\/(\d{7})\.json$/;
 const BUCKET = /^buckets\/(\d{16})-([0-9a-f]{8})\.keys$/;
 const HOLD = /^holds\/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\.keys$/;
 const ACTION = /^actions\/([0-9a-f]{32})\.json$/;
-/** No action that is noted comes near. */
+/** Far above the size of any noted action. */
 const MOST_ACTION_BYTES = 4 << 20;
 
-/** An epoch key as it is stored. While the key-encryption key is exchanged, it is wrapped by both. */
+/** A stored epoch key. During an exchange of the key-encryption key it is wrapped by both. */
 export interface EpochRecord {
   readonly format: typeof EPOCH_FORMAT;
   readonly ledger: string;
   readonly epoch: number;
   readonly begun: string;
   readonly generation: number;
-  /** `checkOf` the key: whatever unwraps to another key is not it. */
+  /** `checkOf` the key, which detects a wrong key after unwrapping. */
   readonly check: string;
   readonly wrapped: readonly string[];
-  /** SHA-256 of the JSON text of the members before it: a copy in which a byte has changed is not sound. */
+  /** SHA-256 of the JSON text of the members before it. */
   readonly sha256: string;
 }
 
-/** A copy of the keys that no erasure reaches. */
+/** A note of a copy of the keys, which erasures do not reach. */
 export interface KeyCopy {
   readonly made: string;
   readonly until: string;
@@ -51,7 +51,7 @@ export function epochName(epoch: number): RecordName {
   return `epochs/${String(epoch).padStart(7, '0')}.json`;
 }
 
-/** The number of an epoch; undefined for another record. */
+/** The number of an epoch; undefined for other records. */
 export function epochIn(name: RecordName): number | undefined {
   const [, number] = EPOCH.exec(name) ?? [];
   return number === undefined ? undefined : Number(number);
@@ -85,7 +85,7 @@ export function stateNames(vault: Pick<KeyVault, 'list' | 'read'>): RecordName[]
   return vault.read(NAMES).length > 0 ? [...lists, NAMES] : lists;
 }
 
-/** The tag in the frames of a bucket, and its first sequence. */
+/** The tag and the first sequence of a bucket. */
 export function bucketIn(name: RecordName): { tag: number; firstSequence: number } {
   const [, first, tag] = BUCKET.exec(name) ?? [];
   if (first === undefined || tag === undefined) throw new Error(`${name} is not the name of a bucket`);
@@ -96,7 +96,7 @@ export function actionName(text: string): RecordName {
   return `actions/${hash('sha256', text).slice(0, 32)}.json`;
 }
 
-/** Says whether a key is the one that was wrapped; tells nothing of it. */
+/** A check value of a key, which reveals nothing about the key. */
 export function checkOf(key: Buffer): string {
   return hash('sha256', Buffer.concat([Buffer.from('clinical-events epoch key check\0'), key]));
 }
@@ -118,7 +118,7 @@ export function copiesBytes(record: CopiesRecord): Buffer {
   return Buffer.from(`${JSON.stringify(record)}\n`);
 }
 
-/** Undefined where the bytes are not a sound record of this name. */
+/** Undefined if the bytes are not a valid record of this name. */
 export function epochRecordIn(name: RecordName, bytes: Buffer): EpochRecord | undefined {
   const record = jsonIn(bytes) as Partial<EpochRecord>;
   const isSound =
@@ -132,7 +132,7 @@ export function epochRecordIn(name: RecordName, bytes: Buffer): EpochRecord | un
   return isSound ? (record as EpochRecord) : undefined;
 }
 
-/** Undefined where the bytes are not a sound record. */
+/** Undefined if the bytes are not a valid record. */
 export function copiesIn(bytes: Buffer): CopiesRecord | undefined {
   const record = jsonIn(bytes) as Partial<CopiesRecord>;
   return isGeneration(record.generation) && Array.isArray(record.copies)
@@ -141,8 +141,8 @@ export function copiesIn(bytes: Buffer): CopiesRecord | undefined {
 }
 
 /**
- * The generation of a record: from the header of a key state, from the member `generation` of JSON; of an action, which never
- * changes, 1. @returns 0 where the bytes are not a sound record of this name.
+ * The generation of a record: from the header of a key state or the JSON member `generation`; 1 for an
+ * action, which never changes. @returns 0 if the bytes are not a valid record of this name.
  */
 export function generationOf(name: RecordName, bytes: Buffer): number {
   if (name.endsWith('.keys')) return headerIn(name, bytes)?.generation ?? 0;
@@ -152,19 +152,14 @@ export function generationOf(name: RecordName, bytes: Buffer): number {
   return isAction ? 1 : 0;
 }
 
-/** The epoch that a key state is under; undefined for another record, and for one that is not sound. */
+/** The epoch of a key state; undefined for other and for invalid records. */
 export function epochOf(name: RecordName, bytes: Buffer): number | undefined {
   return name.endsWith('.keys') ? headerIn(name, bytes)?.epoch : undefined;
 }
 
 function headerIn(name: RecordName, bytes: Buffer): Omit<KeyState, 'trees'> | undefined {
-  try {
-    const header = keyStateHeader(bytes);
-    return stateName(header) === name ? header : undefined;
-  } catch (error) {
-    if (error instanceof KeyStateDamaged) return undefined;
-    throw error;
-  }
+  const header = keyStateHeader(bytes);
+  return header !== undefined && stateName(header) === name ? header : undefined;
 }
 
 function isGeneration(value: unknown): boolean {

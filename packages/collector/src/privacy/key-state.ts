@@ -1,6 +1,6 @@
 /**
- * What is stored of the keys of a bucket, of a legal hold or of names: one record each, under an epoch key. Frozen, version 1
- * (docs/internals/formats.md). Pure.
+ * A key state: the record of the keys of a bucket, of a legal hold or of names, encrypted under an epoch key.
+ * Frozen, version 1 (docs/internals/formats.md). Pure.
  *
  *   offset  size  field; little-endian
  *        0     8  "CLEKEYS1"
@@ -9,18 +9,18 @@
  *       14     1  derivation, 1: key-tree.ts
  *       15     1  kind: 1 a bucket, 2 a hold, 3 names
  *       16    16  ledger id
- *       32    16  bucket id, random; its first four bytes stand in each frame that is sealed by it. Of a hold the action
- *       48     8  first sequence: place 0 of each tree is the key of this entry; 0 of a hold and of names
- *       56     8  generation, one more at each change
- *       64     4  epoch, whose key the state is under
+ *       32    16  bucket id, random; its first four bytes are in each frame of the bucket; of a hold its id
+ *       48     8  first sequence: place 0 of each tree is the key of this entry; 0 for a hold and for names
+ *       56     8  generation, incremented at each change
+ *       64     4  epoch under whose key the state is encrypted
  *       68    12  nonce, random
  *       80     N  AES-256-GCM over the trees, with bytes 12 to 67 as associated data
  *     80+N    16  tag
  *
- * The trees: of each organisation length of its name (1), name, number of nodes (4), and of each node level (1), index
- * (4), value (32). The keys of a tree without nodes are all destroyed; a bucket whose record is missing is a fault.
- * A hold has one tree, of organisation ''; names have a tree for each of their keys, whose name is its number. Their key is
- * that of place 0.
+ * The trees: for each organisation the length of its name (1), name, number of nodes (4), and for each node
+ * level (1), index (4), value (32). All keys of a tree without nodes are destroyed; a missing record of a
+ * bucket is a fault. A hold has one tree, of organisation ''. Names have a tree for each key, named by its
+ * number. These keys are at place 0.
  */
 import { createCipheriv, createDecipheriv, randomBytes, type KeyObject } from 'node:crypto';
 import { crc32 } from 'node:zlib';
@@ -40,25 +40,21 @@ export const KINDS = { bucket: 1, hold: 2, names: 3 } as const;
 
 export interface KeyState {
   readonly kind: (typeof KINDS)[keyof typeof KINDS];
-  /** In hexadecimal, as a segment has it. */
+  /** In hexadecimal, as in a segment. */
   readonly ledgerId: string;
   readonly bucketId: Buffer;
   readonly firstSequence: number;
   readonly generation: number;
   readonly epoch: number;
-  /** The nodes that are left, by organisation. */
+  /** The remaining nodes, by organisation. */
   readonly trees: ReadonlyMap<string, readonly TreeNode[]>;
 }
 
-/** The record is no key state, or not the one that was written. The message names nothing secret. */
-export class KeyStateDamaged extends Error {
-  override name = 'KeyStateDamaged';
-}
-
 /**
- * Of two states of one name what both open: what was destroyed in one of them is destroyed. A tree that one of them has
- * not got yet is the other's.
- * @returns one of the two as it is, where that opens nothing else; else a state of a higher generation than both.
+ * Merges two states of one name: a key destroyed in one of them is destroyed. A tree that only one of them
+ * has is kept.
+ * @returns the newer state if it opens exactly these keys; otherwise a state with a higher generation than
+ * both.
  */
 export function mergedStates(one: KeyState, other: KeyState): KeyState {
   const [newer, older] = one.generation >= other.generation ? [one, other] : [other, one];
@@ -72,7 +68,7 @@ export function mergedStates(one: KeyState, other: KeyState): KeyState {
   return opensAlike(merged, newer) ? newer : merged;
 }
 
-/** Names keys are destroyed from the oldest on; their trees are named by numbers of ten digits. */
+/** Removes names keys older than a destroyed one. Their trees are named by numbers of ten digits. */
 function removeEndedNames(trees: Map<string, readonly TreeNode[]>): void {
   const ended = [...trees].filter(([, nodes]) => nodes.length === 0).map(([number]) => number);
   const last = ended.sort().at(-1) ?? '';
@@ -94,7 +90,7 @@ function sorted(trees: KeyState['trees']): KeyState['trees'] {
   );
 }
 
-/** What is left when the keys of these places are destroyed, by organisation. */
+/** The state without the keys of these places, by organisation. */
 export function without(state: KeyState, places: ReadonlyMap<string, SequenceSet>): KeyState {
   const trees = new Map(state.trees);
   for (const [organisation, gone] of places) {
@@ -104,17 +100,19 @@ export function without(state: KeyState, places: ReadonlyMap<string, SequenceSet
   return { ...state, trees };
 }
 
-/** The name of the newest names key. */
+/** The number of the newest names key. */
 export function newestNames({ trees }: KeyState): string {
   return [...trees.keys()].sort().at(-1) ?? '';
 }
 
-/** The name of the names key behind this one; of the first one behind ''. */
+/** The number of the next names key; of the first one after ''. */
 export function nextNames(number: string): string {
   return String(Number(number) + 1).padStart(10, '0');
 }
 
-/** The newest names key, and a tree without nodes in the place of the one before it: so that it does not come back. */
+/**
+ * The state with the newest names key only; the previous one becomes an empty tree, so that it cannot return.
+ */
 export function withNewestNames(state: KeyState): KeyState {
   const newest = newestNames(state);
   const before = [...state.trees.keys()]
@@ -147,15 +145,12 @@ export function encodeKeyState(state: KeyState, epochKey: KeyObject): Buffer {
   return file;
 }
 
-/** What a file says of itself without a key. @throws KeyStateDamaged */
-export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> {
-  if (file.length < SEALED + TAG_BYTES || file.toString('latin1', 0, 8) !== MAGIC)
-    throw new KeyStateDamaged('no key state stands there');
-  if (crc32(file.subarray(12)) !== file.readUInt32LE(8))
-    throw new KeyStateDamaged('it does not hold what was written');
+/** The unencrypted header of a key state; undefined if it is damaged, or from another version of the collector. */
+export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> | undefined {
+  if (file.length < SEALED + TAG_BYTES || file.toString('latin1', 0, 8) !== MAGIC) return undefined;
+  if (crc32(file.subarray(12)) !== file.readUInt32LE(8)) return undefined;
   const kind = Object.values(KINDS).find((each) => each === file[15]);
-  if (file.readUInt16LE(12) !== VERSION || file[14] !== DERIVATION || kind === undefined)
-    throw new KeyStateDamaged('it was written by another version of the collector');
+  if (file.readUInt16LE(12) !== VERSION || file[14] !== DERIVATION || kind === undefined) return undefined;
   return {
     kind,
     ledgerId: file.toString('hex', 16, 32),
@@ -166,9 +161,10 @@ export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> {
   };
 }
 
-/** @throws KeyStateDamaged, also when the epoch key is not the one that it was written under. */
-export function decodeKeyState(file: Buffer, epochKey: KeyObject): KeyState {
+/** Decrypts a key state; undefined if it is damaged, or the epoch key is the wrong one. */
+export function decodeKeyState(file: Buffer, epochKey: KeyObject): KeyState | undefined {
   const header = keyStateHeader(file);
+  if (header === undefined) return undefined;
   const decipher = createDecipheriv('aes-256-gcm', epochKey, file.subarray(NONCE, SEALED));
   decipher.setAAD(file.subarray(12, NONCE));
   decipher.setAuthTag(file.subarray(file.length - TAG_BYTES));
@@ -176,7 +172,7 @@ export function decodeKeyState(file: Buffer, epochKey: KeyObject): KeyState {
   try {
     decipher.final();
   } catch {
-    throw new KeyStateDamaged('it does not open by the key of its epoch');
+    return undefined;
   }
   return { ...header, trees: decodeTrees(trees) };
 }
@@ -199,7 +195,7 @@ function encodeTrees(trees: KeyState['trees']): Buffer {
   return Buffer.concat(pieces);
 }
 
-/** Of bytes that a tag vouches for. */
+/** @param bytes authenticated by the tag. */
 function decodeTrees(bytes: Buffer): Map<string, TreeNode[]> {
   const trees = new Map<string, TreeNode[]>();
   for (let at = 0; at < bytes.length;) {

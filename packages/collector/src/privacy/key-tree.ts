@@ -1,21 +1,21 @@
 /**
- * The keys of payloads: a tree of Goldreich, Goldwasser and Micali (How to construct random functions, 1986), in which
- * every key follows from one random root, and any of them can be taken out for good by keeping the nodes beside its way
- * in place of the root. Pure.
+ * The tree of payload keys, after Goldreich, Goldwasser and Micali (How to construct random functions, 1986):
+ * every key is derived from one random root. A key is destroyed by replacing the root by the siblings of the
+ * nodes on its path. Pure.
  *
- *   children of a node   SHA-512 of label (16) | bucket id (16) | level (1) | index (4, big-endian) | node (32)
- *                        the first 32 bytes are the left child, the last 32 the right one
- *   key of place i       the node at level 20 with index i
+ *   children of a node: SHA-512 of label (16) | bucket id (16) | level (1) | index (4, BE) | node (32);
+ *     the first 32 bytes are the left child, the last 32 the right one
+ *   key of place i: the node at level 20 with index i
  *
- * Nodes are strings of 32 characters from 0 to 255 ('latin1'): as such they come from `hash` and go into a cipher without
- * a copy, which a Buffer would take 25 microseconds longer for.
+ * Nodes are 'latin1' strings of 32 characters, which pass from `hash` into a cipher without a copy; a Buffer
+ * would take 25 microseconds longer.
  */
 import { hash, randomBytes } from 'node:crypto';
 import type { SequenceSet } from './sequence-set.js';
 
 export const BUCKET_ID_BYTES = 16;
 export const NODE_BYTES = 32;
-/** A tree has a key for each of so many places. */
+/** Height of a tree; it has 2^20 places with a key each. */
 export const TREE_HEIGHT = 20;
 export const TREE_PLACES = 2 ** TREE_HEIGHT;
 
@@ -30,7 +30,7 @@ export function newRoot(): TreeNode {
   return { level: 0, index: 0, value: randomBytes(NODE_BYTES).toString('latin1') };
 }
 
-/** What is left of a tree of which only place 0 has a key, which is this one. */
+/** The nodes of a tree with this key at place 0 and no other keys. */
 export function onlyKey(key: Buffer): readonly TreeNode[] {
   return [{ level: TREE_HEIGHT, index: 0, value: key.toString('latin1') }];
 }
@@ -42,10 +42,10 @@ const NODE = INDEX + 4;
 
 export class KeyTree {
   readonly #input = Buffer.alloc(NODE + NODE_BYTES);
-  /** Nodes from the one that is kept down to the key that was asked for last. */
+  /** Path from a kept node to the last requested key. */
   #way: TreeNode[] = [];
 
-  /** @param nodes none of them above another: what they cover has keys, the rest has none any more. */
+  /** @param nodes kept nodes, none of them below another; only the places below them have keys. */
   constructor(
     bucketId: Uint8Array,
     private readonly nodes: readonly TreeNode[],
@@ -55,8 +55,8 @@ export class KeyTree {
   }
 
   /**
-   * The key of a place, as a string of NODE_BYTES characters; undefined when it has none. In order, a key takes one hash,
-   * anywhere else up to twenty.
+   * The key of a place, as a string of NODE_BYTES characters; undefined if it is destroyed. In order, a key
+   * costs one hash, otherwise up to twenty.
    */
   keyAt(place: number): string | undefined {
     const way = this.#way;
@@ -69,14 +69,14 @@ export class KeyTree {
     for (;;) {
       const node = way.at(-1);
       if (node === undefined || node.level === TREE_HEIGHT) return node?.value;
-      // Both children stay: the right one is the next place's way.
+      // Keeps both children: the path of the next place begins at the right one.
       const [left, right] = this.#children(node);
       if (covers(left, place)) way.push(right, left);
       else way.push(right);
     }
   }
 
-  /** The nodes that are left when these places have no key any more: what they cover is what it was without them. */
+  /** The nodes that cover exactly the remaining places without `taken`. */
   without(taken: SequenceSet): TreeNode[] {
     const left: TreeNode[] = [];
     const look = (node: TreeNode) => {
@@ -103,7 +103,7 @@ export class KeyTree {
   }
 }
 
-/** What two sets of nodes of one tree both cover. */
+/** The nodes that cover the places that both sets of nodes of one tree cover. */
 export function inBoth(one: readonly TreeNode[], other: readonly TreeNode[]): TreeNode[] {
   const place = (level: number, index: number) => index * (TREE_HEIGHT + 1) + level;
   const placesOf = (nodes: readonly TreeNode[]) =>

@@ -1,75 +1,86 @@
 /**
- * Where the keys of a log are stored. A vault keeps records by name; without the key-encryption key none of them opens.
+ * The vault: the storage of the keys of a log. It keeps records by name, which only the key-encryption key
+ * opens.
  *
  *   epochs/0000001.json             an epoch key, wrapped by the key-encryption key (key-record.ts)
  *   buckets/<sequence>-<tag>.keys   the trees of a bucket of payload keys (key-state.ts)
  *   holds/<action>.keys             the key of a legal hold: a key state with one tree
  *   names.keys                      the keys of names in derived files: a key state with one tree for each
- *   actions/<hash>.json             an action that destroyed keys, for a log that is restored from before it
- *   copies.json                     when copies of the vault were made, and how long they are kept
+ *   actions/<hash>.json             an action that destroyed keys, for a log restored from an older copy
+ *   copies.json                     times of copies of the vault, and how long they are kept
  *
- * Several processes may write a vault in a database; directories have one writer at a time. Each record has a generation, which `generationOf` reads; a write names the generation that
- * it replaces and is refused where another is stored. Every method may be repeated.
+ * Several processes may write a vault in a database; directories have one writer at a time. Each record has a
+ * generation (`generationOf`); a write names the generation that it replaces and is refused if another one is
+ * stored. Every method may be repeated.
  */
 export type RecordName = string;
 
-/** Too few copies can be reached, or written. The message names them. */
+/** Too few copies can be read or written. The message names them. */
 export class VaultAway extends Error {
   override name = 'VaultAway';
 }
 
-/** The keys cannot be used. The message says which, and never holds one. */
+/** The keys cannot be used. The message names them and never contains one. */
 export class KeysUnfit extends Error {
   override name = 'KeysUnfit';
 }
 
 export interface KeyVault {
-  /** The places that hold a copy: directories, or the address of a database. At least one. */
+  /** The locations of the copies: directories, or the address of a database. At least one. */
   readonly copies: readonly string[];
 
-  /** The copies that the last write or erasure did not reach, and why: they may lack records, or have older ones. */
+  /**
+   * The copies that the last write or erasure did not reach, with the errors; they may have missing or old
+   * records.
+   */
   readonly unwritten: ReadonlyMap<string, unknown>;
 
-  /** Another number whenever reads give something else than before; undefined where other processes may change it unseen. */
+  /**
+   * Changes whenever reads may give different results; undefined if other processes may change it undetected.
+   */
   readonly version?: number;
 
   /**
-   * On return, reads give what was stored before the call by any process.
-   * @returns records that this process had stored or read and that the vault no longer has in that generation, because it
-   *   was restored from an older copy: the caller merges and writes them.
+   * Takes in the changes of other processes.
+   * @returns records that this process had stored or read and that a restore of the vault from an older copy
+   *   has lost; the caller merges and writes them.
    * @throws VaultAway
    */
   refresh(): Promise<ReadonlyMap<RecordName, Buffer>>;
 
-  /** The names of the records in all copies that answer, sorted. @param within such as `buckets`. @throws VaultAway */
+  /**
+   * The names of the records in all copies that answer, sorted.
+   * @param within such as `buckets`.
+   * @throws VaultAway
+   */
   list(within: string): RecordName[];
 
   /**
-   * The distinct sound contents of a record in the copies that answer, that of the first copy first. A key state under
-   * another record's name is not sound.
-   * @throws VaultAway when no copy answers.
+   * The distinct valid contents of a record in the copies that answer, in the order of copies. A key state
+   * under the name of another record is invalid.
+   * @throws VaultAway if no copy answers.
    */
   read(name: RecordName): Buffer[];
 
   /**
-   * On return with `written`, the record is durable in the first copy and, where there are several, in a second one.
-   * @param after the generation that it replaces, which is the highest in any copy that answers; 0 for a record that is not
-   *   there.
-   * @returns `written` also where the newest copy has these bytes already: copies that lag get them. `stale`, with nothing
-   *   changed, where another generation is stored, or where the epoch of a key state is not.
-   * @throws VaultAway when too few copies can be written. A part of them may have the record: the same write is repeated.
+   * Writes a record, durably in the first copy and, if there are several, in a second one.
+   * @param after the generation that it replaces: the highest in any copy that answers; 0 for a new record.
+   * @returns `written`, also if the newest copy has these bytes already: lagging copies get them. `stale`
+   *   without a change if another generation is stored, or the epoch of a key state is not.
+   * @throws VaultAway if too few copies can be written. Some may have the record, so the caller repeats the
+   * write.
    */
   write(name: RecordName, bytes: Buffer, after: number): Promise<'written' | 'stale'>;
 
   /**
-   * Replaces or removes a record so that no copy that was reached has its old bytes; those are overwritten.
-   * @param bytes what is left; undefined removes the record. What was done before is done again, whatever `after` is.
-   * @returns the copies that could not be reached and may have the old bytes; `stale`, with nothing changed, as for `write`,
-   *   and for an epoch that a key state is still under.
+   * Replaces or removes a record, and overwrites its old bytes, in every copy that can be reached.
+   * @param bytes the new content; undefined removes the record. A repeat of a completed call ignores `after`.
+   * @returns the copies that could not be reached and may have the old bytes; `stale` without a change, as
+   *   for `write`, also for an epoch that a key state is under.
    */
   erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'>;
 
-  /** @throws VaultAway when a record could not be written now. */
+  /** Tries to write. @throws VaultAway if a record cannot be written. */
   prove(): Promise<void>;
 
   close(): Promise<void>;

@@ -1,7 +1,7 @@
 /**
- * Encrypts the names in derived files so that the same name gives the same bytes and can be looked for: a synthetic IV
- * (Rogaway, Shrimpton, Deterministic Authenticated-Encryption, EUROCRYPT 2006) of HMAC-SHA-256, then AES-256-CTR.
- * Who has the file and not the key sees which rows have the same name, and how long it is.
+ * Encrypts names in derived files deterministically, so that they can be searched: a synthetic IV (Rogaway,
+ * Shrimpton, Deterministic Authenticated-Encryption, EUROCRYPT 2006) of HMAC-SHA-256, then AES-256-CTR. The
+ * file without the key reveals which rows have equal names, and their lengths.
  */
 import {
   createCipheriv,
@@ -14,20 +14,20 @@ import {
 
 const IV_BYTES = 16;
 
-/** Digits of the number of a names key, with which its id begins. */
+/** Digits of the number of a names key, at the beginning of its id. */
 const NUMBER_DIGITS = 10;
 
-/** Whether a names key was made later than another one. @param id of its cipher. */
+/** Whether a names key is newer than another one, by the ids of their ciphers. */
 export function isLater(id: string, than: string): boolean {
   return id.slice(0, NUMBER_DIGITS) > than.slice(0, NUMBER_DIGITS);
 }
 
-/** How names stand in a derived file. */
+/** A cipher for names in derived files. */
 export interface NameCipher {
-  /** The number of the key and eight bytes that it gives; the same for the same key. Tells nothing else of it. */
+  /** The number of the key and eight bytes derived from it, which reveal nothing else about the key. */
   readonly id: string;
   seal(name: string): Buffer;
-  /** Undefined for what this key has not made. */
+  /** @returns undefined if the bytes were not sealed by this key. */
   open(sealed: Uint8Array): string | undefined;
 }
 
@@ -36,7 +36,7 @@ export class SyntheticIv implements NameCipher {
   readonly #mac: KeyObject;
   readonly #cipher: KeyObject;
 
-  /** @param key of 32 bytes. @param number counts up with each names key of a log. */
+  /** @param key 32 bytes. @param number number of the names key in its log. */
   constructor(key: Buffer, number = 1) {
     const derive = (purpose: string) =>
       hash('sha256', Buffer.concat([Buffer.from(`clinical-events names ${purpose}\0`), key]), 'buffer');

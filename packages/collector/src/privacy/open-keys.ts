@@ -1,4 +1,4 @@
-/** Opens the keys of a log in directories for the one process that writes it, or makes them. */
+/** Opens or creates the key directories of a log, for the one process that writes it. */
 import { nodeFiles, type Files } from '../files.js';
 import { KeyFiles } from './key-files.js';
 import {
@@ -18,16 +18,18 @@ import { PayloadKeys, type PayloadKeysOptions } from './payload-keys.js';
 
 export interface DirectoryKeysOptions extends Omit<PayloadKeysOptions, 'vault' | 'kek' | 'hasPlaces'> {
   readonly places: KeyPlaces;
-  /** Directories that had keys: one of them without any is a mount that failed, and is not filled. */
+  /**
+   * Directories that had keys. If one of them is empty, a mount has probably failed, and it is not filled.
+   */
   readonly known?: readonly string[];
-  /** The directories as they are noted by now: a command may have named another mirror. */
+  /** The currently noted directories: a command may have added a mirror. */
   readonly noted?: () => readonly string[];
   readonly files?: Files;
 }
 
 /**
- * For the one process that writes the log. Makes keys where there are none.
- * @throws KeysUnfit when they are those of another log, or are needed and not there; KekFault; VaultAway.
+ * Opens the keys, or creates them if there are none and none are needed.
+ * @throws KeysUnfit if they belong to another log, or are needed and missing; KekFault; VaultAway.
  */
 export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKeys> {
   const { places, ledgerId, known = [], isNeeded = false, onTrouble, files = nodeFiles } = options;
@@ -36,7 +38,7 @@ export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKe
     try {
       return options.noted?.() ?? [];
     } catch (error) {
-      onTrouble('it cannot be seen which directories have the keys of payloads', error);
+      onTrouble('the note about the key directories cannot be read', error);
       return [];
     }
   };
@@ -54,7 +56,7 @@ export async function openKeys(options: DirectoryKeysOptions): Promise<PayloadKe
   return keys;
 }
 
-/** On return there is a key to wrap others by, durably in the first directory and in one more where there are several. */
+/** Creates a key-encryption key, durably in the first directory and, if there are several, in one more. */
 function makeKek({ directories }: KeyPlaces, files: Files): void {
   const there = directories.map((directory) => kekBytes(directory, files));
   const kek = there.find((bytes) => bytes !== undefined && isKekFile(bytes)) ?? newKekFile();
@@ -70,12 +72,12 @@ function makeKek({ directories }: KeyPlaces, files: Files): void {
     }
   }
   if (written < Math.min(2, directories.length))
-    throw new VaultAway('too few of the directories of keys can be written', { cause: failure });
+    throw new VaultAway('too few key directories can be written', { cause: failure });
 }
 
 /**
- * On return each directory with keys that can be written has the right file `kek`.
- * @param had those that had keys before this start.
+ * Writes the right file `kek` to each directory with keys.
+ * @param had directories that had keys before this start.
  */
 function levelKekFiles(
   places: KeyPlaces,
@@ -97,10 +99,7 @@ function levelKekFiles(
     )
       continue;
     if (had.includes(directory))
-      onTrouble(
-        `the file kek of ${directory} is not used: that of another directory is the right one`,
-        fault,
-      );
+      onTrouble(`the file kek of ${directory} is replaced by the right one of another directory`, fault);
     try {
       writeKek(directory, content, files);
     } catch (error) {

@@ -1,4 +1,4 @@
-/** What a vault's records say once they are opened: epoch keys, and of each key state what all copies of it still open. */
+/** Opens the records of a vault: epoch keys, and key states merged over all copies. */
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { KekFault, type KeyEncryptionKey } from './key-encryption-key.js';
 import {
@@ -11,24 +11,17 @@ import {
   NAMES,
   type EpochRecord,
 } from './key-record.js';
-import {
-  decodeKeyState,
-  encodeKeyState,
-  KeyStateDamaged,
-  keyStateHeader,
-  mergedStates,
-  type KeyState,
-} from './key-state.js';
+import { decodeKeyState, encodeKeyState, keyStateHeader, mergedStates, type KeyState } from './key-state.js';
 import { KeyTree } from './key-tree.js';
 import { KeysUnfit, type KeyVault, type RecordName } from './key-vault.js';
 
-/** A record as every copy of it has to be. */
+/** The content that every copy of a record should have. */
 export interface Due {
-  /** Undefined where no copy has one that can be used. */
+  /** Undefined if no copy has a usable record. */
   readonly bytes: Buffer | undefined;
-  /** Of a key state. */
+  /** Set for a key state. */
   readonly state?: KeyState;
-  /** The highest in any copy: that which a write replaces. */
+  /** The highest generation of any copy, which a write replaces. */
   readonly generation: number;
 }
 
@@ -40,7 +33,7 @@ export class OpenedVault {
     private readonly kek: KeyEncryptionKey,
   ) {}
 
-  /** @throws KeysUnfit where it is missing, or damaged in every copy. */
+  /** @throws KeysUnfit if it is missing or damaged in every copy. */
   epochRecord(epoch: number): EpochRecord {
     const record = epochRecordOf(this.vault, epoch);
     if (record === undefined)
@@ -55,7 +48,7 @@ export class OpenedVault {
     return this.learnEpoch(this.epochRecord(epoch));
   }
 
-  /** The key of an epoch whose record the vault may not have. @throws KekFault */
+  /** The key of an epoch record, which may be missing in the vault. @throws KekFault */
   learnEpoch(record: EpochRecord): KeyObject {
     const known = this.#epochs.get(record.epoch);
     if (known?.check === record.check) return known.key;
@@ -64,7 +57,7 @@ export class OpenedVault {
     return key;
   }
 
-  /** Epoch keys that another process has replaced or removed are forgotten. */
+  /** Forgets epoch keys that another process has replaced or removed. */
   forgetEpochs(): void {
     for (const [epoch, { check }] of this.#epochs) {
       const name = epochName(epoch);
@@ -73,7 +66,7 @@ export class OpenedVault {
     }
   }
 
-  /** What is stored of a record, and what every copy of it has to be. @throws KeysUnfit, KekFault, VaultAway */
+  /** The content that every copy of a record should have. @throws KeysUnfit, KekFault, VaultAway */
   due(name: RecordName): Due {
     const stored = this.vault.read(name);
     const generation = Math.max(0, ...stored.map((bytes) => generationOf(name, bytes)));
@@ -82,16 +75,20 @@ export class OpenedVault {
     return { bytes: newestOf(name, stored), generation };
   }
 
-  /** What all copies that answer still open. What one that lags opens besides is left out, and the next write destroys it. */
+  /**
+   * Merges the copies that answer. Keys that only a lagging copy still has are left out; the next write
+   * destroys them.
+   */
   #dueState(stored: readonly Buffer[], generation: number): Due {
     const opened = new Map<KeyState, Buffer>();
     let unfit: KeysUnfit | undefined;
     for (const bytes of stored) {
       try {
-        opened.set(this.decode(bytes), bytes);
+        const state = this.decode(bytes);
+        if (state !== undefined) opened.set(state, bytes);
       } catch (error) {
-        if (error instanceof KeysUnfit) unfit = error;
-        else if (!(error instanceof KeyStateDamaged)) throw error;
+        if (!(error instanceof KeysUnfit)) throw error;
+        unfit = error;
       }
     }
     const [first, ...others] = opened.keys();
@@ -107,7 +104,7 @@ export class OpenedVault {
     return this.due(name).state;
   }
 
-  /** The names keys that are not removed yet, each behind its number, oldest first. @throws as `state`. */
+  /** The remaining names keys with their numbers, oldest first. @throws as `state`. */
   namesKeys(): (readonly [number: number, key: Buffer])[] {
     const state = this.state(NAMES);
     const numbers = [...(state?.trees.keys() ?? [])].sort();
@@ -117,23 +114,24 @@ export class OpenedVault {
     });
   }
 
-  /** @throws KeysUnfit where there is none; as `state`. */
+  /** @throws KeysUnfit if there is none; as `state`. */
   newestNamesKey(): readonly [number: number, key: Buffer] {
     const newest = this.namesKeys().at(-1);
     if (newest === undefined) throw new KeysUnfit(`${NAMES} is missing or damaged in ${this.where}`);
     return newest;
   }
 
-  /** The key of a legal hold; undefined when it is destroyed, or was never made. @throws KeysUnfit, KekFault, VaultAway */
+  /** The key of a legal hold; undefined if it is destroyed or was never created. @throws as `state`. */
   holdKey(action: string): KeyObject | undefined {
     const state = this.state(holdName(action));
     const key = state && firstKey(state, '');
     return key === undefined ? undefined : createSecretKey(key, 'latin1');
   }
 
-  /** @throws KeysUnfit, KekFault, KeyStateDamaged */
-  decode(bytes: Buffer): KeyState {
-    return decodeKeyState(bytes, this.epochKey(keyStateHeader(bytes).epoch));
+  /** Undefined if the state is damaged. @throws KeysUnfit, KekFault */
+  decode(bytes: Buffer): KeyState | undefined {
+    const header = keyStateHeader(bytes);
+    return header && decodeKeyState(bytes, this.epochKey(header.epoch));
   }
 
   /** @throws KeysUnfit, KekFault */
@@ -151,13 +149,16 @@ export function epochsOf(vault: Pick<KeyVault, 'list'>): number[] {
   return vault.list('epochs').flatMap((name) => epochIn(name) ?? []);
 }
 
-/** The log whose keys a vault has; undefined where it has none. @throws VaultAway */
+/** The id of the log of a vault; undefined if the vault is empty. @throws VaultAway */
 export function ledgerOf(vault: KeyVault): string | undefined {
   const records = epochsOf(vault).flatMap((epoch) => epochRecordOf(vault, epoch) ?? []);
   return records[0]?.ledger;
 }
 
-/** Undefined where it is missing, or damaged in every copy. @throws VaultAway; KeysUnfit where copies have different keys. */
+/**
+ * Undefined if it is missing or damaged in every copy.
+ * @throws VaultAway; KeysUnfit if copies have different keys.
+ */
 export function epochRecordOf(vault: KeyVault, epoch: number): EpochRecord | undefined {
   const name = epochName(epoch);
   const stored = vault.read(name);
@@ -166,30 +167,34 @@ export function epochRecordOf(vault: KeyVault, epoch: number): EpochRecord | und
   return newest && epochRecordIn(name, newest);
 }
 
-/** Copies that were used apart may each have begun an epoch of one number: none of them is written over. @throws KeysUnfit */
+/**
+ * Checks that all copies have the same epoch key. Diverged copies are never overwritten.
+ * @throws KeysUnfit
+ */
 function assertOneKey({ copies }: KeyVault, name: RecordName, stored: readonly Buffer[]): void {
   const checks = new Set(stored.map((bytes) => epochRecordIn(name, bytes)?.check));
   if (checks.size > 1)
     throw new KeysUnfit(
-      `${copies.join(', ')} have different keys in ${name}: they were used apart. Name the ones that belong together by ` +
-        '--encryption-keys, and keep the others',
+      `${copies.join(', ')} have different keys in ${name}: they were used separately. Pass those ` +
+        'that belong ' +
+        'together to --encryption-keys, and keep the others',
     );
 }
 
-/** Of contents of a record the first one of the highest generation. */
+/** The first content with the highest generation. */
 export function newestOf(name: RecordName, contents: readonly Buffer[]): Buffer | undefined {
   const generation = Math.max(0, ...contents.map((bytes) => generationOf(name, bytes)));
   return contents.find((bytes) => generationOf(name, bytes) === generation);
 }
 
-/** @throws KekFault where no wrapping opens to the key that was wrapped: the keys may be whole all the same. */
+/** @throws KekFault if no wrapping opens to the wrapped key; the payload keys may still be intact. */
 export function unwrapped(kek: KeyEncryptionKey, { epoch, check, wrapped }: EpochRecord): Buffer {
-  let fault = new KekFault(`epoch ${epoch} of the keys of payloads is wrapped by no key`);
+  let fault = new KekFault(`epoch ${epoch} of the keys of payloads has no wrapping`);
   for (const each of wrapped) {
     try {
       const key = kek.unwrap(each);
       if (checkOf(key) === check) return key;
-      fault = new KekFault(`what unwraps the keys of payloads gives another key than was wrapped`);
+      fault = new KekFault('the key-encryption key unwraps a different key than was wrapped');
     } catch (error) {
       if (!(error instanceof KekFault)) throw error;
       fault = error;
@@ -198,7 +203,7 @@ export function unwrapped(kek: KeyEncryptionKey, { epoch, check, wrapped }: Epoc
   throw fault;
 }
 
-/** A hold and names use the key of place 0. */
+/** The key at place 0 of a tree, which holds and names use. */
 function firstKey({ bucketId, trees }: KeyState, tree: string): string | undefined {
   return new KeyTree(bucketId, trees.get(tree) ?? []).keyAt(0);
 }

@@ -1,11 +1,12 @@
 /**
- * The keys of payloads, for the process that writes a log: gives each event its key, makes new roots durable, destroys keys,
- * begins epochs. With VaultWriter and OpenedVault, which decode, merge and repair what a vault stores, it knows no file and
- * no SQL.
+ * The payload keys of a log, for the process that writes it: assigns keys to events, makes new roots durable,
+ * destroys keys and begins epochs. Storage is behind VaultWriter and OpenedVault, which decode, merge and
+ * repair the records of a vault; this module knows no file and no SQL.
  *
- * A bucket is a stretch of at most BUCKET_PLACES entries and a day of one process, with a random root for each organisation:
- * no other process adds to it, so that two copies of the keys that are used apart never have different roots of one bucket.
- * `mergedStates` is the only repair: where copies differ, or another process was first, what both open is written.
+ * A bucket covers at most BUCKET_PLACES entries and one day of one process, with a random root per
+ * organisation. No other process adds to it, so copies of the keys that diverge never have different roots in
+ * one bucket. `mergedStates` is the only repair: if copies differ, or another process wrote first, the keys
+ * that both can open are written.
  */
 import { randomBytes, type KeyObject } from 'node:crypto';
 import type { KeyEncryptionKey } from './key-encryption-key.js';
@@ -41,39 +42,39 @@ const BUCKET_MS = 24 * 3600 * 1000;
 const KEY_BYTES = 32;
 export type { TakenKeys } from './taken-keys.js';
 
-/** What an event is encrypted by. */
+/** The key of an event. */
 export interface EventKey {
-  /** Names the bucket in its frame. */
+  /** Identifies the bucket in the frame of the event. */
   readonly tag: number;
   readonly key: string;
 }
 
 export interface PayloadKeysOptions {
   readonly vault: KeyVault;
-  /** Opens the epoch keys, and wraps new ones. */
+  /** Unwraps the epoch keys and wraps new ones. */
   readonly kek: KeyEncryptionKey;
   readonly ledgerId: string;
-  /** Whether there have to be keys: what is encrypted would be lost if others were made. */
+  /** Whether keys must exist: new ones would make the encrypted events unreadable. */
   readonly isNeeded?: boolean;
-  /** Keys are asked for by places that are no sequences: those of a log in a database. */
+  /** Whether keys are addressed by places instead of sequences, as for a log in a database. */
   readonly hasPlaces?: boolean;
-  /** A copy of the keys cannot be written; another has what it lacks. */
+  /** Called when one copy of the keys cannot be written; another copy is complete. */
   readonly onTrouble: (what: string, error: unknown) => void;
 }
 
 export class PayloadKeys {
-  /** Of what is stored, by the same opened keys. */
+  /** Reads the stored keys. */
   readonly stored: StoredKeys;
   readonly #options: PayloadKeysOptions;
   readonly #writer: VaultWriter;
   readonly #reader: KeyReader;
-  /** Whether this process was seen to write where keys are. */
+  /** Whether a write of this process to the vault has succeeded. */
   #isProven = false;
-  /** The bucket of the events that are stored now. */
+  /** The bucket of new events. */
   #bucket: KeyState | undefined;
   #trees = new Map<string, KeyTree>();
   #begunAt = 0;
-  /** Buckets with roots that may not be durable, by their names. A write that failed is tried again as it is. */
+  /** Buckets with roots that may not be durable, by name. A failed write is repeated unchanged. */
   readonly #unsaved = new Map<RecordName, KeyState>();
 
   private constructor(options: PayloadKeysOptions) {
@@ -83,8 +84,8 @@ export class PayloadKeys {
   }
 
   /**
-   * Opens the keys, or makes them where there are none. On return every copy that can be written holds what the others hold.
-   * @throws KeysUnfit when they are needed and not there; KekFault; VaultAway.
+   * Opens the keys, or creates them if there are none. On return every writable copy is complete.
+   * @throws KeysUnfit if they are needed and missing; KekFault; VaultAway.
    */
   static async open(options: PayloadKeysOptions): Promise<PayloadKeys> {
     const keys = new PayloadKeys(options);
@@ -95,7 +96,9 @@ export class PayloadKeys {
     return keys;
   }
 
-  /** The key of the event that is to be stored next; in memory. The event may be durable once `flush` has returned. */
+  /**
+   * The key of the next event, from memory. The event may be made durable only after `flush` has returned.
+   */
   keyFor(organisation: string, sequence: number): EventKey {
     const bucket = this.#bucketOf(sequence);
     const tree = this.#trees.get(organisation) ?? this.#addTree(organisation);
@@ -104,12 +107,12 @@ export class PayloadKeys {
     return { tag: bucket.bucketId.readUInt32BE(0), key };
   }
 
-  /** Whether every root that was given out is durable: then `flush` has nothing to do. */
+  /** Whether every root in use is durable: then `flush` has nothing to do. */
   get isDurable(): boolean {
     return this.#unsaved.size === 0;
   }
 
-  /** On return every root that was given out is durable. @throws VaultAway; it is tried again as it is. */
+  /** Makes every root in use durable. @throws VaultAway, after which the same call may be repeated. */
   async flush(): Promise<void> {
     if (this.isDurable) return;
     await this.#writer.refresh();
@@ -118,13 +121,13 @@ export class PayloadKeys {
         const saved = await this.#writer.write(name, (stored) =>
           stored ? mergedStates(state, stored) : state,
         );
-        // Else a root was added meanwhile.
+        // Otherwise a root was added during the write.
         if (opensAlike(saved, this.#unsaved.get(name) ?? saved)) this.#unsaved.delete(name);
         this.#isProven = true;
       }
   }
 
-  /** On return a key can be made durable, and every one that was given out is. @throws VaultAway */
+  /** Checks that the vault can be written, and makes every root in use durable. @throws VaultAway */
   async prove(): Promise<void> {
     if (this.isDurable && !this.#isProven) await this.#writer.prove();
     this.#isProven = true;
@@ -132,7 +135,7 @@ export class PayloadKeys {
   }
 
   /**
-   * On return what other processes have done to the keys holds here, and what the vault had lost is in it again.
+   * Takes in the changes of other processes, and restores records that the vault has lost.
    * @throws VaultAway
    */
   async refresh(): Promise<void> {
@@ -143,9 +146,9 @@ export class PayloadKeys {
   }
 
   /**
-   * Destroys keys, a bucket at a time. On return no copy that was reached has them, nor does `stored`; other readers have them
-   * until their next `readAgain` that is ten seconds later. May be done again at any time.
-   * @returns the copies that could not be reached, and may still have them.
+   * Destroys keys, bucket by bucket. On return neither `stored` nor any reached copy has them; other readers
+   * keep them for at most ten seconds, until their next `readAgain`. May be repeated at any time.
+   * @returns the copies that could not be reached and may still have them.
    */
   async destroy(taken: readonly TakenKeys[]): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
@@ -155,7 +158,7 @@ export class PayloadKeys {
     for (const [tag, ofBucket] of Map.groupBy(own, (each) => each.tag)) {
       const name = names.get(tag);
       const change: Change = (stored) => stored && without(stored, placesIn(stored, ofBucket));
-      // A record that no copy has is a fault, which `verify` finds. A copy that does not answer may have it.
+      // If no copy has the record, `verify` reports it. A copy that does not answer may have it.
       const left = await (name === undefined
         ? this.#writer.put(bucketName(0, tag), undefined)
         : this.#writer.erase(name, change));
@@ -167,8 +170,8 @@ export class PayloadKeys {
   }
 
   /**
-   * Notes an action beside the keys that it destroys, under a name that is made of what it says: of two states of the log
-   * it may say different things. @returns the copies that could not be reached.
+   * Stores an action beside the keys that it destroys. Its name is the hash of its text, because diverged
+   * copies of the log may contain different actions. @returns the copies that could not be reached.
    */
   async noteAction(body: object): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
@@ -177,10 +180,10 @@ export class PayloadKeys {
   }
 
   /**
-   * Begins an epoch, and brings all key states under its key. On return no record of an older epoch is left, if every copy
-   * could be reached: a remnant of a replaced key state opens only by a remnant of that record and the KEK. Where another
-   * process was first, its epoch is brought to its end.
-   * @returns the copies that could not be reached. @throws VaultAway, KekFault where none was begun.
+   * Begins an epoch and encrypts all key states under its key. If every copy could be reached, no record of
+   * an older epoch remains: then remnants of replaced key states on a disk can no longer be opened. If
+   * another process has begun an epoch, that one is completed.
+   * @returns the copies that could not be reached. @throws VaultAway, KekFault if no epoch was begun.
    */
   async rotate(): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
@@ -189,7 +192,7 @@ export class PayloadKeys {
     return this.finishRotation();
   }
 
-  /** On return the rotation that was begun last is at its end, as `rotate` has it. */
+  /** Completes the last rotation: see `rotate`. */
   async finishRotation(): Promise<string[]> {
     for (;;) {
       if (!(await this.#canRefresh())) return this.#all;
@@ -201,7 +204,7 @@ export class PayloadKeys {
       if (unreached.size > 0) return [...unreached];
       const left = await this.#writer.endOldEpochs();
       this.#writer.lookAtEpochs();
-      // Else others have added a key state under one of them meanwhile.
+      // Otherwise another process has added a key state under an old epoch.
       if (left !== 'stale') return left;
     }
   }
@@ -215,25 +218,25 @@ export class PayloadKeys {
     return this.#writer.epoch;
   }
 
-  /** When the newest epoch was begun, in ms since 1970. */
+  /** Start of the newest epoch, in ms since 1970. */
   get epochBegun(): number {
     return this.#writer.epochBegun;
   }
 
-  /** How many copies of the keys there are, and how many could not be written the last time. */
+  /** The number of copies of the keys, and of those whose last write failed. */
   get directories(): { readonly all: number; readonly inTrouble: number } {
     return this.#writer.directories;
   }
 
-  /** Of the newest names key. */
+  /** The cipher of the newest names key. */
   names(): NameCipher {
     return this.stored.names();
   }
 
-  /** Adds a names key, which is the newest from now on. On return it is durable. @returns the copies that lack it. */
+  /** Adds a names key, durably. @returns the copies that lack it. */
   async renewNames(): Promise<string[]> {
     if (!(await this.#canRefresh()))
-      throw new VaultAway(`no names key can be made in ${this.#writer.opened.where}`);
+      throw new VaultAway(`no names key can be created in ${this.#writer.opened.where}`);
     const nodes = onlyKey(randomBytes(KEY_BYTES));
     const change: Change = (stored) => {
       if (stored === undefined) throw new KeysUnfit(`${NAMES} is missing in ${this.#writer.opened.where}`);
@@ -244,13 +247,16 @@ export class PayloadKeys {
     return this.#writer.erase(NAMES, (stored) => stored);
   }
 
-  /** Removes all names keys but the newest. @returns the copies that could not be reached, and may have older ones. */
+  /**
+   * Removes all names keys but the newest.
+   * @returns the copies that could not be reached and may have older ones.
+   */
   async endOldNames(): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
     return this.#writer.erase(NAMES, (stored) => stored && withNewestNames(stored));
   }
 
-  /** Makes the key of a legal hold, or gives the one that is there. On return it is durable. @throws VaultAway */
+  /** Returns the key of a legal hold, durable; creates it if there is none. @throws VaultAway */
   async newHoldKey(action: string): Promise<KeyObject> {
     await this.#putHold(action, randomBytes(KEY_BYTES));
     const key = this.holdKey(action);
@@ -258,21 +264,24 @@ export class PayloadKeys {
     return key;
   }
 
-  /** Undefined when it is destroyed, or was never made. @throws KeysUnfit, KekFault, VaultAway */
+  /**
+   * The key of a legal hold; undefined if it is destroyed or was never created.
+   * @throws KeysUnfit, KekFault, VaultAway
+   */
   holdKey(action: string): KeyObject | undefined {
     return this.#writer.opened.holdKey(action);
   }
 
   /**
-   * On return this vault has the hold key that the other one has: for a mirror. A key that the other one lacks is left: it may
-   * be away or damaged there, and its release destroys it here. @throws VaultAway
+   * Copies a hold key from another vault, for a mirror. Does nothing if the other vault lacks it: the key may
+   * be unavailable there, and the release of the hold destroys it here. @throws VaultAway
    */
   async takeHoldKey(action: string, from: Pick<StoredKeys, 'holdKey'>): Promise<void> {
     const key = from.holdKey(action);
     if (key !== undefined) await this.#putHold(action, key.export());
   }
 
-  /** Destroys the key of a hold; what was destroyed or never made is left so. @returns the copies that could not be reached. */
+  /** Destroys the key of a hold, if there is one. @returns the copies that could not be reached. */
   async destroyHold(action: string): Promise<string[]> {
     if (!(await this.#canRefresh())) return this.#all;
     if (this.#options.vault.read(holdName(action)).length === 0)
@@ -283,7 +292,7 @@ export class PayloadKeys {
     );
   }
 
-  /** Whether what others have done could be taken in. Else that is reported, and nothing can be reached. */
+  /** Whether `refresh` succeeded. Otherwise reports that no copy can be reached. */
   async #canRefresh(): Promise<boolean> {
     try {
       await this.refresh();
@@ -309,48 +318,51 @@ export class PayloadKeys {
     );
   }
 
-  /** On return there is an epoch, whoever made it. */
+  /** Creates an epoch if there is none. */
   async #makeEpoch(): Promise<void> {
     if (epochsOf(this.#options.vault).length > 0) return;
-    if (this.#hasBuckets) throw this.#unfit('the directory epochs has no key in it');
+    if (this.#hasBuckets) throw this.#unfit('the directory epochs contains no key');
     await this.#writer.makeEpoch(1);
   }
 
-  /** On return there is a names key, whoever made it. */
+  /** Creates a names key if there is none. */
   async #makeNames(): Promise<void> {
     const { vault } = this.#options;
     this.#writer.opened.epochKey(this.#writer.epoch);
     if (vault.read(NAMES).length > 0) return;
-    // The epoch of a first start that was cut off stays: nothing is encrypted under it.
+    // After an interrupted first start an epoch may exist without buckets.
     const isLost = this.#hasBuckets;
     if (isLost) await this.#noteLostNames();
     const ids = { kind: KINDS.names, bucketId: randomBytes(BUCKET_ID_BYTES) };
-    // Later than any number that was lost: what is under that one is made again.
+    // Higher than any lost number, so that derived files under lost keys are rebuilt.
     const number = isLost ? String(Math.floor(Date.now() / 1000)) : nextNames('');
     const first = [[number, onlyKey(randomBytes(KEY_BYTES))]] as const;
     await this.#writer.write(NAMES, (stored) => stored ?? this.#newState(ids, first));
   }
 
-  /** Names are in derived files alone, which are made again. @throws KeysUnfit where a copy that does not answer may have them. */
+  /**
+   * Reports that the names keys are lost. Only derived files depend on them, and these are rebuilt.
+   * @throws KeysUnfit if a copy that does not answer may have them.
+   */
   async #noteLostNames(): Promise<void> {
     const [away] = await this.#writer.put(NAMES, undefined);
-    if (away !== undefined) throw this.#unfit(`${NAMES} is missing or damaged, and ${away} cannot be asked`);
+    if (away !== undefined) throw this.#unfit(`${NAMES} is missing or damaged, and ${away} cannot be read`);
     this.#options.onTrouble(
-      `${NAMES} was missing or damaged in every copy of the keys: another is made`,
+      `${NAMES} was missing or damaged in every copy of the keys: a new one is created`,
       undefined,
     );
   }
 
-  /** Whether there are keys of events, or have to be. */
+  /** Whether keys of events exist or must exist. */
   get #hasBuckets(): boolean {
     return this.#options.isNeeded === true || this.#options.vault.list('buckets').length > 0;
   }
 
   #unfit(why: string): KeysUnfit {
-    return new KeysUnfit(`the keys in ${this.#writer.opened.where} are not whole: ${why}`);
+    return new KeysUnfit(`the keys in ${this.#writer.opened.where} are incomplete: ${why}`);
   }
 
-  /** On return what is destroyed in a state that is stored is destroyed in memory too. */
+  /** Destroys in memory the keys that are destroyed in a stored state. */
   #follow(stored: KeyState): void {
     const name = stateName(stored);
     const unsaved = this.#unsaved.get(name);
@@ -365,7 +377,9 @@ export class PayloadKeys {
     return this.#bucket !== undefined && !isOver ? this.#bucket : this.#begin(sequence);
   }
 
-  /** With a tree for each organisation of the bucket before, so that they cost one flush and not one each. */
+  /**
+   * Begins a bucket with the organisations of the previous one, so that their roots need one flush in all.
+   */
   #begin(firstSequence: number): KeyState {
     const trees = [...this.#trees.keys()].map((organisation) => [organisation, [newRoot()]] as const);
     const names = [...this.#options.vault.list('buckets'), ...this.#unsaved.keys()];
@@ -385,7 +399,7 @@ export class PayloadKeys {
     return tree;
   }
 
-  /** Events of a batch are compared with each other before their keys are durable. */
+  /** A bucket that is not durable yet: events of one batch are compared before their keys are flushed. */
   #unsavedBucket(tag: number): Bucket | undefined {
     for (const state of this.#unsaved.values()) {
       if (state.bucketId.readUInt32BE(0) !== tag) continue;
@@ -397,7 +411,7 @@ export class PayloadKeys {
     return undefined;
   }
 
-  /** On return the state is in use, and is written by the next `flush`. */
+  /** Starts to use a state, which the next `flush` writes. */
   #keep(state: KeyState): KeyState {
     this.#unsaved.set(stateName(state), state);
     this.#use(state);

@@ -1,20 +1,20 @@
 /**
- * How a record beside the log is sealed under a key of its own: nonce (12 bytes, random), AES-256-GCM over the text with the
- * id of its action as associated data, tag (16). A key seals one record. Pure.
+ * Encrypts a record beside the log under a key of its own: nonce (12 bytes, random), AES-256-GCM over the
+ * text with the id of its action as associated data, tag (16). A key seals one record. Pure.
  */
 import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from 'node:crypto';
 
 const CIPHER = 'aes-256-gcm';
 const [NONCE_BYTES, TAG_BYTES] = [12, 16];
 
-/** @param key of 32 bytes. */
+/** @param key 32 bytes. */
 export function sealRecord(key: KeyObject | Buffer, action: string, text: Buffer): Buffer {
   const nonce = randomBytes(NONCE_BYTES);
   const cipher = createCipheriv(CIPHER, key, nonce).setAAD(Buffer.from(action));
   return Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()]);
 }
 
-/** Undefined where it was changed, is of another action, or the key is another one. */
+/** @returns undefined if it was changed, belongs to another action, or the key is wrong. */
 export function openRecord(key: KeyObject | Buffer, action: string, sealed: Buffer): Buffer | undefined {
   if (sealed.length < NONCE_BYTES + TAG_BYTES) return undefined;
   const decipher = createDecipheriv(CIPHER, key, sealed.subarray(0, NONCE_BYTES)).setAAD(Buffer.from(action));

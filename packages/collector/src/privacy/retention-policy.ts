@@ -1,27 +1,27 @@
 /**
- * The retention policy: how long events are kept, by which rule, and how long they have to be kept at least. Pure.
+ * The retention policy: rules that say how long events are kept, and floors, which are minimum times. Pure.
  *
- * The first rule that matches decides, else `default`. A floor holds for rules and for erasures on request alike. Times are
- * calendar times in UTC: a month after 31 January is the last day of February.
+ * The first matching rule decides, otherwise `default`. A floor applies to rules and to erasures on request.
+ * Times are calendar times in UTC: a month after 31 January is the last day of February.
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 
-/** A text of it goes into the log whole. */
+/** Maximum size of a policy, which an action contains in full. */
 const MOST_POLICY_BYTES = 64 << 10;
 const DURATION = /^P(?=\d)(?:(\d{1,4})Y)?(?:(\d{1,5})M)?(?:(\d{1,6})D)?$/;
 const ID = /^[A-Za-z0-9._-]{1,64}$/;
 const MATCHED = ['organisation', 'kind', 'model_id', 'model_version'] as const;
-/** In which a * at the end stands for anything. */
+/** Members whose values may end with a wildcard `*`. */
 const WITH_PREFIXES: readonly string[] = ['model_id', 'model_version'];
 const AGES = ['run_start', 'last_event', 'received_at'] as const;
 const UNITS = ['run', 'event'] as const;
-/** Days a month has at least, and at most, for the comparison of durations. */
+/** Minimum and maximum days of a month, for the comparison of durations. */
 const [SHORTEST_MONTH, LONGEST_MONTH] = [28, 31];
 const DAY_MS = 86_400_000;
 
 type Match = Readonly<Partial<Record<(typeof MATCHED)[number], readonly string[]>>>;
 
-/** Undefined: for ever. */
+/** A time to keep events; undefined means forever. */
 type Keep = { readonly months: number; readonly days: number } | undefined;
 
 interface Floor {
@@ -35,7 +35,7 @@ interface Rule extends Floor {
   readonly isAboveFloors: boolean;
 }
 
-/** What a rule may ask of an event or a run; a model that is not known matches no rule that names one. */
+/** The facts of an event or a run that rules match. An unknown model matches no rule that names one. */
 export interface KeptFacts {
   readonly organisation: string;
   readonly kind?: string | undefined;
@@ -43,7 +43,7 @@ export interface KeptFacts {
   readonly model_version?: string | undefined;
 }
 
-/** It is no policy. @param faults one line each, with the place in it. */
+/** The text is not a valid policy. @param faults one line each, with the location in the policy. */
 export class PolicyFault extends Error {
   override name = 'PolicyFault';
   constructor(readonly faults: readonly string[]) {
@@ -54,31 +54,35 @@ export class PolicyFault extends Error {
 export class RetentionPolicy {
   constructor(
     readonly name: string,
-    /** From when on an event is kept: of a run its start or its last event, or each event by itself. */
+    /**
+     * The event from which the age counts: the start of the run, its last event, or the receipt of each
+     * event.
+     */
     readonly ageFrom: (typeof AGES)[number],
     private readonly rules: readonly Rule[],
     private readonly floors: readonly Floor[],
   ) {}
 
-  /** The rules by which everything is due as soon as it has come. */
+  /** The ids of rules with zero retention. */
   keepingNothing(): string[] {
     return this.rules.filter(({ keep }) => after(0, keep) === 0).map(({ id }) => id);
   }
 
-  /** The rule that decides, and whether it is about each event by itself. */
+  /** The rule that decides, and whether it applies to whole runs or single events. */
   ruleFor(facts: KeptFacts): { readonly id: string; readonly unit: 'run' | 'event' } {
     const { id, unit } = this.#ruleFor(facts);
     return { id, unit };
   }
 
-  /** Until when it is kept, in ms since 1970; undefined for ever. @param from its age counts from then. */
+  /** The end of its retention, in ms since 1970; undefined means forever. @param from start of its age. */
   keptUntil(facts: KeptFacts, from: number): number | undefined {
     return after(from, this.#ruleFor(facts).keep);
   }
 
   /**
-   * The floor that holds it longest, when that is not over. A run's events are held by their own age, not by the run's.
-   * @param received when the event came.
+   * The longest floor that still applies. The events of a run are held by their own age, not by that of the
+   * run.
+   * @param received time of receipt of the event.
    */
   heldBy(facts: KeptFacts, received: number, now: number): { id: string; until: number } | undefined {
     let longest: { id: string; until: number } | undefined;
@@ -90,7 +94,7 @@ export class RetentionPolicy {
     return longest;
   }
 
-  /** Whether the rule that decides is above the floors, as for test data. */
+  /** Whether the deciding rule overrides floors, as for test data. */
   isAboveFloors(facts: KeptFacts): boolean {
     return this.#ruleFor(facts).isAboveFloors;
   }
@@ -102,7 +106,7 @@ export class RetentionPolicy {
   }
 }
 
-/** @throws PolicyFault with every fault. */
+/** Parses a policy. @throws PolicyFault with every fault. */
 export function parsePolicy(text: string): RetentionPolicy {
   if (Buffer.byteLength(text) > MOST_POLICY_BYTES)
     throw new PolicyFault([`it is larger than ${MOST_POLICY_BYTES / 1024} KiB`]);
@@ -115,13 +119,13 @@ export function parsePolicy(text: string): RetentionPolicy {
   return policyFrom(read);
 }
 
-/** The same of JSON that was parsed, as an action has it. @throws PolicyFault */
+/** Reads a policy from parsed JSON, as in an action. @throws PolicyFault */
 export function policyFrom(read: unknown): RetentionPolicy {
   const reading = new Reading();
   const policy = reading.object('', read, [
     ...['$schema', 'version', 'name', 'owner', 'unit', 'age_from', 'floors', 'rules', 'default'],
   ]);
-  if (policy['version'] !== 1) reading.fault('version', 'has to be 1');
+  if (policy['version'] !== 1) reading.fault('version', 'must be 1');
   const name = reading.text('name', policy['name']);
   if (policy['owner'] !== undefined) reading.text('owner', policy['owner']);
   const unit = reading.word('unit', policy['unit'], UNITS, 'run');
@@ -139,7 +143,7 @@ export function policyFrom(read: unknown): RetentionPolicy {
     const own = reading.word(`${at}.unit`, rule['unit'], UNITS, unit);
     const { kind } = Object(rule['match']) as { readonly kind?: unknown };
     if (own === 'run' && kind !== undefined)
-      reading.fault(at, 'names kinds, which a run has several of: its unit has to be "event"');
+      reading.fault(at, 'names kinds, but a run has events of several kinds: its unit must be "event"');
     return { ...reading.floor(at, rule), unit: own, isAboveFloors: above === 'none' };
   });
   const last = reading.object('default', policy['default'], ['keep']);
@@ -150,14 +154,14 @@ export function policyFrom(read: unknown): RetentionPolicy {
     const twice = ids.find((id, i) => ids.indexOf(id) !== i);
     if (twice !== undefined) reading.fault(what, `has "${twice}" twice`);
   }
-  if (rules.some(({ id }) => id === 'default')) reading.fault('rules', 'none can be called "default"');
+  if (rules.some(({ id }) => id === 'default')) reading.fault('rules', 'the id "default" is reserved');
   if (reading.faults.length === 0)
     for (const fault of contradictions(all, floors)) reading.faults.push(fault);
   if (reading.faults.length > 0) throw new PolicyFault(reading.faults);
   return new RetentionPolicy(name, ageFrom, all, floors);
 }
 
-/** Rules that keep what they match for a shorter time than a floor that may match the same. */
+/** Reports rules that keep events for a shorter time than a floor that may match the same events. */
 function* contradictions(rules: readonly Rule[], floors: readonly Floor[]): Generator<string> {
   for (const rule of rules) {
     if (rule.isAboveFloors) continue;
@@ -175,7 +179,7 @@ function mayMeet(one: Match, other: Match): boolean {
   });
 }
 
-/** Whether one is over before the other wherever they begin. */
+/** Whether one duration is shorter than the other whatever their start. */
 function isSurelyShorter(one: Keep, other: Keep): boolean {
   if (one === undefined) return false;
   if (other === undefined) return true;
@@ -216,7 +220,7 @@ function after(from: number, keep: Keep): number | undefined {
   return moved.getTime() + keep.days * DAY_MS;
 }
 
-/** Reads JSON that someone wrote, and collects what is wrong with it. */
+/** Reads the members of a policy and collects faults. */
 class Reading {
   readonly faults: string[] = [];
 
@@ -226,36 +230,36 @@ class Reading {
 
   object(at: string, value: unknown, members: readonly string[]): Readonly<Record<string, unknown>> {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      this.fault(at, 'has to be an object');
+      this.fault(at, 'must be an object');
       return {};
     }
     for (const name of Object.keys(value))
-      if (!members.includes(name)) this.fault(at === '' ? name : `${at}.${name}`, 'is not known');
+      if (!members.includes(name)) this.fault(at === '' ? name : `${at}.${name}`, 'is unknown');
     return value as Readonly<Record<string, unknown>>;
   }
 
   list(at: string, value: unknown = []): readonly unknown[] {
     if (Array.isArray(value)) return value;
-    this.fault(at, 'has to be a list');
+    this.fault(at, 'must be a list');
     return [];
   }
 
   text(at: string, value: unknown): string {
     if (typeof value === 'string' && value !== '' && value.length <= 256) return value;
-    this.fault(at, 'has to be a text of 1 to 256 characters');
+    this.fault(at, 'must be a text of 1 to 256 characters');
     return '';
   }
 
   word<Word extends string>(at: string, value: unknown, words: readonly Word[], otherwise: Word): Word {
     if (value === undefined) return otherwise;
     const found = words.find((word) => word === value);
-    if (found === undefined) this.fault(at, `has to be one of ${words.join(', ')}`);
+    if (found === undefined) this.fault(at, `must be one of ${words.join(', ')}`);
     return found ?? otherwise;
   }
 
   floor(at: string, value: Readonly<Record<string, unknown>>): Floor {
     const id = typeof value['id'] === 'string' && ID.test(value['id']) ? value['id'] : '';
-    if (id === '') this.fault(`${at}.id`, 'has to be 1 to 64 characters of A-Z a-z 0-9 . _ -');
+    if (id === '') this.fault(`${at}.id`, 'must be 1 to 64 characters of A-Z a-z 0-9 . _ -');
     const match = value['match'] === undefined ? {} : this.match(`${at}.match`, value['match']);
     return { id, match, keep: this.keep(`${at}.keep`, value['keep']) };
   }
@@ -266,12 +270,12 @@ class Reading {
     for (const name of MATCHED) {
       if (read[name] === undefined) continue;
       const values = this.list(`${at}.${name}`, read[name]);
-      if (values.length === 0) this.fault(`${at}.${name}`, 'names nothing');
+      if (values.length === 0) this.fault(`${at}.${name}`, 'is empty');
       const texts = values.map((each, i) => this.text(`${at}.${name}[${i}]`, each));
       const kinds: readonly string[] = EVENT_KINDS;
       for (const text of texts)
         if (name === 'kind' && !kinds.includes(text))
-          this.fault(`${at}.${name}`, `${JSON.stringify(text)} is none of ${kinds.join(', ')}`);
+          this.fault(`${at}.${name}`, `${JSON.stringify(text)} is not one of ${kinds.join(', ')}`);
       match[name] = texts;
     }
     return match;
@@ -281,7 +285,7 @@ class Reading {
     if (value === 'forever') return undefined;
     const [, years, months, days] = (typeof value === 'string' && DURATION.exec(value)) || [];
     if (years === undefined && months === undefined && days === undefined) {
-      this.fault(at, 'has to be a time such as P10Y, P6M or P30D, or "forever"');
+      this.fault(at, 'must be a time such as P10Y, P6M or P30D, or "forever"');
       return undefined;
     }
     return { months: 12 * Number(years ?? 0) + Number(months ?? 0), days: Number(days ?? 0) };

@@ -1,13 +1,13 @@
 /**
- * How a payload is sealed to its leaf, and opened again. Pure. What is sealed is salt and body, side by side.
+ * Encrypts a payload, bound to its leaf, and opens it again. The plain text is salt and body, adjacent. Pure.
  *
- *   suite 1   AES-256-GCM (NIST SP 800-38D), nonce: the first 12 bytes of the leaf hash, associated data: the leaf hash
+ *   suite 1   AES-256-GCM (NIST SP 800-38D), nonce: first 12 bytes of the leaf hash, associated data: all
  *   suite 2   AES-256-CTR (NIST SP 800-38A), first counter block: the first 16 bytes of the leaf hash
  *
- * The leaf hash binds the commitment, and so salt and body. Two payloads that are sealed by one key (a batch that was
- * undone, a restored copy that goes on differently) have different leaves and so different nonces; a counted nonce would
- * not. And what is opened has to come to the commitment, which is a stronger check than a tag: so GCM is opened as the
- * CTR mode that it is (its counter begins at nonce | 2), and the commitment is the tag of suite 2.
+ * The leaf hash binds the commitment, and thereby salt and body. Two payloads sealed under one key (after an
+ * undone batch, or in a diverged copy) have different leaves and so different nonces, unlike with a counter.
+ * The opened payload must match the commitment, which is a stronger check than a tag. So GCM is opened in CTR
+ * mode (its counter begins at nonce | 2), and suite 2 has no tag.
  */
 import { createCipheriv, createDecipheriv, hash } from 'node:crypto';
 
@@ -19,20 +19,20 @@ const NONCE_BYTES = 12;
 const COUNTER_BYTES = 16;
 
 /**
- * Keys go into a cipher as the strings that they are (key-tree.ts). A key object takes two microseconds more of each event,
- * a Buffer 25. That `encoding` is read for the key is not documented, and Node does so since 2017; one that did not would
- * refuse the key for its length.
+ * Keys are passed to a cipher as strings (key-tree.ts): a key object costs two microseconds more per event, a
+ * Buffer 25. Node applies `encoding` to the key, undocumented since 2017; without that it would refuse the
+ * key for its length.
  */
 const STRING_KEY = { encoding: 'latin1' } as const;
 
-/** The bytes of the tag of a suite. */
+/** Length of the tag of a suite. */
 export function tagBytes(suite: Suite): number {
   return suite === 1 ? TAG_BYTES : 0;
 }
 
 /**
- * Writes the tag of the suite, if it has one, and behind it the sealed payload, which is as long as `salted`.
- * @param leaf the 32 bytes of the event's leaf hash. @param key of its place (key-tree.ts).
+ * Writes the tag of the suite, if it has one, then the sealed payload, which is as long as `salted`.
+ * @param leaf the 32 bytes of the leaf hash. @param key the key of the event (key-tree.ts).
  */
 export function seal(
   suite: Suite,
@@ -55,9 +55,10 @@ export function seal(
 }
 
 /**
- * @param sealed without its tag. @param tag that has to fit too; without it the commitment alone is asked, which is
- *   quicker by a third.
- * @returns salt and body; undefined when they do not come to the commitment: another key, or not what was sealed.
+ * Opens a sealed payload.
+ * @param sealed without its tag. @param tag the tag, to check it in addition to the commitment; a third
+ * slower.
+ * @returns salt and body; undefined if they do not match the commitment.
  */
 export function open(
   suite: Suite,
@@ -88,13 +89,13 @@ function openByTag(key: string, leaf: Buffer, sealed: Uint8Array, tag: Buffer): 
   }
 }
 
-/** Of GCM the first counter is for the tag, the second for the payload. */
+/** The first counter block of the payload; in GCM it is the second one, after that of the tag. */
 function firstCounter(suite: Suite, leaf: Buffer): Buffer {
   if (suite === 2) return leaf.subarray(0, COUNTER_BYTES);
   leaf.copy(counter, 0, 0, NONCE_BYTES);
   return counter;
 }
 
-/** Of GCM; its last number stays. */
+/** The counter block for GCM; its last byte is constant. */
 const counter = Buffer.alloc(COUNTER_BYTES);
 counter[COUNTER_BYTES - 1] = 2;

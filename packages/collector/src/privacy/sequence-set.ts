@@ -1,20 +1,20 @@
 /**
- * Sets of sequences, as ranges in their order: what an action in the log says of events. Pure.
+ * Sets of sequences as ordered ranges, with which an action in the log names events. Pure.
  *
- * As text (frozen, docs/internals/formats.md): base64 of pairs of LEB128 numbers, how many sequences lie between the range
- * before and this one, and how many are in it. An event by itself takes two to four bytes, a range hardly more.
+ * As text (frozen, docs/internals/formats.md): base64 of a pair of LEB128 numbers for each range: the gap
+ * after the previous range, and the length. A single event takes two to four bytes, a range hardly more.
  */
 
 export interface SequenceStretch {
   readonly first: number;
-  /** Behind its last one. */
+  /** Exclusive. */
   readonly end: number;
 }
 
 export class SequenceSet implements Iterable<SequenceStretch> {
   static readonly EMPTY = new SequenceSet([]);
 
-  /** @param stretches in their order; none touches another. */
+  /** @param stretches in order and not adjacent. */
   private constructor(private readonly stretches: readonly SequenceStretch[]) {}
 
   static of(sequences: Iterable<number>): SequenceSet {
@@ -22,7 +22,7 @@ export class SequenceSet implements Iterable<SequenceStretch> {
     return SequenceSet.ofStretches(Array.from(sorted, (first) => ({ first, end: first + 1 })));
   }
 
-  /** @param stretches in the order of their beginnings; they may touch and overlap. */
+  /** @param stretches ordered by `first`; they may be adjacent or overlap. */
   static ofStretches(stretches: Iterable<SequenceStretch>): SequenceSet {
     const merged: { first: number; end: number }[] = [];
     for (const { first, end } of stretches) {
@@ -46,7 +46,7 @@ export class SequenceSet implements Iterable<SequenceStretch> {
     return this.stretches[Symbol.iterator]();
   }
 
-  /** Stretches that hold it, in its order: those with less than so many sequences between them are one. */
+  /** Ranges that cover the set, in order. Ranges with a gap below `mostBetween` are joined. */
   windows(mostBetween: number): SequenceStretch[] {
     const windows: { first: number; end: number }[] = [];
     for (const { first, end } of this.stretches) {
@@ -61,13 +61,13 @@ export class SequenceSet implements Iterable<SequenceStretch> {
     return this.meets(sequence, sequence + 1);
   }
 
-  /** Whether it has a sequence from `first` on and before `end`. */
+  /** Whether it contains a sequence from `first` (inclusive) to `end` (exclusive). */
   meets(first: number, end: number): boolean {
     const stretch = this.stretches[this.#from(first)];
     return stretch !== undefined && stretch.first < end;
   }
 
-  /** Whether it has all from `first` on and before `end`. */
+  /** Whether it contains all sequences from `first` (inclusive) to `end` (exclusive). */
   covers(first: number, end: number): boolean {
     const stretch = this.stretches[this.#from(first)];
     return first >= end || (stretch !== undefined && stretch.first <= first && stretch.end >= end);
@@ -92,12 +92,12 @@ export class SequenceSet implements Iterable<SequenceStretch> {
     return new SequenceSet(left);
   }
 
-  /** What is in both. */
+  /** The intersection. */
   within(other: SequenceSet): SequenceSet {
     return this.without(this.without(other));
   }
 
-  /** @returns the place of the first stretch that ends behind a sequence. */
+  /** The index of the first range that ends after a sequence. */
   #from(sequence: number): number {
     let low = 0;
     let high = this.stretches.length;
@@ -120,7 +120,7 @@ export class SequenceSet implements Iterable<SequenceStretch> {
     return Buffer.from(bytes).toString('base64');
   }
 
-  /** @returns undefined for what `toText` has not made. */
+  /** @returns undefined if the text is not a result of `toText`. */
   static fromText(text: string): SequenceSet | undefined {
     const bytes = Buffer.from(text, 'base64');
     const stretches: SequenceStretch[] = [];
@@ -130,7 +130,7 @@ export class SequenceSet implements Iterable<SequenceStretch> {
       const length = readNumber(bytes, gap.end);
       const first = end + gap.value;
       end = first + length.value;
-      // Stretches that touch would be one, and have another text.
+      // Adjacent ranges would be one, with another text.
       if (length.value === 0 || (gap.value === 0 && at > 0) || !Number.isSafeInteger(end)) return undefined;
       stretches.push({ first, end });
       at = length.end;
@@ -146,7 +146,7 @@ function writeNumber(bytes: number[], value: number): void {
   bytes.push(rest);
 }
 
-/** NaN where the bytes end before the number does. */
+/** The value is NaN if the number is incomplete. */
 function readNumber(bytes: Buffer, at: number): { value: number; end: number } {
   let value = 0;
   let scale = 1;

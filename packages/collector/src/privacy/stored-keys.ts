@@ -1,4 +1,4 @@
-/** The keys of events that are stored, for readers: beside a running collector or without one. */
+/** The keys of stored events for readers, with or without a running collector. */
 import type { KeyObject } from 'node:crypto';
 import type { KeyEncryptionKey } from './key-encryption-key.js';
 import { bucketIn } from './key-record.js';
@@ -8,31 +8,38 @@ import type { KeyVault, RecordName } from './key-vault.js';
 import { SyntheticIv, type NameCipher } from './name-cipher.js';
 import { epochsOf, OpenedVault } from './opened-vault.js';
 
-/** Buckets that a reader keeps in memory. */
+/** Maximum number of buckets in memory. */
 const MOST_BUCKETS = 256;
-/** And how long, in milliseconds: keys are destroyed by another process. */
+/** Maximum time in memory: another process may destroy keys. */
 const KEPT_MS = 10_000;
 
 export interface StoredKeys {
   /**
-   * The key of an event; undefined when it is not there, or not any more.
-   * @param tag of its bucket, as its frame names it.
-   * @throws KekFault, KeysUnfit when no key at all can be had.
+   * The key of an event; undefined if it is missing or destroyed.
+   * @param tag tag of its bucket, from its frame.
+   * @throws KekFault, KeysUnfit if the keys cannot be used.
    */
   keyOf(tag: number, organisation: string, sequence: number): string | undefined;
-  /** Whether the bucket is there, and has or had keys of the organisation. @throws as `keyOf`. */
+  /** Whether the bucket exists and has or had keys of the organisation. @throws as `keyOf`. */
   knows(tag: number, organisation: string): boolean;
-  /** For names in files that are derived from payloads: under the newest names key. @throws KekFault, KeysUnfit */
+  /** The cipher of the newest names key, for derived files. @throws KekFault, KeysUnfit */
   names(): NameCipher;
-  /** By the names key of an id, while it is replaced; undefined where it is not there, or not any more. @throws as `names`. */
+  /**
+   * The cipher with an id, during a replacement of names keys; undefined if it does not exist.
+   * @throws as `names`.
+   */
   namesBy(id: string): NameCipher | undefined;
-  /** The key of the record of a legal hold; undefined when it is destroyed, or was never made. @throws as `keyOf`. */
+  /**
+   * The key of a legal hold's record; undefined if it is destroyed or was never created.
+   * @throws as `keyOf`.
+   */
   holdKey(action: string): KeyObject | undefined;
-  /** The bodies of the actions that are noted beside the keys, of which the log may be an older state. */
+  /** The bodies of the actions noted beside the keys; the log may be an older copy without them. */
   noted(): Buffer[];
   /**
-   * What was not found before is looked for once more. What is kept in memory is read again when the version of the vault is
-   * another one, and after ten seconds where it has none. Of a vault in a database `await vault.refresh()` goes before.
+   * Allows missing keys to be looked up again. Keys in memory are read again if the version of the vault has
+   * changed, or after ten seconds if it has none. For a vault in a database, call `await vault.refresh()`
+   * first.
    */
   readAgain(): void;
 }
@@ -46,19 +53,20 @@ export class KeyReader implements StoredKeys {
   readonly #buckets = new Map<number, Bucket>();
   #bucketNames = new Map<number, RecordName>();
   #names: NameCipher | undefined;
-  /** What was not found since `readAgain`. */
+  /** Keys that were not found since `readAgain`. */
   readonly #missed = new Set<string>();
-  /** Since when it keeps buckets, and of which version of the vault. */
+  /** Time of the oldest bucket in memory. */
   #keptSince = performance.now();
+  /** Version of the vault at that time. */
   #version: number | undefined;
 
-  /** @param unsaved gives a bucket of this process that the vault lacks, or has in an older state. */
+  /** @param unsaved returns a bucket of this process that is newer than in the vault. */
   constructor(
     private readonly opened: OpenedVault,
     private readonly unsaved: (tag: number) => Bucket | undefined = () => undefined,
   ) {}
 
-  /** @returns undefined when there are no keys. @throws VaultAway */
+  /** @returns undefined if there are no keys. @throws VaultAway */
   static open(vault: KeyVault, kek: KeyEncryptionKey): KeyReader | undefined {
     return epochsOf(vault).length === 0 ? undefined : new KeyReader(new OpenedVault(vault, kek));
   }
@@ -101,7 +109,7 @@ export class KeyReader implements StoredKeys {
     if (isOld) this.forget();
   }
 
-  /** Forgets all keys that it has read. */
+  /** Forgets all keys in memory. */
   forget(): void {
     this.#buckets.clear();
     this.#missed.clear();

@@ -1,25 +1,25 @@
-/** Whose keys an action destroys, and which places of which buckets these are. Pure. */
+/** The keys that an action destroys, by events and by places of buckets. Pure. */
 import { bucketIn } from './key-record.js';
 import type { KeyState } from './key-state.js';
 import { TREE_PLACES } from './key-tree.js';
 import type { RecordName } from './key-vault.js';
 import { SequenceSet } from './sequence-set.js';
 
-/** As many as a segment of the usual size holds. */
+/** Places of a bucket; about the entries of a segment of the default size. */
 export const BUCKET_PLACES = 65_536;
-/** No event has these places of a bucket. */
+/** Places of a tree that no event uses. */
 const BEYOND = SequenceSet.ofStretches([{ first: BUCKET_PLACES, end: TREE_PLACES }]);
 
-/** Whose keys are to be destroyed: sequences of events of an organisation, by the tag of their bucket. */
+/** Keys to destroy: sequences of events of an organisation, with the tag of their bucket. */
 export interface TakenKeys {
   readonly tag: number;
   readonly organisation: string;
   readonly sequences: SequenceSet;
-  /** Of a log in a database: what keys were asked for by, where it is not the sequences. */
+  /** For a log in a database: the places of the keys, if they differ from the sequences. */
   readonly places?: SequenceSet;
 }
 
-/** An action of a log in a database names buckets of that; on a mirror each event is in one of the mirror's, by its sequence. */
+/** Translates keys of a log in a database to the buckets of a mirror, which are addressed by sequence. */
 export function bySequences(taken: readonly TakenKeys[], buckets: Iterable<RecordName>): TakenKeys[] {
   const stretches = [...buckets].map(bucketIn);
   return taken.flatMap(({ places, ...keys }) => {
@@ -33,7 +33,7 @@ export function bySequences(taken: readonly TakenKeys[], buckets: Iterable<Recor
   });
 }
 
-/** The places of a bucket whose keys are taken, by organisation. */
+/** The places of a bucket whose keys are destroyed, by organisation. */
 export function placesIn(
   { firstSequence }: KeyState,
   taken: readonly TakenKeys[],

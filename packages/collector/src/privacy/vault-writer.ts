@@ -1,7 +1,9 @@
 /**
- * Writes the records of a vault: no change of another process is lost, and no copy that can be written stays behind.
- * `mergedStates` is the only repair: where copies differ, or another process was first, what both open is written.
+ * Writes the records of a vault without losing changes of other processes, and brings lagging copies up to
+ * date. `mergedStates` is the only repair: if copies differ, or another process wrote first, the keys that
+ * both can open are written.
  */
+import assert from 'node:assert';
 import { randomBytes } from 'node:crypto';
 import type { KeyEncryptionKey } from './key-encryption-key.js';
 import {
@@ -20,19 +22,19 @@ import { KeysUnfit, type KeyVault, type RecordName, VaultAway } from './key-vaul
 import { epochsOf, OpenedVault } from './opened-vault.js';
 
 const KEY_BYTES = 32;
-/** Of a record that others change meanwhile. */
+/** Maximum attempts to write a record that other processes change. */
 const MOST_TRIES = 100;
 
-/** What a key state becomes; undefined leaves it. @param stored undefined where no copy has it. */
+/** Changes a key state; returns undefined to leave it. @param stored undefined if no copy has it. */
 export type Change = (stored: KeyState | undefined) => KeyState | undefined;
 
 export interface VaultWriterOptions {
   readonly vault: KeyVault;
   readonly kek: KeyEncryptionKey;
   readonly ledgerId: string;
-  /** A copy of the keys cannot be written; another has what it lacks. */
+  /** Called when one copy of the keys cannot be written; another copy is complete. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** Called with each key state once it is stored. */
+  /** Called with each key state after it is stored. */
   readonly onStored: (state: KeyState) => void;
 }
 
@@ -43,11 +45,11 @@ export class VaultWriter {
   #epoch = 0;
   #epochBegun = 0;
   #isRotating = false;
-  /** What a vault that was restored from an older copy has lost, and does not have again yet. */
+  /** Records that the vault has lost by a restore from an older copy, until they are stored again. */
   readonly #lost = new Map<RecordName, Buffer | KeyState>();
   /** Copies that may lack records, or have older ones. */
   #lagging = new Set<string>();
-  /** Copies that could not be written the last time. */
+  /** Copies whose last write failed. */
   readonly #inTrouble = new Set<string>();
   readonly #known = new Set<string>();
 
@@ -62,25 +64,25 @@ export class VaultWriter {
     return this.#epoch;
   }
 
-  /** When it was begun, in ms since 1970. */
+  /** Start of the newest epoch, in ms since 1970. */
   get epochBegun(): number {
     return this.#epochBegun;
   }
 
-  /** Whether there is an older epoch too. Asked of no disk, which may hang. */
+  /** Whether an older epoch exists too. From memory, because a disk may hang. */
   get isRotating(): boolean {
     return this.#isRotating;
   }
 
-  /** How many copies there are, and how many could not be written the last time. */
+  /** The number of copies, and of those whose last write failed. */
   get directories(): { readonly all: number; readonly inTrouble: number } {
     return { all: this.vault.copies.length, inTrouble: new Set([...this.#inTrouble, ...this.#lagging]).size };
   }
 
-  /** On return what others have stored is known here. @throws VaultAway, KeysUnfit, KekFault */
+  /** Takes in the changes of other processes. @throws VaultAway, KeysUnfit, KekFault */
   async catchUp(): Promise<void> {
     for (const [name, bytes] of await this.vault.refresh()) this.#lost.set(name, bytes);
-    // By the keys that they were written under, before those that the vault does not have are forgotten.
+    // Lost states are decrypted before the epoch keys that the vault lacks are forgotten.
     for (const [name, lost] of this.#lost)
       if (Buffer.isBuffer(lost) && name.endsWith('.keys')) this.#lost.set(name, this.#openLost(lost));
     for (const copy of this.vault.copies) if (!this.#known.has(copy)) this.#lagging.add(copy);
@@ -89,19 +91,19 @@ export class VaultWriter {
     this.lookAtEpochs();
   }
 
-  /** On return the same, the vault has again what it had lost, and every copy that can be written what the others have. */
+  /** Takes in the changes of other processes, restores lost records, and brings lagging copies up to date. */
   async refresh(): Promise<void> {
     await this.catchUp();
     await this.#restoreLost();
     await this.level();
   }
 
-  /** No copy can be reached: what was to be done is tried again. */
+  /** Reports that no copy can be reached; the caller retries. */
   noteAway(error: VaultAway): void {
     for (const copy of this.vault.copies) this.#noteTrouble(copy, error);
   }
 
-  /** On return the epoch is stored; another process may have made it. @throws VaultAway, KekFault */
+  /** Stores an epoch, unless another process has stored it. @throws VaultAway, KekFault */
   async makeEpoch(epoch: number): Promise<void> {
     const key = randomBytes(KEY_BYTES);
     const record = {
@@ -112,12 +114,12 @@ export class VaultWriter {
     if (done === 'stale') await this.vault.refresh();
   }
 
-  /** @throws VaultAway when a record could not be written now. */
+  /** Tries to write. @throws VaultAway if a record cannot be written. */
   prove(): Promise<void> {
     return this.#noting(this.vault.prove());
   }
 
-  /** On return what the write did not reach is noted. */
+  /** Awaits a write, and notes the copies that it did not reach. */
   async #noting<Done>(write: Promise<Done>): Promise<Done> {
     const done = await write.catch((error: unknown) => {
       this.#noteUnwritten(true);
@@ -127,7 +129,7 @@ export class VaultWriter {
     return done;
   }
 
-  /** On return the record is durable as `change` has made it. @returns it. @throws VaultAway */
+  /** Changes a key state durably. @returns the stored state. @throws VaultAway */
   async write(name: RecordName, change: Change): Promise<KeyState> {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const next = this.#next(name, change);
@@ -139,10 +141,13 @@ export class VaultWriter {
       }
       await this.catchUp();
     }
-    throw new VaultAway(`${name} is changed by others all the time`);
+    throw new VaultAway(`${name} is changed by other processes all the time`);
   }
 
-  /** On return no copy that was reached has anything but what `change` has left. @returns the copies that were not. */
+  /**
+   * Changes a key state so that no reached copy keeps the old bytes.
+   * @returns the copies that were not reached.
+   */
   async erase(name: RecordName, change: Change): Promise<string[]> {
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const next = this.#next(name, change);
@@ -157,7 +162,10 @@ export class VaultWriter {
     return [...this.vault.copies];
   }
 
-  /** What is to be stored of a key state, under the newest epoch, and what it replaces; undefined where it is to be left. */
+  /**
+   * The changed key state under the newest epoch, and the generation that it replaces; undefined for no
+   * change.
+   */
   #next(
     name: RecordName,
     change: Change,
@@ -172,7 +180,7 @@ export class VaultWriter {
   }
 
   /**
-   * On return every copy that was reached has these bytes, or nothing of the record, also of one that is not sound.
+   * Replaces a record, valid or not, in every reached copy; undefined removes it.
    * @returns the copies that could not be reached.
    */
   async put(name: RecordName, bytes: Buffer | undefined): Promise<string[]> {
@@ -181,7 +189,10 @@ export class VaultWriter {
     return done === 'stale' ? [...this.vault.copies] : [...done];
   }
 
-  /** @returns the copies that may have the key of an older epoch; `stale` where a key state is under one of them. */
+  /**
+   * Removes old epochs.
+   * @returns the copies that may still have one; `stale` if a key state is under one of them.
+   */
   async endOldEpochs(): Promise<string[] | 'stale'> {
     const unreached = new Set<string>();
     for (const epoch of epochsOf(this.vault).filter((each) => each < this.#epoch)) {
@@ -194,12 +205,12 @@ export class VaultWriter {
     return [...unreached];
   }
 
-  /** @param isRefused whether nothing is written of what was to be, but in copies before the last that was tried. */
+  /** Notes the copies that a write did not reach. @param isRefused whether the write failed as a whole. */
   #noteUnwritten(isRefused: boolean): void {
     const { copies, unwritten } = this.vault;
     for (const [copy, error] of unwritten) {
       this.#noteTrouble(copy, error);
-      // What the first copy did not take was tried in no other.
+      // After a failure of the first copy no other one was tried.
       if (!isRefused || copy !== copies[0]) this.#lagging.add(copy);
     }
     if (isRefused) return;
@@ -213,7 +224,7 @@ export class VaultWriter {
     this.#options.onTrouble(`the keys of payloads in ${copy} cannot be written`, error);
   }
 
-  /** On return every copy that can be written holds what the others hold. */
+  /** Brings lagging copies up to date. */
   async level(): Promise<void> {
     if (this.#lagging.size === 0) return;
     const missing = new Set<string>();
@@ -227,14 +238,14 @@ export class VaultWriter {
       if (bytes === undefined) continue;
       const done = await this.#noting(this.vault.erase(name, bytes, generation));
       for (const copy of done === 'stale' ? this.#lagging : done) missing.add(copy);
-      // Nothing more can be won.
+      // No lagging copy can be reached.
       if ([...this.#lagging].every((copy) => missing.has(copy))) break;
     }
     for (const copy of this.#lagging) if (!missing.has(copy)) this.#inTrouble.delete(copy);
     this.#lagging = missing;
   }
 
-  /** Not an epoch that was ended and that a copy which was away brings back. */
+  /** Whether an epoch is in use; false for an ended epoch that a formerly unreachable copy still has. */
   #isNeeded(epoch: number): boolean {
     if (epoch >= this.#epoch) return true;
     const isUnder = (name: RecordName) =>
@@ -242,7 +253,7 @@ export class VaultWriter {
     return stateNames(this.vault).some(isUnder);
   }
 
-  /** On return the vault has again what it had lost, as far as others have not destroyed it. */
+  /** Stores lost records again, unless other processes have destroyed them. */
   async #restoreLost(): Promise<void> {
     const isEpoch = (name: RecordName) => epochIn(name) !== undefined;
     const names = [...this.#lost.keys()].sort((a, b) => Number(isEpoch(b)) - Number(isEpoch(a)));
@@ -260,19 +271,25 @@ export class VaultWriter {
     }
   }
 
+  /** @param bytes a record that the vault once had, and so a valid one. */
   #openLost(bytes: Buffer): KeyState {
-    const name = epochName(keyStateHeader(bytes).epoch);
+    const header = keyStateHeader(bytes);
+    assert(header !== undefined);
+    const name = epochName(header.epoch);
     const lostEpoch = this.#lost.get(name);
     const record = Buffer.isBuffer(lostEpoch) ? epochRecordIn(name, lostEpoch) : undefined;
     if (record !== undefined) this.opened.learnEpoch(record);
-    return this.opened.decode(bytes);
+    const state = this.opened.decode(bytes);
+    if (state === undefined)
+      throw new KeysUnfit(`the key of epoch ${header.epoch} does not open a lost record`);
+    return state;
   }
 
-  /** On return the number of the newest epoch is known. @throws VaultAway where there is none. */
+  /** Reads the number of the newest epoch. @throws VaultAway if there is none. */
   lookAtEpochs(): void {
     const epochs = epochsOf(this.vault);
     const newest = epochs.at(-1);
-    if (newest === undefined) throw new VaultAway(`there are no keys any more in ${this.opened.where}`);
+    if (newest === undefined) throw new VaultAway(`the keys in ${this.opened.where} were removed`);
     this.#isRotating = epochs.length > 1;
     if (newest !== this.#epoch) this.#epochBegun = Date.parse(this.opened.epochRecord(newest).begun);
     this.#epoch = newest;

@@ -9,7 +9,7 @@
  * a plain object with a member `rawJSON` of it. Between threads, hand over the text.
  */
 import type { ClinicalRecord } from '@clinical-events/protocol';
-import { parseJson } from '../store/json-text.js';
+import { parseJson } from '../json-text.js';
 
 declare global {
   // In Node since 21; not yet among the types of TypeScript 6.0.

@@ -18,6 +18,7 @@ import { openStore } from '../store/open-to-read.js';
 import { type KeyHistory, PrivateKeys } from '../tree/key-files.js';
 import { readKnownCheckpoint, readMirrorNote } from '../tree/state-files.js';
 import { type CopySource, KNOWN } from './replica.js';
+import { messageOf } from '../system-code.js';
 
 const KEPT = /^(\d{16})\.checkpoint$/;
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
@@ -77,10 +78,10 @@ export function dataDirectory(options: DataDirectoryOptions): CopySource {
       checkNote(bytes.toString());
       return true;
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = messageOf(error);
       const message = `${file} is not a checkpoint of this log: ${why}`;
       if (onFault === undefined)
-        throw new StoreDamaged({ where: file }, `a note that is no checkpoint of this log (${why}) lies`);
+        throw new StoreDamaged({ where: file }, `this note is not a checkpoint of this log (${why})`);
       onFault(message);
       return false;
     }

@@ -1,5 +1,5 @@
 /** The endpoints of a collector for a sender: one request, one answer. */
-import { EVENT_KINDS, EVENT_PATHS, type EventKind } from '@clinical-events/protocol';
+import { EVENT_KINDS, EVENT_PATHS, type EventKind, isObject } from '@clinical-events/protocol';
 import { type Dispatcher, Pool } from 'undici';
 
 /** The parts of an answer that a sender acts on. */
@@ -113,8 +113,4 @@ function jsonIn(text: string): Readonly<Record<string, unknown>> {
   } catch {
     return {};
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

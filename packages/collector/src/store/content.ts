@@ -1,16 +1,16 @@
 /**
- * When two bodies say the same: the test behind "201 for a duplicate, 409 for a conflict".
+ * Comparison of two bodies, which decides between a duplicate (201) and a conflict (409).
  *
- * One body is outlined in one pass, the other is walked once, and each member is looked up by name. So the time is
- * linear in both bodies, in whatever order their members stand, and no value is built.
+ * One body is outlined in one pass, the other is walked once, and each member is looked up by name. The time
+ * is linear in both bodies, whatever the order of their members, and no value is built.
  */
 import { type Envelope, SALT_BYTES } from '@clinical-events/protocol';
 import type { Candidate } from './contract/events.js';
+import { JsonOutline } from '../json-outline.js';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COMMA,
-  JsonOutline,
   OPEN_BRACE,
   OPEN_BRACKET,
   POINT,
@@ -20,11 +20,11 @@ import {
   stringEnd,
   type Units,
   unitsOf,
-} from './json-text.js';
+} from '../json-text.js';
 
 /**
- * What an event comes to whose id its organisation has stored: the outcome, of those of contract/events.ts.
- * @param bodyOf called where the stored body decides; undefined when it cannot be read.
+ * The outcome of an event whose id its organisation has already stored (contract/events.ts).
+ * @param bodyOf called if the stored body decides; returns undefined if it cannot be read.
  */
 export function repeatOutcome(
   stored: Pick<Envelope, 'kind' | 'door'>,
@@ -32,7 +32,7 @@ export function repeatOutcome(
   bodyOf: () => Buffer | undefined,
 ): 'duplicate' | 'conflict' | 'unreadable' {
   if (stored.kind !== candidate.kind) return 'conflict';
-  // The same span made both; a later version of the collector may make other words of it.
+  // Both come from the same span, which different versions of the collector may convert differently.
   if (stored.door === 'otlp' && candidate.door === 'otlp') return 'duplicate';
   const body = bodyOf();
   if (body === undefined) return 'unreadable';
@@ -40,10 +40,10 @@ export function repeatOutcome(
   return body.equals(repeated) || sameContent(body, repeated) ? 'duplicate' : 'conflict';
 }
 
-/** The members at the top of an event that compare as UUIDs (RFC 9562 section 4: either case is read). */
+/** The top-level members of an event that compare as UUIDs, in either case (RFC 9562 section 4). */
 const IDS = ['event_id', 'run_id', 'parent_event_id'];
 
-/** The test. Both are valid JSON texts in UTF-8 without repeated member names; anything else may be called unequal. */
+/** Whether two valid JSON texts in UTF-8, without repeated member names, have equal content. */
 export function sameContent(a: Uint8Array, b: Uint8Array): boolean {
   const outline = new JsonOutline(textOf(b));
   return outline.faultAt === undefined && new Comparison(textOf(a), outline).same();
@@ -53,16 +53,16 @@ function textOf(body: Uint8Array): string {
   return Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
 }
 
-/** One text that is walked beside the outline of another. */
+/** Walks one text beside the outline of another. */
 class Comparison {
-  /** Place in the text that is walked. */
+  /** Position in the walked text. */
   #at = 0;
-  /** Place in the outlined text, and the number of the next container that opens there. */
+  /** Position in the outlined text, and the number of the next container there. */
   #other = 0;
   #container = 0;
   readonly #units: Units;
   readonly #others: Units;
-  /** The outlined text's members that are ids; -1 for one that it does not have. */
+  /** The id members of the outlined text; -1 for a missing one. */
   readonly #ids: readonly number[];
 
   constructor(
@@ -74,7 +74,7 @@ class Comparison {
     this.#ids = IDS.map((name) => outline.find(0, unitsOf(name), 0, name.length));
   }
 
-  /** Compares the values at both places and passes them when they are equal. */
+  /** Compares the values at both positions, and passes them if they are equal. */
   same(): boolean {
     const kind = this.#peek();
     const other = this.#peekOther();
@@ -124,7 +124,7 @@ class Comparison {
     return true;
   }
 
-  /** Of two texts that the schema has accepted as UUIDs, however they are escaped; anything else as what it is. */
+  /** Compares two UUIDs, however they are escaped; other values as usual. */
   #sameId(): boolean {
     if (this.#peek() !== QUOTE || this.#peekOther() !== QUOTE) return this.same();
     const [from, fromOther] = [this.#at, this.#other];
@@ -176,7 +176,7 @@ function uuidIn(text: string): string {
   return (JSON.parse(text) as string).toLowerCase();
 }
 
-/** The end of a text, where there is no code, is one too. */
+/** Whether a code ends a scalar; the end of the text (NaN) does. */
 function endsScalar(code: number): boolean {
   return !(code > 32) || code === COMMA || code === CLOSE_BRACE || code === CLOSE_BRACKET;
 }
@@ -185,21 +185,21 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** A number (RFC 8259 section 6) that is not 0: its digits between outer zeros, times a power of ten. */
+/** A number other than 0 (RFC 8259 section 6): digits without outer zeros, times a power of ten. */
 interface Decimal {
   readonly text: string;
   readonly negative: boolean;
-  /** Places of the first and the last digit that is not 0. */
+  /** Positions of the first and the last non-zero digit. */
   readonly first: number;
   readonly last: number;
-  /** Power of ten of the last one, but for the exponent that is written. */
+  /** Power of ten of the last digit, without the written exponent. */
   readonly power: number;
   readonly exponent: string;
 }
 
 /**
- * Whether two scalars are numbers of the same exact value: 1, 1.0 and 10e-1 are. Doubles would call
- * 12345678901234567890 and 12345678901234567891 equal, and 1e400 and 1e500 too.
+ * Whether two scalars are numbers of exactly the same value, such as 1, 1.0 and 10e-1. As doubles,
+ * 12345678901234567890 and 12345678901234567891 would be equal, and 1e400 and 1e500 too.
  */
 function sameNumber(a: string, b: string): boolean {
   if (!isNumber(a) || !isNumber(b)) return false;
@@ -212,7 +212,7 @@ function isNumber(text: string): boolean {
   return text.startsWith('-') || isDigit(text.charCodeAt(0));
 }
 
-/** Undefined for 0 in all its spellings. */
+/** @returns undefined for 0 in any spelling. */
 function decimal(text: string): Decimal | undefined {
   const negative = text.startsWith('-');
   let first = negative ? 1 : 0;
@@ -242,9 +242,9 @@ function sameDigits(a: Decimal, b: Decimal): boolean {
   return i > a.last && j > b.last;
 }
 
-/** So many digits are exact in a double, with a power of ten added. */
+/** Maximum digits of an exponent that a double adds exactly. */
 const EXACT_DIGITS = 15;
-/** To read an exponent of a million digits takes a tenth of a second; with more than these it stays as written. */
+/** Longer exponents are compared as text: parsing a million digits takes a tenth of a second. */
 const MAX_EXPONENT_DIGITS = 100;
 
 function samePower(a: Decimal, b: Decimal): boolean {

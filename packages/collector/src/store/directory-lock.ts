@@ -1,33 +1,31 @@
 /**
- * One collector a data directory.
+ * The lock that allows one collector per data directory.
  *
- * The lock is SQLite's, on a file of its own: an operating-system lock that goes when its process goes, however
- * that ends, and that holds between containers sharing a volume. Node has no flock; a file with a process id in
- * it lies after a kill -9 or across process namespaces, and a native addon would be one for this line alone.
+ * It is an operating-system lock that SQLite takes on a separate file. It ends with its process, and works
+ * between containers that share a volume. Node has no flock; a file with a process id is wrong after a kill
+ * -9 or across process namespaces, and a native addon would be needed for nothing else.
  *
- * A lock belongs to a file, not to its name. Anyone who removes the name lets a second collector lock a new file. So
- * the first one looks at the name once a second and stops (SegmentLog), and the second one waits for that.
+ * A lock belongs to a file, not to its name: after a removal of the name a second collector can lock a new
+ * file. So the first one checks the name once a second and stops (SegmentLog), and the second one waits for
+ * that.
  */
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type HeldFile, exists, makeFile, nodeFiles } from '../files.js';
 
-/** `isLocked` shares the lock for an instant; a collector that starts just then must not take it for another. */
+/** A starting collector waits this long, because `isLocked` takes a shared lock for an instant. */
 const PATIENCE_MS = 250;
 
-/**
- * So long a collector that holds a lock without a name may take to see that, and to end: a second and its last
- * answers.
- */
+/** Time in which a collector notices that its lock file was removed, answers its last requests and ends. */
 const NAMELESS_MS = 3000;
 
-/** Another collector holds the directory. */
+/** Another collector has locked the directory. */
 export class DirectoryInUse extends Error {
   override name = 'DirectoryInUse';
 }
 
-/** `lock` is no file that a collector made. */
+/** `lock` is not the lock file of a collector. */
 export class LockUnfit extends Error {
   override name = 'LockUnfit';
 }
@@ -38,13 +36,13 @@ export interface DirectoryLock {
 }
 
 /**
- * On return this process alone holds `directory`, until `release` or its end.
- * @throws DirectoryInUse when another one does, LockUnfit.
+ * Locks a directory until `release` or the end of this process.
+ * @throws DirectoryInUse if another process has locked it; LockUnfit.
  */
 export function lockDirectory(directory: string): DirectoryLock {
   nodeFiles.makeDirectory(directory);
   const file = lockPath(directory);
-  // SQLite would make it with what the umask leaves, and would not say which file it may not open.
+  // SQLite would create it with the umask, and its error would not name the file.
   const fault = lockFault(directory);
   if (fault !== undefined) throw new LockUnfit(fault);
   const isNew = !exists(file);
@@ -67,14 +65,14 @@ export function lockDirectory(directory: string): DirectoryLock {
   return { file: held, release: () => database.close() };
 }
 
-/** True when a collector holds `directory` now. Needs to read the lock only, and so answers on a snapshot too. */
+/** Whether a collector has locked `directory`. Only reads the lock file, so it works on a snapshot too. */
 export function isLocked(directory: string): boolean {
   const file = lockPath(directory);
   if (!exists(file) || lockFault(directory) !== undefined) return false;
   fs.closeSync(fs.openSync(file, 'r'));
   const database = new DatabaseSync(file, { readOnly: true });
   try {
-    // Any reading at all takes the shared lock, which the exclusive one shuts out.
+    // Any read takes the shared lock, which the exclusive lock excludes.
     database.prepare('SELECT 1 FROM sqlite_schema').get();
     return false;
   } catch (error) {
@@ -85,12 +83,15 @@ export function isLocked(directory: string): boolean {
   }
 }
 
-/** Why no collector can lock what has the name of the lock; undefined when one can. */
+/** The fault of the lock file; undefined if a collector can lock it. */
 export function lockFault(directory: string): string | undefined {
   const file = lockPath(directory);
   const found = fs.statSync(file, { throwIfNoEntry: false });
   if (found === undefined || (found.isFile() && found.size === 0)) return undefined;
-  return `${file} is not an empty file, as the lock of a collector is: move it away when no collector runs there`;
+  return (
+    `${file} is not an empty file and so not the lock of a collector: move it away while no ` +
+    'collector runs there'
+  );
 }
 
 function lockPath(directory: string): string {
@@ -101,15 +102,13 @@ function isLockedError(error: unknown): boolean {
   return error instanceof Error && error.message.includes('locked');
 }
 
-/* Whether a data directory is open to other users of the host than its owner. */
-
 /**
- * Only reported, never changed: a group that may read can be meant, for a back-up. What the collector itself makes in
- * the directory is for its owner alone, whatever the umask.
- * @returns what is wrong and how to fix it, or undefined when nothing is.
+ * Checks whether other users can enter a data directory. This is only reported, because group access may be
+ * intended for a back-up. Files that the collector creates are private, whatever the umask.
+ * @returns the fault and its fix; undefined if there is none.
  */
 export function exposureOf(dataDirectory: string): string | undefined {
-  // The modes that Node gives on Windows are made up from one read-only bit.
+  // On Windows Node derives modes from one read-only bit.
   if (process.platform === 'win32' || (fs.statSync(dataDirectory).mode & 0o077) === 0) return undefined;
   return `${dataDirectory} can be entered by other users; it holds patient data: chmod 700`;
 }

@@ -1,29 +1,29 @@
 /**
- * Everything that `collector verify` and `collector doctor` can find, in one closed table: kind, severity, subject and
- * sentence follow from the name of a finding and are chosen nowhere else.
+ * All findings of `collector verify` and `collector doctor` in one closed table. The name of a finding
+ * determines its kind, severity, subject and sentence.
  *
- * A kind is a promise to scripts, as are sequence, event id, file and offset of a finding. A sentence is not.
+ * Scripts may rely on kind, sequence, event id, file and offset, but not on sentences.
  */
 import assert from 'node:assert/strict';
 import { counted } from '../quantity.js';
 
 type Severity = 'ok' | 'warning' | 'damage';
 
-/** What `collector doctor` and `collector store check` print of one check. */
+/** The result of one check of `collector doctor` or `collector store check`. */
 export interface StoreFinding {
   readonly severity: Severity;
-  /** What was checked, one word or two. */
+  /** The part that was checked, in one or two words. */
   readonly subject: string;
   readonly message: string;
 }
 
 export type VerifyKind = keyof typeof FINDINGS;
 
-/** Where a finding is, and what it is about: promises to scripts. */
+/** The location and the event of a finding; scripts rely on these members. */
 export interface FindingPlace {
   readonly sequence?: number;
   readonly event_id?: string;
-  /** Of a log in a database: where a batch is, and its number of entries. */
+  /** For a log in a database: the lane, number and size of a batch. */
   readonly lane?: number;
   readonly batch?: number;
   readonly entries?: number;
@@ -31,18 +31,18 @@ export interface FindingPlace {
   readonly offset?: number;
 }
 
-/** What `collector verify` finds. */
+/** A finding of `collector verify`. */
 export interface VerifyFinding extends FindingPlace {
   readonly kind: VerifyKind;
   readonly message: string;
 }
 
-/** `entry 7`, or `entries 7 to 9`: of numbers that count the log's own entries too. */
+/** `entry 7` or `entries 7 to 9`. */
 export function entryRange(sequence: number, count: number): string {
   return count === 1 ? `entry ${sequence}` : `entries ${sequence} to ${sequence + count - 1}`;
 }
 
-/** `event 7`, or `events 7 to 9`. */
+/** `event 7` or `events 7 to 9`. */
 export function eventRange(sequence: number, count: number): string {
   return count === 1 ? `event ${sequence}` : `events ${sequence} to ${sequence + count - 1}`;
 }
@@ -59,11 +59,11 @@ interface Entry {
 }
 
 /**
- * By kind: what `doctor` makes of it, and what it says, by name. A place in a file is put after the sentence. `event` is its
- * number and id.
+ * By kind: severity and subject for `doctor`, and sentences by name. The parameter `event` is its number and
+ * id.
  */
 export const FINDINGS = {
-  /** Entries, a frame or the header of a segment are not what was written, and the entries after them are. */
+  /** Entries, a frame or the header of a segment have changed; later entries have not. */
   altered: {
     severity: 'damage',
     subject: 'events',
@@ -71,7 +71,7 @@ export const FINDINGS = {
       payload_without_salt: (event: string) =>
         `the payload of ${event} was removed or replaced: the frame has no room for a salt`,
       payload_altered: (event: string, expected: string) =>
-        `the payload of ${event}, or its salt, is not the one that ${expected}; its envelope is`,
+        `the payload of ${event} or its salt has changed; its envelope is the one that ${expected}`,
       payload_unfit: (event: string) => `the payload of ${event} does not match the commitment to it`,
       payload_closed: (event: string, also: string) =>
         `the payload of ${event} cannot be opened with its key${also}`,
@@ -82,22 +82,23 @@ export const FINDINGS = {
           ? 'its envelope has changed, or its payload together with the commitment to it'
           : 'more than one of its envelope, its payload and the commitment to it has changed'),
       bytes_inserted: (sequence: number, bytes: number) =>
-        `${counted(bytes, 'byte')} that are no event were inserted before event ${sequence}`,
+        `${counted(bytes, 'byte')} that are not an event were inserted before event ${sequence}`,
       segment_header: (file: string, faults: readonly string[]) => `${file}: ${faults.join('; ')}`,
       segment_count: (file: string, what: string, said: number, are: number) =>
-        `the header of ${file} says that ${said} ${what} come before it, and ${are} do`,
+        `the header of ${file} says that ${said} ${what} come before it, but there are ${are}`,
       action_misnamed: (where: string, named: number, newest: number) =>
-        `${where} names ${named === 0 ? 'no action' : `action ${named}`} as the newest before it, which is ` +
-        (newest === 0 ? 'none' : `action ${newest}`),
+        `${where} names ${named === 0 ? 'no action' : `action ${named}`} as the previous action, but ` +
+        (newest === 0 ? 'there is none before it' : `that is action ${newest}`),
       action_misplaced: (where: string, named: number) => `${where} names a wrong place for action ${named}`,
       rows_without_leaf: (rows: number, sequence: number) =>
         `${counted(rows, 'row')} of events after event ${sequence} ${have(rows)} no leaf`,
       id_unregistered: (event: string) => `${event} is not in event_ids: it could be stored again`,
       ids_without_batch: (ids: number, lane: number, batch: number) =>
-        `event_ids has ${counted(ids, 'id')} that no batch has: such an event could never be stored. The first ${are(ids)} in ` +
+        `event_ids has ${counted(ids, 'id')} without a batch, so events with these ids are refused; ` +
+        'the first is in ' +
         `batch ${batch} of lane ${lane}; collector store quarantine frees them`,
       lane_uneven: (lane: number, batches: number, last: number) =>
-        `lane ${lane} has ${batches} batches, and the last is number ${last}`,
+        `lane ${lane} has ${batches} batches, but the last one is number ${last}`,
       places_after_end: (batches: number) =>
         `sequenced gives ${counted(batches, 'batch', 'batches')} a place after the end of the log`,
       place_contradicts_batch: (lane: number, batch: number) =>
@@ -105,29 +106,36 @@ export const FINDINGS = {
       action_unlisted: (sequence: number) =>
         `entry ${sequence} is an action that is not in the table actions: no collector carries it out`,
       listed_without_action: (lane: number, batch: number) =>
-        `the table actions has batch ${batch} of lane ${lane}, which is no action`,
+        `the table actions lists batch ${batch} of lane ${lane}, which is not an action`,
       actions_misnumbered: () =>
         'the table actions is not numbered in the order in which actions were stored',
     },
   },
-  /** The log is shorter than it was signed, or lacks numbers. */
+  /** The log is shorter than the signed one, or sequences are missing. */
   missing: {
     severity: 'damage',
     subject: 'events',
     says: {
       events_missing: (sequence: number, count: number) =>
         `${eventRange(sequence, count)} ${are(count)} missing: ` +
-        `${sequence === 1 ? 'the log begins with' : `event ${sequence - 1} is followed by`} event ${sequence + count}`,
+        `${sequence === 1 ? 'the log begins with' : `event ${sequence - 1} is followed by`} event ` +
+        `${sequence + count}`,
       log_replaced: (source: string, signed: number, held: number, sequence: number) =>
-        `${source} was signed over ${entries(signed)}; this log, of ${entries(held)}, has others from entry ${sequence} on`,
+        `${source} was signed over ${entries(signed)}; this log of ${entries(held)} differs from ` +
+        `entry ${sequence} on`,
       end_missing: (sequence: number, count: number, source: string, signed: number) =>
-        `${entryRange(sequence, count)} ${are(count)} missing from the end of the log, or this is an older copy of it: ${source} was signed over ${entries(signed)}`,
+        `${entryRange(sequence, count)} ${are(count)} missing from the end of the log, or this is an ` +
+        'older copy of ' +
+        `it: ${source} was signed over ${entries(signed)}`,
       entries_missing: (source: string, signed: number, held: number, after: number) =>
-        `${source} was signed over ${entries(signed)}, and the log holds ${held}: the others are missing from its end or, ` +
-        `if entries were renumbered, from anywhere after entry ${after}; or this is an older copy of it`,
+        `${source} was signed over ${entries(signed)}, but the log holds ${held}: the others are ` +
+        'missing from its end ' +
+        `or, if entries were renumbered, from anywhere after entry ${after}; or this is an older copy of it`,
     },
   },
-  /** The log is not the history that was signed: entries were inserted, removed or reordered, or it was rebuilt. */
+  /**
+   * The log is not the signed history: entries were inserted, removed or reordered, or the log was rebuilt.
+   */
   forked: {
     severity: 'damage',
     subject: 'events',
@@ -135,21 +143,25 @@ export const FINDINGS = {
       segment_empty: (file: string) =>
         `${file} holds no event, and others follow it: it was inserted or emptied`,
       segment_overlaps: (file: string, begins: number, due: number) =>
-        `${file} begins with event ${begins}, and the segment before it ends with event ${due - 1}: one of them was ` +
-        'inserted or renumbered',
+        `${file} begins with event ${begins}, but the segment before it ends with event ${due - 1}: ` +
+        'one of them ' +
+        'was inserted or renumbered',
       log_differs: () => 'the log is not the one that was signed; the position of the change is unknown',
       log_differs_from: (sequence: number, leaves: number, signed: number, first: string) =>
-        `from entry ${sequence} on the log is not the one that was signed: entries were removed, inserted, reordered or ` +
-        `all altered; it holds ${leaves}, and ${signed} were signed; the first: ${first}`,
+        `from entry ${sequence} on the log is not the one that was signed: entries were removed, inserted, ` +
+        `reordered or all altered; it holds ${leaves}, and ${signed} were signed; the first: ${first}`,
       roots_contradict: (one: string, other: string, size: number) =>
-        `${one} and ${other} are both signed by a key of this log over ${entries(size)} and have different roots: proof ` +
-        'that the log was forked',
+        `${one} and ${other} are both signed by a key of this log over ${entries(size)} but have ` +
+        'different roots: ' +
+        'the log was forked',
       log_rebuilt: (source: string, size: number, range: string, before: string) =>
-        `the log is not the one that ${source} was signed over, of ${entries(size)}: it was rebuilt or forked in ` +
+        `the log is not the one of ${entries(size)} that ${source} was signed over: it was rebuilt ` +
+        'or forked in ' +
         `${range}; ${before}`,
       log_forked: (source: string, later: string, size: number, range: string, before: string) =>
-        `this log and ${source} differ in ${range}; ${before}; both are signed by keys of this log (this log in ${later}, ` +
-        `of ${entries(size)}): it was restored from an old copy, or rebuilt`,
+        `this log and ${source} differ in ${range}; ${before}; both are signed by keys of this log ` +
+        '(this log in ' +
+        `${later}, over ${entries(size)}): the log was restored from an old copy, or rebuilt`,
     },
   },
   unreadable: {
@@ -157,18 +169,21 @@ export const FINDINGS = {
     subject: 'events',
     says: {
       events_unreadable: (sequence: number, count: number, bytes: number) =>
-        `${eventRange(sequence, count)} cannot be read: ${counted(bytes, 'byte')} in ${count === 1 ? 'its' : 'their'} place hold no frame`,
+        `${eventRange(sequence, count)} cannot be read: ${counted(bytes, 'byte')} in ` +
+        `${count === 1 ? 'its' : 'their'} place ${are(bytes)} not a valid frame`,
       segment_irregular: (file: string) => `${file} is not a regular file and was not opened`,
       root_unknown: (source: string, size: number) =>
-        `the log cannot be compared with ${source}, signed over ${entries(size)}: entries cannot be read, and the tree ` +
-        'lacks their hashes',
+        `the log cannot be compared with ${source}, signed over ${entries(size)}: entries cannot be ` +
+        'read, and the ' +
+        'tree lacks their hashes',
       root_uncertain: (source: string, size: number, range: string) =>
-        `the log does not give the root of ${source} over ${entries(size)}; because entries cannot be read, the position ` +
-        `of the change is unknown; in question: ${range}`,
+        `the log does not give the root of ${source} over ${entries(size)}; because entries cannot ` +
+        'be read, the ' +
+        `position of the change is unknown; possible range: ${range}`,
       access_log_unreadable: (file: string, why: string) => `${file} ${why}`,
     },
   },
-  /** An encrypted payload has no key, and no action has destroyed it. */
+  /** An encrypted payload has no key, and no action destroyed the key. */
   unexplained: {
     severity: 'damage',
     subject: 'events',
@@ -176,18 +191,22 @@ export const FINDINGS = {
       key_missing: (events: string) =>
         `${events} cannot be opened: the key is missing, and no action in the log destroyed it`,
       key_missing_noted: (events: string) =>
-        `${events} cannot be opened: the key is missing, and no action in the log destroyed it; an action beside the keys ` +
-        'did, which proves nothing. If this log was restored, start the collector, which copies the action into the log',
+        `${events} cannot be opened: the key is missing, and no action in the log destroyed it; a ` +
+        'note beside the ' +
+        'keys names an erasure but proves nothing; if this log was restored, start the collector, ' +
+        'which copies the ' +
+        'erasure into the log',
     },
   },
-  /** An encrypted payload has a key that an action has destroyed. */
+  /** An encrypted payload has a key that an action destroyed. */
   not_erased: {
     severity: 'damage',
     subject: 'events',
     says: {
       key_back: (events: string) =>
-        `${events} can be opened, although an action in the log destroyed the keys: the keys are of an older state, and ` +
-        'the next start destroys them',
+        `${events} can be opened, although an action in the log destroyed the keys: the keys are an ` +
+        'older copy, ' +
+        'and the next start destroys them',
     },
   },
   /** An action erased events under a hold. */
@@ -196,10 +215,11 @@ export const FINDINGS = {
     subject: 'events',
     says: {
       erased_under_hold: (sequence: number, count: number, action: string, why: string) =>
-        `${eventRange(sequence, count)} ${count === 1 ? 'was' : 'were'} erased by action ${action}, although ${why}`,
+        `${eventRange(sequence, count)} ${count === 1 ? 'was' : 'were'} erased by action ${action}, ` +
+        `although ${why}`,
     },
   },
-  /** The hashes beside the log are not its hashes. They are derived: nothing that is stored is damaged. */
+  /** Hashes in `tree/` do not match the log. They are derived: no event is damaged. */
   tile_altered: {
     severity: 'warning',
     subject: 'tree',
@@ -207,8 +227,8 @@ export const FINDINGS = {
       level_short: (level: number, there: number) =>
         `tree/level-${level} is cut short: hashes from number ${there} on are missing`,
       hashes_altered: (level: number, index: number, count: number, of: string) =>
-        `${count === 1 ? `hash ${index}` : `hashes ${index} to ${index + count - 1}`} of level ${level} ${are(count)} not ` +
-        `the hash of ${of}: the tree was changed, and the log was not`,
+        `${count === 1 ? `hash ${index}` : `hashes ${index} to ${index + count - 1}`} of level ${level} ` +
+        `${are(count)} not the hash of ${of}: the tree was changed, the log was not`,
     },
   },
   checkpoint_invalid: {
@@ -217,12 +237,13 @@ export const FINDINGS = {
     says: {
       checkpoint_unfit: (source: string, why: string, others: number) =>
         `${source} is not a checkpoint of this log: ${why}${more(others)}`,
-      no_checkpoint: (path: string) => `${path} holds no whole checkpoint: nothing was compared`,
+      no_checkpoint: (path: string) => `${path} holds no complete checkpoint: nothing was compared`,
       checkpoints_unchecked: (count: number) =>
         `${counted(count, 'checkpoint')} cannot be checked: there is no key of the log`,
       newest_by_earlier_key: (source: string) =>
-        `${source} is signed only by a key older than the keys given; give the log's first key, or wait for the next ` +
-        'checkpoint',
+        `${source} is signed only by a key older than the keys given; give the log's first key, or ` +
+        'wait for the ' +
+        'next checkpoint',
       rotation_missing: (file: string, why: string) => `${file}: ${why}`,
       rotation_unfit: (number: number, why: string) =>
         `--key: rotation note number ${number} cannot be followed: ${why}`,
@@ -236,12 +257,14 @@ export const FINDINGS = {
       latest_missing: (file: string, held: number) =>
         `${file} is missing, although the log holds ${entries(held)}`,
       unsigned_for_long: (count: number, sequence: number, since: string) =>
-        `${entries(count)}, from number ${sequence} on, ${are(count)} under no checkpoint; the oldest was received at ` +
-        `${since}, more than an hour before the newest: signing stopped, or newer checkpoints were removed`,
+        `${entries(count)} from number ${sequence} on ${are(count)} not covered by a checkpoint; the ` +
+        'oldest was ' +
+        `received at ${since}, more than an hour before the newest: signing stopped, or checkpoints ` +
+        'were removed',
       given_out: (size: number, largest: number, file: string) =>
-        `checkpoints over more entries than ${size} were given out (${file} says ${largest})`,
+        `checkpoints over more than ${size} entries were sent to sinks (${file} says ${largest})`,
       first_key_missing: (file: string) =>
-        `${file}, the verifier key that the log began with, is missing: restore it, or give it by --key`,
+        `${file}, the first verifier key of the log, is missing: restore it, or give it by --key`,
     },
   },
   /** `access.log` does not match the heads in the log. */
@@ -250,57 +273,71 @@ export const FINDINGS = {
     subject: 'access log',
     says: {
       lines_altered: (file: string, sequence: number, first: number, last: number, after: string) =>
-        `${first === last ? `line ${last}` : `lines ${first} to ${last}`} of ${file} do not match entry ${sequence} of the log: ` +
-        `lines were altered, removed, inserted or reordered${after}`,
+        `${first === last ? `line ${last}` : `lines ${first} to ${last}`} of ${file} do not match entry ` +
+        `${sequence} of the log: lines were altered, removed, inserted or reordered${after}`,
       lines_missing: (file: string, sequence: number, said: number, had: number, after: string) =>
-        `${file} has ${counted(had, 'whole line')}, and entry ${sequence} of the log was written over ${said}: the others ` +
+        `${file} has ${counted(had, 'whole line')}, but entry ${sequence} of the log covers ${said}: ` +
+        'the others ' +
         `are missing${after}`,
       lines_fewer: (file: string, sequence: number, said: number, after: string) =>
-        `entry ${sequence} of the log was written over ${counted(said, 'line')}, fewer than the head before it: ${file} was ` +
+        `entry ${sequence} of the log covers ${counted(said, 'line')}, fewer than the head before ` +
+        `it: ${file} was ` +
         `shorter then${after}`,
       line_foreign: (file: string, line: number, others: number, writer: string) =>
         foreignLine(file, line, others, writer),
     },
   },
-  /** Entries in a database without a place in the log: nothing proves them. */
+  /** Entries in a database that have no position in the log: nothing proves them. */
   not_signed: {
     severity: 'warning',
     subject: 'order',
     says: {
       batches_not_signed: (count: number, lane: number, batches: number, batch: number, why: string) =>
-        `${withoutPlace(count, lane, batches)}: batch ${batch}: ${why}; see collector store quarantine --dry-run`,
+        `${withoutPlace(count, lane, batches)}: batch ${batch}: ${why}; see collector store ` +
+        'quarantine --dry-run',
     },
   },
-  /** No fault. */
+  /** Not a fault. */
   note: {
     severity: 'ok',
     subject: 'events',
     says: {
       tail_torn: (bytes: number) =>
-        `${counted(bytes, 'byte')} after the last event, most likely of a batch that was never acknowledged; unless a ` +
-        'collector is writing them, the next start moves them to ledger/torn',
-      bytes_unused: (bytes: number) => `${counted(bytes, 'byte')} that are no event and are never read`,
+        `${counted(bytes, 'byte')} after the last event, most likely of a batch that was never ` +
+        'acknowledged; unless ' +
+        'a collector is writing them, the next start moves them to ledger/torn',
+      bytes_unused: (bytes: number) => `${counted(bytes, 'byte')} that are not an event and are never read`,
       first_difference: (sequence: number, proven: number, after: string) =>
         `first mismatch: entry ${sequence}; ` +
-        `${proven === 0 ? 'no entry before it is proved' : `entries up to ${proven} are proved to be those that were signed`}; ${after}`,
+        (proven === 0 ? 'no entry before it is proved' : `entries up to ${proven} are proved`) +
+        `; ${after}`,
       tree_missing: (eventsStand: boolean) =>
-        `tree/ does not exist; ${eventsStand ? 'the next start rebuilds it' : 'it would show more precisely which events have changed'}`,
+        'tree/ does not exist; ' +
+        (eventsStand
+          ? 'the next start rebuilds it'
+          : 'it would show more precisely which events have changed'),
       tree_derived: () =>
-        'the events are those that were signed, and the hashes in tree/ are derived from them: remove tree/ while no ' +
-        'collector runs, and the next start rebuilds it',
+        'the events are those that were signed, and the hashes in tree/ are derived from them: ' +
+        'remove tree/ while ' +
+        'no collector runs, and the next start rebuilds it',
       keys_unfit: (why: string) => `no payload was opened: ${why}`,
       keys_destroyed_later: (events: number) =>
         `${counted(events, 'event')} cannot be opened: an erasure newer than this copy destroyed their keys`,
       quarantined: (batches: number, ids: number) =>
-        `${counted(batches, 'batch', 'batches')} and ${counted(ids, 'id')} are quarantined: no collector stored them`,
-      nothing_signed: () => 'nothing was stored and nothing signed yet',
+        `${counted(batches, 'batch', 'batches')} and ${counted(ids, 'id')} are quarantined: no ` +
+        'collector stored them',
+      nothing_signed: () => 'no entry is stored or signed yet',
       unsigned: (count: number, sequence: number, since: string) =>
-        `${entries(count)}, from number ${sequence} on, ${are(count)} under no checkpoint yet; the oldest was received at ${since}`,
+        `${entries(count)} from number ${sequence} on ${are(count)} not covered by a checkpoint yet; ` +
+        'the oldest ' +
+        `was received at ${since}`,
       sinks_unread: (file: string, why: string) => `${file} cannot be read and was not compared: ${why}`,
       checkpoint_passed_over: (source: string, why: string, others: number) =>
         `${source} was ignored: ${why}${more(others)}`,
       signed_by_earlier_keys: (source: string, others: number) =>
-        `${source}${others === 0 ? '' : ` and ${others} more`}: signed only by keys older than those given, and compared with the log`,
+        `${source}${others === 0 ? '' : ` and ${others} more`}: signed only by keys older than those ` +
+        'given; ' +
+        'compared with the log',
       key_of_another_log: (origin: string) => `--key: key ignored: it belongs to the log ${origin}`,
       head_unknown: (sequence: number) => `entry ${sequence} is an access-log head in an unknown format`,
       line_foreign_shared: (file: string, line: number, others: number, writer: string) =>
@@ -308,7 +345,7 @@ export const FINDINGS = {
       lines_torn: (file: string, lines: number) =>
         `${counted(lines, 'line')} of ${file} ${are(lines)} torn, as by a crash or a full disk`,
       last_line_torn: (file: string, bytes: number) =>
-        `the last ${counted(bytes, 'byte')} of ${file} ${are(bytes)} a torn line, or one that is being written`,
+        `the last ${counted(bytes, 'byte')} of ${file} are a torn line, or one that is being written`,
       batches_without_place: (count: number, lane: number, batches: number) =>
         withoutPlace(count, lane, batches),
     },
@@ -318,17 +355,18 @@ export const FINDINGS = {
 function foreignLine(file: string, line: number, others: number, writer: string): string {
   const rest = others === 0 ? '' : `, and ${others} more ${are(others)} not`;
   const by = writer === '' ? '' : `: the database role ${writer} wrote it`;
-  return `line ${line} of ${file} is not one that the collector writes${rest}${by}`;
+  return `line ${line} of ${file} was not written by a collector${rest}${by}`;
 }
 
 function withoutPlace(count: number, lane: number, batches: number): string {
   return (
-    `${entries(count)} of lane ${lane}, in ${counted(batches, 'batch', 'batches')}, ${have(count)} no place in the log ` +
-    `and ${are(count)} not signed yet`
+    `${entries(count)} of lane ${lane}, in ${counted(batches, 'batch', 'batches')}, ${have(count)} ` +
+    'no position in ' +
+    `the log and ${are(count)} not signed yet`
   );
 }
 
-/** By name; no two kinds have one of the same name. */
+/** All sentences by name. Names are unique across kinds. */
 const SENTENCES = {
   ...FINDINGS.altered.says,
   ...FINDINGS.missing.says,
@@ -352,7 +390,7 @@ const KIND_OF = new Map(
 
 type FindingName = keyof typeof SENTENCES;
 
-/** A finding of the table. @param place in the order in which `--json` prints it. */
+/** Makes a finding of the table. @param place its members in the order in which `--json` prints them. */
 export function finding<Name extends FindingName>(
   name: Name,
   place: FindingPlace,
@@ -369,18 +407,20 @@ export function finding<Name extends FindingName>(
 /** The finding for the first of `count` entries, extended to all of them. */
 export function forAll(first: VerifyFinding, sequence: number, count: number): VerifyFinding {
   if (count === 1) return first;
-  const others = `${entryRange(sequence + 1, count - 1)} ${are(count - 1)} not as signed either`;
+  const others =
+    `${entryRange(sequence + 1, count - 1)} ${count === 2 ? 'differs' : 'differ'} from ` +
+    'the signed log too';
   return { ...first, message: `${first.message}; ${others}` };
 }
 
-/** Takes findings. */
+/** Collects findings. */
 export interface FindingList {
   add(...found: readonly VerifyFinding[]): void;
-  /** Call when the log was seen to be the one that was signed: no finding is no proof of that. */
+  /** Records that the log was proved to be the signed one; the absence of findings does not prove it. */
   confirm(): void;
-  /** How many there are besides notes. */
+  /** Number of findings other than notes. */
   readonly faults: number;
-  /** Faults that are only counted. */
+  /** Number of faults that are counted but not listed. */
   unlisted: number;
 }
 
@@ -395,21 +435,24 @@ const damage = (subject: string, message: string): StoreFinding => ({ severity: 
 const NOT_COMPARED = 'it was not compared with the log';
 const REBUILD = 'the next command that needs it, or the collector, rebuilds it';
 
-/** What `doctor` prints beside what `verify` finds, by what it checks. */
+/** The checks of `doctor` that are not findings of `verify`. */
 export const CHECKS = {
   directory_exposed: (why: string) => warning('directory', why),
-  directory_private: (directory: string) => ok('directory', `${directory}, for its owner alone`),
+  directory_private: (directory: string) => ok('directory', `${directory}, only its owner has access`),
   lock_faulty: (why: string) => damage('lock', why),
   lock_held: () => ok('lock', 'a collector is running on it'),
   lock_free: () => ok('lock', 'no collector is running on it'),
-  disk_read_only: () => ok('disk', 'read-only, as a snapshot is: no event can be stored'),
+  disk_read_only: () => ok('disk', 'read-only, such as a snapshot: no event can be stored'),
   disk_free: (gibibytes: string) => ok('disk', `${gibibytes} GiB free`),
   disk_low: (gibibytes: string) =>
     warning('disk', `${gibibytes} GiB free; when the disk is full, events are refused`),
-  mirror: (store: string) => ok('mirror', `of ${store}: takes no event, signs nothing`),
+  mirror: (store: string) => ok('mirror', `of ${store}: accepts no events and signs nothing`),
   keys_lost: (why: string) => warning('keys', `${why}; no collector starts`),
   keys_missing: () =>
-    warning('keys', 'there are none: no event can be sent; the next start makes a key with all permissions'),
+    warning(
+      'keys',
+      'there are no keys: no event can be sent; the next start creates one with all permissions',
+    ),
   keys_readable: (count: number) => ok('keys', `${counted(count, 'key')} can be read`),
   keys_damaged: (why: string) => damage('keys', why),
   keys_unreadable: (why: string) => warning('keys', why),
@@ -418,7 +461,9 @@ export const CHECKS = {
   events_unopened: (count: number, unopened: number) =>
     warning(
       'events',
-      `${counted(count, 'event')}, each checked, except ${counted(unopened, 'payload')} that could not be opened: there are no keys`,
+      `${counted(count, 'event')}, each checked, except ${counted(unopened, 'payload')} that could ` +
+        'not be opened: ' +
+        'there are no keys',
     ),
   events_unlisted: (count: number) => damage('events', `${count} more findings: see collector verify`),
   tail_whole: () => ok('tail', 'ends after a whole event'),
@@ -432,8 +477,9 @@ export const CHECKS = {
   index_beyond: (covered: number, bytes: number) =>
     damage(
       'id index',
-      `it covers ${covered} bytes of events, and the log has ${bytes}: events that were durable are missing from its end ` +
-        '(unless the index is of another copy of this ledger: then delete index/)',
+      `it covers ${covered} bytes of events, but the log has ${bytes}: durable events are missing ` +
+        'from its end (if ' +
+        'the index is of another copy of this ledger, delete index/)',
     ),
   index_damaged: () => warning('id index', 'damaged in part; the next start rebuilds that part'),
   index_in_memory: (bytes: number) =>
@@ -446,39 +492,41 @@ export const CHECKS = {
   catalogue_none: () => ok('catalogue', `none yet; ${REBUILD}`),
   catalogue_old: () => ok('catalogue', `of another version; ${REBUILD}`),
   catalogue_closed: () =>
-    warning('catalogue', `${NOT_COMPARED}: its names are encrypted, and there is no key of them here`),
+    warning('catalogue', `${NOT_COMPARED}: its names are encrypted, and their key is not here`),
   catalogue_changed: () => ok('catalogue', `a command wrote it meanwhile; ${NOT_COMPARED}`),
   catalogue_of_damage: () => ok('catalogue', `${NOT_COMPARED}, which is damaged`),
   catalogue_unread: (why: string) => warning('catalogue', `${NOT_COMPARED}: ${why}`),
   catalogue_wrong: (what: string) =>
     warning('catalogue', `${what}: derived; delete catalogue/, also while a collector runs`),
   catalogue_same: (records: number, through: number) =>
-    ok('catalogue', `${counted(records, 'record')} up to entry ${through}, each as the log has it`),
+    ok('catalogue', `${counted(records, 'record')} up to entry ${through}, all equal to the log`),
   catalogue_record: (what: string) => warning('catalogue', what),
   signing_key_unknown: (why: string) => damage('signing key', why),
   signing_key_none: (why: string) => ok('signing key', why),
   signing_key_missing: (file: string) =>
     warning(
       'signing key',
-      `${file} does not exist, and without it no collector starts; after a restore bring it back; if a program signs, give ` +
-        'doctor the same --signing-keys command:PROGRAM',
+      `${file} does not exist, and without it no collector starts; after a restore, copy it back; if ` +
+        'a program ' +
+        'signs, give doctor the same --signing-keys command:PROGRAM',
     ),
-  signing_key_denied: (file: string) => warning('signing key', `${file} may not be read by this user`),
+  signing_key_denied: (file: string) => warning('signing key', `this user may not read ${file}`),
   signing_key_unfit: (why: string) => damage('signing key', `${why}; no collector starts with it`),
   signing_key_exposed: (why: string) => warning('signing key', why),
-  signing_key_private: (file: string) => ok('signing key', `${file}, for its owner alone`),
+  signing_key_private: (file: string) => ok('signing key', `${file}, only its owner has access`),
   signer_faulty: (why: string) => warning('signing key', `--signing-keys: ${why}`),
   signer: (program: string, key: string) => ok('signing key', `signs by ${program}: ${key}`),
-  checkpoint_none: () => ok('checkpoint', 'none yet, as of an empty log; the next start signs the first one'),
+  checkpoint_none: () => ok('checkpoint', 'none yet, the log is empty; the next start signs the first one'),
   checkpoint: (size: number, origin: string, rest: string) =>
     ok('checkpoint', `over ${entries(size)}, signed as ${origin}${rest}`),
   checkpoint_late: (size: number, origin: string, waiting: number, since: string, why: string) =>
     warning(
       'checkpoint',
-      `over ${entries(size)}, signed as ${origin}; ${entries(waiting)} after them wait since ${since}: ${why}`,
+      `over ${entries(size)}, signed as ${origin}; ${entries(waiting)} after them wait since ` +
+        `${since}: ${why}`,
     ),
   checkpoint_failed: (since: string, why: string) =>
-    warning('checkpoint', `no checkpoint could be made since ${since}: ${why}`),
+    warning('checkpoint', `no checkpoint could be signed since ${since}: ${why}`),
   checkpoint_unknown: (why: string) => warning('checkpoint', why),
   tree_same: () => ok('tree', 'gives the root that was signed'),
   tree_wrong: (repair: string) =>
@@ -488,7 +536,7 @@ export const CHECKS = {
   sink_none: () =>
     warning(
       'sink',
-      'checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
+      'checkpoints stay on this host, which could rewrite its log undetected: configure --checkpoint-sink',
     ),
   sink_unknown: (why: string) => warning('sink', why),
 } as const satisfies Readonly<Record<string, (...facts: never[]) => StoreFinding>>;

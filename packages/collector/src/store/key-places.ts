@@ -1,4 +1,4 @@
-/** Where the keys of a data directory's payloads are, for whoever reads it: noted in it when encryption begins. */
+/** The note in a data directory about the locations of its payload keys, written when encryption begins. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, nodeFiles } from '../files.js';
@@ -9,30 +9,33 @@ function noteOf(dataDirectory: string): string {
   return path.join(dataDirectory, 'encryption-keys.json');
 }
 
-/** Whether payloads of a data directory are encrypted, as far as its own note says. */
+/** Whether payloads of a data directory are encrypted, by its note. */
 export function notesKeys(dataDirectory: string): boolean {
   return exists(noteOf(dataDirectory)) && begunKeys(dataDirectory) === undefined;
 }
 
-/** Where a start began to make the first keys, which none has finished: nothing is encrypted by them. */
+/**
+ * The directories in which a start began to create the first keys and was interrupted: nothing is encrypted
+ * yet.
+ */
 export function begunKeys(dataDirectory: string): readonly string[] | undefined {
   const { begun } = noteIn(dataDirectory);
   return Array.isArray(begun) ? begun.filter(isText) : undefined;
 }
 
-/** On return the next start and `doctor` know that keys are being made there. */
+/** Notes durably that keys are being created in these directories. */
 export async function noteBegunKeys(dataDirectory: string, directories: readonly string[]): Promise<void> {
   await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(`${JSON.stringify({ begun: directories })}\n`));
 }
 
-/** Where keys are when no other directory is named. */
+/** The default key directory. */
 export function defaultKeys(dataDirectory: string): string {
   return path.join(dataDirectory, 'encryption-keys');
 }
 
 type Note = Partial<Record<keyof KeyPlaces | 'begun', unknown>>;
 
-/** Empty where there is none, or nothing that can be read. */
+/** The note; empty if there is none, or it cannot be read. */
 function noteIn(dataDirectory: string): Note {
   const note = noteOf(dataDirectory);
   if (!exists(note)) return {};
@@ -45,8 +48,8 @@ function noteIn(dataDirectory: string): Note {
 }
 
 /**
- * As noted; `encryption-keys` in the data directory where nothing is.
- * @throws KeysUnfit for a note that says nothing of the kind.
+ * The noted locations; `encryption-keys` in the data directory without a note.
+ * @throws KeysUnfit if the note is invalid.
  */
 export function readKeyPlaces(dataDirectory: string): KeyPlaces {
   const note = noteOf(dataDirectory);
@@ -54,7 +57,7 @@ export function readKeyPlaces(dataDirectory: string): KeyPlaces {
   const { directories, kek, leftOut } = noteIn(dataDirectory);
   if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isText) || !isText(kek)) {
     throw new KeysUnfit(
-      `${note} does not say where the keys of payloads are: remove it, and say so by --encryption-keys at the next start`,
+      `${note} does not name the key directories: remove it, and pass --encryption-keys at the next start`,
     );
   }
   return {
@@ -64,7 +67,7 @@ export function readKeyPlaces(dataDirectory: string): KeyPlaces {
   };
 }
 
-/** Of a database that has the keys of a log in another one. */
+/** Whether this is the address of a database of keys. */
 function isAddress(directory: string): boolean {
   return directory.includes('://');
 }
@@ -74,8 +77,8 @@ function isText(value: unknown): value is string {
 }
 
 /**
- * On return the note is on stable storage, also of the directories that are none of them any more. What lies in the data
- * directory is found again when that is moved.
+ * Notes the locations durably, including former directories. Directories within the data directory are noted
+ * relative to it, so that it can be moved.
  */
 export async function noteKeyPlaces(dataDirectory: string, { directories, kek }: KeyPlaces): Promise<void> {
   const before = notesKeys(dataDirectory) ? readKeyPlaces(dataDirectory) : undefined;
@@ -87,7 +90,7 @@ export async function noteKeyPlaces(dataDirectory: string, { directories, kek }:
   await writeNote(dataDirectory, { directories, kek, leftOut });
 }
 
-/** On return a directory that was left out, and has no keys any more, is not on record. */
+/** Removes a former directory, whose keys were erased, from the note. */
 export async function forgetLeftOut(dataDirectory: string, directory: string): Promise<void> {
   const { leftOut = [], ...places } = readKeyPlaces(dataDirectory);
   await writeNote(dataDirectory, {
@@ -105,7 +108,8 @@ async function writeNote(
     const within = path.relative(dataDirectory, directory);
     return within.startsWith('..') || path.isAbsolute(within) ? directory : within;
   });
-  const text = `${JSON.stringify({ directories: named, kek, ...(leftOut.length > 0 && { leftOut }) }, undefined, 2)}\n`;
+  const note = { directories: named, kek, ...(leftOut.length > 0 && { leftOut }) };
+  const text = `${JSON.stringify(note, undefined, 2)}\n`;
   if (exists(noteOf(dataDirectory)) && fs.readFileSync(noteOf(dataDirectory), 'utf8') === text) return;
   await nodeFiles.replace(noteOf(dataDirectory), Buffer.from(text));
 }

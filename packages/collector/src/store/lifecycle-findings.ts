@@ -1,4 +1,4 @@
-/** What the keys of a log show against the actions in it: for `collector verify`. */
+/** Compares the keys of a log with its actions, for `collector verify`. */
 import { decodeEnvelope } from '@clinical-events/protocol';
 import { type Actions, eventsOf, type Reason, takenBy } from '../privacy/actions.js';
 import type { TakenKeys } from '../privacy/payload-keys.js';
@@ -8,26 +8,26 @@ import { eventRange, finding, type FindingList, type VerifyFinding } from './fin
 import type { AuditedLog, ErasedEvent } from './log-audit.js';
 import { isNoId, uuidText } from './text.js';
 
-/** Of a kind so many are listed, and the rest is counted. */
+/** Maximum number of listed findings of a kind; more are only counted. */
 const MOST = 10_000;
 
 export interface KeysFound {
   readonly actions: Actions;
-  /** Events whose key is not to be had, or whose payload was taken out. */
+  /** Events without a key, or whose payload was removed. */
   readonly keyless: SequenceSet;
   /** Events that could not be read. */
   readonly unread: SequenceSet;
-  /** By which it is judged; undefined where there are none. */
+  /** Undefined if there are no keys. */
   readonly keys: Pick<StoredKeys, 'noted'> | undefined;
-  /** What actions behind the end of the log, as it was read, have erased. */
+  /** Events erased by actions after the end of the log that was read. */
   readonly later: SequenceSet;
-  /** Of `shouldBeGone` what opened when it was read once more. */
+  /** The events of `shouldBeGone` that opened at a second reading. */
   readonly back: SequenceSet;
 }
 
 /**
- * Events that opened, and an action says that they do not any more. It may have come after they were read: they are to be
- * read once more.
+ * Events that opened although an action destroyed their keys. The action may have come after the reading, so
+ * these events must be read again.
  */
 export function shouldBeGone({
   actions,
@@ -40,13 +40,16 @@ export function shouldBeGone({
   return actions.erased.without(pending).without(keyless).without(unread);
 }
 
-/** Events without a key that an erasure explains which the log does not have. Numbers are given again, and keys are not. */
+/**
+ * Events whose missing key is explained by an erasure that is not in this log. They are matched by key,
+ * because another copy of the log may use the same sequences for other events.
+ */
 export class ErasedElsewhere {
   readonly #byKey: ReadonlyMap<string, readonly TakenKeys[]>;
-  /** Of a log in a database: its mirrors have keys of their own, and its numbers. */
+  /** Keys of a log in a database, whose mirrors have its sequences and keys of their own. */
   readonly #shared: readonly TakenKeys[];
   readonly #found: number[] = [];
-  /** Whose payload was taken out, and with it the name of its key. */
+  /** Events whose payload was removed together with the name of its key. */
   readonly #nameless: number[] = [];
 
   constructor(private readonly keys: readonly TakenKeys[]) {
@@ -54,7 +57,7 @@ export class ErasedElsewhere {
     this.#shared = keys.filter(({ places }) => places !== undefined);
   }
 
-  /** @param key which is missing; undefined where nobody can say which it was. */
+  /** Passes an event without a key. @param key name of the missing key, if known. */
   meet(sequence: number, key: { tag: number; organisation: string } | undefined): void {
     if (key === undefined) {
       if (this.keys.length > 0) this.#nameless.push(sequence);
@@ -68,15 +71,15 @@ export class ErasedElsewhere {
     if (isFound) this.#found.push(sequence);
   }
 
-  /** Of the events that were met. */
+  /** The explained events among those passed. */
   get explained(): SequenceSet {
     return SequenceSet.of(this.#found).with(SequenceSet.of(this.#nameless).within(eventsOf(this.keys)));
   }
 }
 
 /**
- * Reports events without a key that no action destroyed, and those with a key that an action destroyed. Without any
- * keys neither is known. The actions beside the keys are not signed, and prove nothing.
+ * Reports events whose key is missing although no action destroyed it, and events whose key exists although
+ * an action destroyed it. Notes of actions beside the keys are not signed and prove nothing.
  */
 export function lifecycleFindings(
   { actions, keyless, keys, later, back }: Omit<KeysFound, 'unread'>,
@@ -110,7 +113,7 @@ export function lifecycleFindings(
   return { erased: reasons, erasing: eventsOf(actions.taken('undone')).size, quarantined };
 }
 
-/** What an envelope says of an event that was erased; undefined when it cannot be read. */
+/** The remaining facts of an erased event; undefined if its envelope cannot be read. */
 export function erasedEvent(sequence: number, envelope: Buffer): ErasedEvent | undefined {
   try {
     const { organisation, kind, runId, eventId, parentId } = decodeEnvelope(envelope).envelope;
@@ -128,14 +131,16 @@ export function erasedEvent(sequence: number, envelope: Buffer): ErasedEvent | u
   }
 }
 
-/** Events that one action has erased while holds stood. */
+/** A range of events that one action erased while holds were active. */
 interface ErasedUnderHolds extends SequenceStretch {
   readonly action: string;
-  /** By the actions with which they began. */
+  /** The ids of the active holds. */
   readonly holds: readonly string[];
 }
 
-/** In the order of their events. Of several actions over one event the first counts. */
+/**
+ * Events erased while holds were active, in order. If several actions name an event, the first one counts.
+ */
 export function erasedUnderHolds(actions: Actions): readonly ErasedUnderHolds[] {
   const found: ErasedUnderHolds[] = [];
   const standing = new Set<string>();
@@ -154,20 +159,20 @@ export function erasedUnderHolds(actions: Actions): readonly ErasedUnderHolds[] 
   return found.sort((a, b) => a.first - b.first);
 }
 
-/** What a hold holds, as far as an envelope can tell. */
+/** The content of a hold that can be compared with an envelope. */
 export interface HeldThings {
   readonly name: string;
   readonly organisations: ReadonlySet<string>;
-  /** By their ids; with the runs nested directly in them. */
+  /** Ids of runs, including runs nested directly in them. */
   readonly runs: ReadonlySet<string>;
-  /** What it met when it began. */
+  /** The matching events when it began. */
   readonly events: SequenceSet;
 }
 
 /**
- * What was erased though a hold was on it, or though one stood of which nobody can tell what it held.
- * @param holds by the actions with which they began; one whose record is gone or changed is missing.
- * @param events what is left of the events that were erased under holds, in their order.
+ * Reports events that were erased under a hold, or during a hold whose record is missing.
+ * @param holds by the id of the hold; without those whose record is missing or changed.
+ * @param events the remaining facts of events erased during holds, in order.
  */
 export async function* heldFindings(
   erased: readonly ErasedUnderHolds[],
@@ -205,7 +210,7 @@ function holdOver(
       (parentId !== undefined && runs.has(parentId)) ||
       events.has(sequence)
     )
-      return `the hold ${name} was on it`;
+      return `the hold ${name} protected it`;
   const unknown = standing.find((id) => !holds.has(id));
-  return unknown && `hold ${unknown} stood, and its record is not here as it was written`;
+  return unknown && `hold ${unknown} was active, and its record is missing or changed`;
 }

@@ -1,4 +1,4 @@
-/** The audit of a whole log for `collector verify`: what goes in and what comes out. It continues past damage. */
+/** The inputs and results of the audit of a whole log for `collector verify`. It continues past damage. */
 import type { SignedRoot } from '../tree/audit.js';
 import type { Files } from '../files.js';
 import type { Actions } from '../privacy/actions.js';
@@ -9,32 +9,32 @@ import type { StoredKeys } from '../privacy/stored-keys.js';
 /** A checkpoint of this log. */
 export interface CheckedRoot extends SignedRoot {
   readonly origin: string;
-  /** Where it was found first. */
+  /** The first source in which it was found. */
   readonly source: string;
   readonly file: string;
-  /** Whether it, or another one that says the same, was kept outside of the data directory. */
+  /** Whether an equal checkpoint was kept outside of the data directory. */
   outside: boolean;
 }
 
-/** The checkpoints that a log is held against. */
+/** The checkpoints that a log is compared with. */
 export interface AuditedRoots {
   readonly roots: readonly CheckedRoot[];
-  /** The largest of the data directory. */
+  /** The largest one in the data directory. */
   readonly newest: CheckedRoot | undefined;
 }
 
-/** Is called with each head of the access log that stands in the log. */
+/** Receives each head of the access log in the log. */
 export interface HeadListener {
   head(sequence: number, body: Buffer): void;
-  /** To be awaited now and then: what heads wait for is read. */
+  /** Reads the lines that pending heads need. Called in intervals. */
   settle(): Promise<void>;
 }
 
-/** Entries behind the largest checkpoint. */
+/** The entries after the largest checkpoint. */
 export interface Waiting {
-  /** Of the first of them. */
+  /** The first sequence. */
   readonly sequence: number;
-  /** When it was received, and when the latest of them was, in ms since 1970. */
+  /** First and last time of receipt, in ms since 1970. */
   readonly oldest: number;
   newest: number;
 }
@@ -42,55 +42,56 @@ export interface Waiting {
 export interface AuditOptions {
   readonly dataDir: string;
   readonly files: Files;
-  /** Events read so far, and of how many, about. */
+  /** Called with the number of events read so far, and the approximate total. */
   readonly onProgress: (events: number, of: number) => void;
-  /** Keys that were destroyed by actions which this log does not have: who asks knows that. */
+  /** Keys that were destroyed by actions that are not in this log. */
   readonly takenSince?: readonly TakenKeys[] | undefined;
-  /** Of a log in a database, whose copy is in the data directory. */
+  /** Set for a log in a database, whose copy is in the data directory. */
   readonly shared?: SharedAudit | undefined;
 }
 
-/** What is not in the copy of a log in a database. */
+/** The parts of a log in a database that are not in its copy. */
 export interface SharedAudit {
-  /** Undefined where keys are not opened. */
+  /** Undefined if keys are not opened. */
   readonly keys: StoredKeys | undefined;
-  /** On return the keys are those that are there now. */
+  /** Reads changes of the keys. */
   refreshKeys(): Promise<void>;
-  /** What actions have erased by now, also those that came after the log was copied. */
+  /** All events erased so far, also by actions after the copy was made. */
   erasedByNow(): Promise<SequenceSet>;
 }
 
-/** What is left of an event that was erased. */
+/** The remaining facts of an erased event. */
 export interface ErasedEvent {
   readonly sequence: number;
   readonly organisation: string;
-  /** Of the record that it is of. */
+  /** The id of its record. */
   readonly recordId: string;
-  /** The event that it makes its record hang on, of a start or of an event without a run: a run has the id of the event that opens it. */
+  /** The parent of its record, if the event determines it: for a start, or an event without a run. */
   readonly parentId: string | undefined;
 }
 
 export interface AuditedLog {
-  /** How many events stand in the log. */
+  /** Number of events. */
   readonly events: number;
-  /** With the log's own entries. */
+  /** Number of events and of the log's own entries. */
   readonly entries: number;
-  /** How many of them lie behind the largest checkpoint. */
+  /** Number of entries after the largest checkpoint. */
   readonly unsigned: number;
   readonly waiting: Waiting | undefined;
-  /** Of a log in a database: entries that have no place in it yet, and batches that are quarantined. */
+  /** For a log in a database: entries without a position in the log, and quarantined batches. */
   readonly unsequenced: number;
   readonly quarantined: number;
-  /** How many bytes of events there are. */
+  /** Bytes of all frames. */
   readonly bytes: number;
-  /** What is said of a torn tail, which is a note. */
+  /** The sentence about a torn tail, which is a note. */
   readonly torn: string | undefined;
-  /** How many encrypted payloads were not opened, because there is no key directory. */
+  /** Number of encrypted payloads that were not opened because there is no key directory. */
   readonly unopened: number;
-  /** How many events were erased, by the reason; and of how many keys may be left as yet. */
+  /** Number of erased events by reason. */
   readonly erased: Readonly<Record<string, number>>;
+  /** Number of erased events whose keys may still exist. */
   readonly erasing: number;
-  /** The actions of the log, and what is left of these events, in their order. */
+  /** The actions of the log, and the remaining facts of erased events, in order. */
   readonly erasures: {
     readonly actions: Actions;
     readonly events: (of: SequenceSet) => Iterable<ErasedEvent> | AsyncIterable<ErasedEvent>;

@@ -1,4 +1,4 @@
-/** The events of a log in a database that meet a filter, as `EventLog.scan` gives those of a log in files. */
+/** The counterpart of `EventLog.scan` for a log in a database. */
 import type { Cursor, EntryLog, EventFilter, StoredEntry, StoredEvent } from './contract/events.js';
 
 export async function* matchingEvents(
@@ -14,7 +14,7 @@ export async function* matchingEvents(
   }
 }
 
-/** Entries are valid until the next one is asked for. */
+/** Entries are valid until the next one is requested. */
 function* matching(entries: Iterable<StoredEntry>, filter: EventFilter): Generator<StoredEvent> {
   const { kinds, organisation, runId, eventId, since = 0, until = Infinity } = filter;
   for (const entry of entries) {

@@ -1,4 +1,4 @@
-/** Opens the access log of a data directory, without what else is in it. */
+/** Opens the access log of a data directory. */
 import type { LocalAccessLog } from './contract/access-log.js';
 import { AccessLogFile, readingsLogPath } from './embedded/access-log-file.js';
 
@@ -8,7 +8,7 @@ export function openAccessLog(dataDir: string): LocalAccessLog {
   return new AccessLogFile(dataDir);
 }
 
-/** Where a mirror logs who reads on it: its access log is a copy. */
+/** Opens the log of readings on a mirror, whose access log is a copy. */
 export function openReadingsLog(dataDir: string): LocalAccessLog {
   return new AccessLogFile(dataDir, readingsLogPath(dataDir));
 }

@@ -5,7 +5,7 @@ import { driverOf, isShared, type StoreSettings } from './open.js';
 
 export { KeyDatabase, keyDatabasePath } from './embedded/key-database.js';
 
-/** API keys, for writing. */
+/** Opens the API keys for writing. */
 export async function openKeys(settings: StoreSettings): Promise<KeyStore | SharedKeyStore> {
   if (!isShared(settings)) return KeyDatabase.open(settings.dataDir);
   return (await driverOf(settings.store)).openKeys(settings.store);

@@ -7,8 +7,9 @@ import { notesKeys, readKeyPlaces } from './key-places.js';
 import { driverOf, isShared, type StoreSettings } from './open.js';
 
 /**
- * @param keys where those of its payloads are; without them what is encrypted stays closed.
- * @throws when the database cannot be reached, or holds no log that this collector can read; KeysUnfit, KekFault.
+ * @param keys the locations of its payload keys; without them encrypted payloads are not opened.
+ * @throws if the database cannot be reached, or contains no log that this collector can read; KeysUnfit,
+ * KekFault.
  */
 export async function openSharedStore(
   { store }: Pick<StoreSettings, 'store'>,
@@ -17,7 +18,7 @@ export async function openSharedStore(
   return (await driverOf(store)).openToRead(store, keys);
 }
 
-/** The same for the time of `work`, with a directory of what is public of the log, as a data directory has it. */
+/** Opens a log during `work`, with a directory of its public files, laid out like a data directory. */
 export async function withSharedView<Result>(
   { store, dataDir }: StoreSettings,
   work: (view: SharedView) => Promise<Result>,
@@ -25,14 +26,19 @@ export async function withSharedView<Result>(
   return (await driverOf(store)).withView(store, sharedKeyPlaces(dataDir), work);
 }
 
-/** Where the keys of a log in a database are, as a collector has noted in its data directory; undefined where none has. */
+/**
+ * The locations of the keys of a log in a database, by the note of a collector; undefined if there is none.
+ */
 export function sharedKeyPlaces(dataDir: string): KeyPlaces | undefined {
   if (!notesKeys(dataDir)) return undefined;
   const places = readKeyPlaces(dataDir);
   return places.directories.some((store) => isShared({ store })) ? places : undefined;
 }
 
-/** What a mirror asks of the collectors of its log. @throws when the database cannot be reached, or holds no log. */
+/**
+ * Opens the requests of a mirror to collectors.
+ * @throws if the database cannot be reached, or contains no log.
+ */
 export async function openSharedRequests({ store }: Pick<StoreSettings, 'store'>): Promise<SharedRequests> {
   return (await driverOf(store)).openRequests(store);
 }

@@ -19,7 +19,7 @@ export interface OpenDirectory extends OpenStore {
   readonly requests: Requests;
 }
 
-/** Nothing is made or read before it is asked for, and nothing is written. */
+/** Opens a data directory for reading. Each part is opened at its first use. */
 export function openStore(dataDir: string): OpenDirectory {
   const made: { -readonly [Part in keyof OpenDirectory]?: OpenDirectory[Part] } = {};
   return {
@@ -39,8 +39,8 @@ export function openStore(dataDir: string): OpenDirectory {
 }
 
 /**
- * How many entries the newest checkpoint says that there are, in its second line (C2SP tlog-checkpoint); 0 without a
- * checkpoint. Nothing of it is verified: for a first look, before the log is read.
+ * The number of entries in the second line of the newest checkpoint (C2SP tlog-checkpoint), which is not
+ * verified; 0 without a checkpoint.
  */
 export async function claimedSize(tree: TreeReader): Promise<number> {
   const size = /^[^\n]+\n(\d{1,15})\n/.exec((await tree.head()) ?? '')?.[1];

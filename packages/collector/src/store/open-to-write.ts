@@ -11,27 +11,28 @@ export type { Encryption, Held, Opened } from './embedded/embedded-store.js';
 export { BackgroundCompaction } from './embedded/background-compaction.js';
 export type { IdIndexStats } from './embedded/id-index/id-index.js';
 
-/** For the one process that holds the directory's lock. */
+/** Opens the tree. The caller holds the lock of the data directory. */
 export function openTree(dataDir: string): TreeStore {
   return TreeFiles.open(dataDir, nodeFiles);
 }
 
 /**
- * For the one process that holds the directory's lock. On return the log is whole, and its index covers all of it.
- * @throws StoreDamaged when the log does not hold what was written to it.
+ * Opens the log. The caller holds the lock of the data directory. On return the log is whole, and its index
+ * covers it.
+ * @throws StoreDamaged if the log is damaged.
  */
 export function openForWriting(options: EmbeddedStoreOptions): Promise<WritableStore> {
   return EmbeddedStore.open(options);
 }
 
-/** With what it found when it was opened, and how its index fares. */
+/** The store of a data directory, with the result of opening it and the statistics of its index. */
 export type WritableStore = Pick<
   EmbeddedStore,
   | keyof Store
   | ('opened' | 'committed' | 'newestOwn' | 'indexStats' | 'actions' | 'keys' | 'keysIn' | 'endSegmentOf')
 >;
 
-/** For a collector among others. Closing it closes its tree. */
+/** Opens a log for a collector among others. Closing it closes its tree. */
 export async function openSharedForWriting(store: string, options: SharedStoreOptions): Promise<SharedStore> {
   return (await driverOf(store)).openToWrite(store, options);
 }

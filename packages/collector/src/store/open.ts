@@ -1,18 +1,18 @@
 /**
- * Where a log is, and the table of drivers. The doors of a store are `open-to-read`, `open-to-write`, `open-to-audit` and
- * `open-keys`: a command loads those that it uses. Only they name a driver.
+ * The location of a log, and the table of drivers. A command opens a store by one of the modules `open-*`,
+ * which alone name a driver.
  */
 import path from 'node:path';
 import { optionalPackage } from '../optional-packages.js';
 import { Unusable } from '../unusable.js';
 import type { StoreDriver } from './contract/driver.js';
 
-/** By the scheme of an address, the package that has the driver. */
+/** The packages of drivers by the scheme of an address. */
 const DRIVERS = { postgres: 'postgres', postgresql: 'postgres' } as const;
 
 type Scheme = keyof typeof DRIVERS;
 
-/** Where a log is: in a data directory, or in a database where `store` is not empty. */
+/** The location of a log: a data directory, or a database if `store` is not empty. */
 export interface StoreSettings {
   readonly dataDir: string;
   readonly store: string;
@@ -23,7 +23,7 @@ function schemeOf(address: string): Scheme | undefined {
   return Object.hasOwn(DRIVERS, scheme) ? (scheme as Scheme) : undefined;
 }
 
-/** Whether the log is in a database, and its data directory holds only what one collector keeps for itself. */
+/** Whether the log is in a database; its data directory then contains only the files of one collector. */
 export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
   return schemeOf(store) !== undefined;
 }
@@ -31,19 +31,19 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
 /** @throws Unusable if the driver is not installed, RangeError for an address that is not {@link isShared}. */
 export async function driverOf(address: string): Promise<StoreDriver> {
   const scheme = schemeOf(address);
-  if (scheme === undefined) throw new RangeError('no driver opens this address');
+  if (scheme === undefined) throw new RangeError('there is no driver for this address');
   return (await optionalPackage<{ readonly driver: StoreDriver }>(DRIVERS[scheme])).driver;
 }
 
-/** In a directory that a back-up is restored to: the copy, until it is proved and moved into place. */
+/** The directory of a restored copy until it is verified and moved into place. */
 export const RESTORING = 'restoring';
 
-/** Where the checkpoints of a data directory are. */
+/** The directory of checkpoints of a data directory. */
 export function checkpointDirectory(dataDir: string): string {
   return path.join(dataDir, 'checkpoints');
 }
 
-/** Why this is no place of a log that can be opened; undefined when it is one, or empty. */
+/** The fault of a `store` setting; undefined if it is valid or empty. */
 export async function storeFault(store: string): Promise<string | undefined> {
   if (store === '') return undefined;
   if (!isShared({ store })) return 'it does not begin with postgres://';
@@ -55,7 +55,7 @@ export async function storeFault(store: string): Promise<string | undefined> {
   }
 }
 
-/** For messages: where the log is, without the role and the options of its address. */
+/** The location of a log for messages, without the role and the options of its address. */
 export function describeStore({ dataDir, store }: StoreSettings): string {
   return store === '' ? dataDir : store.replace(/^(\w+:\/\/)(?:[^/?]*@)?([^?]*).*$/s, '$1$2');
 }

@@ -1,11 +1,14 @@
-/** What signed roots and stored hashes show against a log, or against each other: for `collector verify`. */
+/**
+ * Findings about signed roots and stored hashes that contradict the log or each other, for `collector
+ * verify`.
+ */
 import { type HashFault, leavesBelow, type RootVerdict, type Verdict } from '../tree/audit.js';
 import { HASH_BYTES } from '../tree/merkle.js';
 import { entryRange, finding, type VerifyFinding } from './findings.js';
 import type { CheckedRoot } from './log-audit.js';
 
 type Roots = readonly RootVerdict<CheckedRoot>[];
-/** Whether some entries below a size cannot be read, and nothing proves their leaves. */
+/** Whether some entries of a log of this size can neither be read nor proved by their hashes. */
 type IsUnread = (size: number) => boolean;
 
 export function rootFindings(verdict: Verdict<CheckedRoot>, isUnread: IsUnread): VerifyFinding[] {
@@ -19,7 +22,7 @@ export function rootFindings(verdict: Verdict<CheckedRoot>, isUnread: IsUnread):
   return findings;
 }
 
-/** Each pair of neighbours of one size; `roots` are by size. */
+/** Reports different roots of one size; `roots` are ordered by size. */
 function contradictions(roots: Roots): VerifyFinding[] {
   return roots.flatMap(({ root: { size, source, file } }, i): VerifyFinding[] => {
     const other = roots[i - 1]?.root;
@@ -28,13 +31,13 @@ function contradictions(roots: Roots): VerifyFinding[] {
   });
 }
 
-/** Where the log and what was signed differ. */
+/** A difference between the log and the signed roots. */
 interface Difference {
   /** The smallest root that the log does not give. */
   readonly other: CheckedRoot;
-  /** The largest smaller root, of more than no entries, of both histories. */
+  /** The largest smaller root in both histories, of at least one entry. */
   readonly before: CheckedRoot | undefined;
-  /** A root of this log that is at least as large as the other one: then two histories were signed. */
+  /** A root of this log of at least the same size: then two histories were signed. */
   readonly later: CheckedRoot | undefined;
 }
 
@@ -42,20 +45,20 @@ function agreeing(roots: Roots): CheckedRoot[] {
   return roots.filter(({ root, log }) => log === 'agrees' && root.size > 0).map(({ root }) => root);
 }
 
-/** @param others the roots that the log does not give, by size. */
+/** @param others the roots that the log does not give, ordered by size. */
 function differenceAt(roots: Roots, [first]: Roots): Difference | undefined {
   if (first === undefined) return undefined;
   const own = agreeing(roots);
   const { size, outside } = first.root;
   const later = own.findLast((root) => root.size >= size);
-  // Where two histories were signed, the roots of the directory are all of the one and say nothing of the other.
+  // If two histories were signed, the roots in the data directory all belong to this one.
   const ofBoth = (root: CheckedRoot) => later === undefined || !outside || root.outside;
   return { other: first.root, before: own.findLast((root) => root.size < size && ofBoth(root)), later };
 }
 
-/** At the smallest root that neither the log nor the tree gives, or that is of another history. */
+/** The difference at the smallest root that neither the log nor the tree gives. */
 function forkOf(roots: Roots): Difference | undefined {
-  // Two roots of one size are a contradiction by themselves.
+  // Two roots of one size are reported as a contradiction.
   const isReported = (size: number) => agreeing(roots).some((root) => root.size === size);
   const others = roots.filter(({ root, log, tree }) => log === 'differs' && !tree && !isReported(root.size));
   return differenceAt(roots, others);
@@ -80,8 +83,9 @@ function forkFinding(roots: Roots, isUnread: IsUnread): VerifyFinding | undefine
 }
 
 /**
- * That the log is shorter than it was signed; undefined when it is not, or when the finding of a fork says so.
- * @param held how many entries it holds.
+ * The finding for a log that is shorter than the signed one; undefined if it is not, or if a fork is reported
+ * instead.
+ * @param held number of entries in the log.
  */
 export function missingFinding(
   { roots, leaves, provenTo }: Verdict<CheckedRoot>,
@@ -106,7 +110,7 @@ export function missingFinding(
   return finding('end_missing', { sequence }, sequence, covered - leaves, largest.source, covered);
 }
 
-/** @param hasTree whether any of the tree is stored. When none is, it was removed, which is allowed. */
+/** @param hasTree whether a tree is stored; it may be removed. */
 export function tileFindings(
   { hashes, shortages, differing, roots }: Verdict<CheckedRoot>,
   hasTree: boolean,

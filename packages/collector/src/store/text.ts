@@ -1,12 +1,9 @@
 const HEX = Buffer.from('0123456789abcdef');
-/** Where in the text form the first digit of each byte stands. */
+/** Positions of the first digit of each byte in the text form. */
 const DIGITS = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 const TEXT = Buffer.from('00000000-0000-0000-0000-000000000000');
 
-/**
- * The text form of a UUID (RFC 9562 section 4), lower-case: of the 16 bytes from a place on. In a third of the time
- * that joining five parts takes.
- */
+/** The lower-case text form of a UUID (RFC 9562 section 4); three times as fast as joining five parts. */
 export function uuidText(source: Uint8Array, from = 0): string {
   for (let i = 0; i < DIGITS.length; i++) {
     const byte = source[from + i] ?? 0;
@@ -17,20 +14,18 @@ export function uuidText(source: Uint8Array, from = 0): string {
   return TEXT.toString('latin1');
 }
 
-/** @param text of a UUID, in either case. @returns its 16 bytes. */
+/** The 16 bytes of a UUID, given as text in either case. */
 export function uuidBytes(text: string): Buffer {
   return Buffer.from(text.replaceAll('-', ''), 'hex');
 }
 
-/** Whether the 16 bytes from a place on are all zero, which stands for no id. */
+/** Whether 16 bytes are all zero, which means no id. */
 export function isNoId(source: Uint8Array, at = 0): boolean {
   for (let i = at; i < at + DIGITS.length; i++) if (source[i] !== 0) return false;
   return true;
 }
 
-/* Texts that mostly are the one before, out of bytes. */
-
-/** What some bytes say: the same string for as long as they are the same. */
+/** Converts bytes to text, and returns the previous string while the bytes are equal. */
 export class RepeatedText {
   #bytes = Buffer.alloc(0);
   #text = '';
@@ -45,7 +40,7 @@ export class RepeatedText {
     return this.#text;
   }
 
-  /** They are a few bytes, for which a call costs more than the loop. */
+  /** For a few bytes, a call costs more than this loop. */
   #isSame(source: Buffer, from: number, to: number): boolean {
     const bytes = this.#bytes;
     if (bytes.length !== to - from) return false;

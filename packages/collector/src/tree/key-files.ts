@@ -16,7 +16,7 @@ import {
 } from '@clinical-events/protocol/verify';
 import { NOTE_ED25519, type NoteKey, keyChain, noteKey, verifierKeyOf } from './note-signing.js';
 import { createDurably, exists, nodeFiles } from '../files.js';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 
 const COMMAND = 'command:';
 
@@ -343,7 +343,7 @@ export function followHistory(dataDir: string, first: string, rotations: readonl
     }
     return { origin: current.name, keys, current, until, first, rotations };
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new SigningKeyFault(
       'broken',
       `the keys in ${path.join(dataDir, 'checkpoints')} do not follow from each other: ${reason}`,

@@ -20,7 +20,9 @@ import {
   parseNote,
   parseRotation,
   parseVerifierKey,
+  RotationRefused,
 } from '@clinical-events/protocol/verify';
+import { messageOf } from '../system-code.js';
 
 /* The seam to whatever holds the log's signing key: a file, a command, a KMS. */
 
@@ -218,11 +220,6 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
  * all of it is there, and whatever does not fit is a fault.
  */
 
-/** The rotation notes do not lead from key to key; the message tells which note, counted from 1, and why. */
-export class ChainBroken extends Error {
-  override readonly name = 'ChainBroken';
-}
-
 export interface KeyChain {
   /** In the order in which they took over; at least one. */
   readonly keys: NoteKey[];
@@ -241,7 +238,7 @@ interface Handover {
 /**
  * @param first verifier key that the log began with; its name is the log's origin.
  * @param rotations every rotation note of the log, in order.
- * @throws KeyMalformed when the first key is not one of a log, ChainBroken.
+ * @throws KeyMalformed when the first key is not one of a log, RotationRefused.
  */
 export function keyChain(first: string, rotations: readonly string[]): KeyChain {
   let current = noteKey(first);
@@ -257,8 +254,8 @@ export function keyChain(first: string, rotations: readonly string[]): KeyChain 
       current = to;
       ends.push(until);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new ChainBroken(`rotation note ${at + 1}: ${reason}`, { cause: error });
+      const reason = messageOf(error);
+      throw new RotationRefused(`rotation note ${at + 1}: ${reason}`, { cause: error });
     }
   }
   return { keys, current, until: ends };

@@ -14,7 +14,7 @@
  */
 import { formatNote, formatRotation } from '@clinical-events/protocol/verify';
 import { createDurably, nodeFiles } from '../files.js';
-import { systemCode } from '../system-code.js';
+import { messageOf, systemCode } from '../system-code.js';
 import { KeyCommand } from './key-command.js';
 import type { CheckpointSigner, NoteKey } from './note-signing.js';
 import {
@@ -228,7 +228,7 @@ export class SigningKeys implements CheckpointSigner {
       this.#reported = '';
       this.#options.onNotice?.(`${this.#signing.current.key.vkey} signs the checkpoints from now on`);
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = messageOf(error);
       if (reason === this.#reported) return;
       this.#reported = reason;
       this.#options.onTrouble(

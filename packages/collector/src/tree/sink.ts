@@ -14,6 +14,7 @@ import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { noteKey, type NoteKey } from './note-signing.js';
 import { showable } from './program.js';
 import { Unusable } from '../unusable.js';
+import { messageOf } from '../system-code.js';
 
 /** A sink that is a program: the operator's, or one of ours for a directory or a file. */
 export interface ProgramSinkSpec {
@@ -151,7 +152,7 @@ function witness(part: string, named: string): SinkSpec {
   try {
     key = witnessKey(part.slice(hash + 1));
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOf(error);
     throw new Unusable(`the verifier key behind ${named} cannot be used: ${reason}`, { cause: error });
   }
   return { kind: 'witness', prefix, key, shown: `${prefix} (${key.name})` };

@@ -52,10 +52,10 @@ describe('collector doctor on the proof', () => {
     expect(await said()).toEqual({
       code: 0,
       lines: [
-        `signing key: ok: ${signingKeyFile()}, for its owner alone`,
+        `signing key: ok: ${signingKeyFile()}, only its owner has access`,
         `checkpoint: ok: over 300 entries, signed as ${ORIGIN}`,
         'tree: ok: gives the root that was signed',
-        'sink: warning: checkpoints stay on this host, which could rewrite its log unseen: give them away by --checkpoint-sink',
+        'sink: warning: checkpoints stay on this host, which could rewrite its log undetected: configure --checkpoint-sink',
       ],
     });
   });
@@ -122,7 +122,7 @@ describe('collector doctor on the proof', () => {
     fs.rmSync(elsewhere, { recursive: true });
     fs.renameSync(inData('signing-keys'), elsewhere);
     expect((await said('--signing-keys', elsewhere)).lines[0]).toBe(
-      `signing key: ok: ${path.join(elsewhere, name)}, for its owner alone`,
+      `signing key: ok: ${path.join(elsewhere, name)}, only its owner has access`,
     );
     expect((await said()).lines[0]).toMatch(/^signing key: warning: .* does not exist/);
     const vkey = fs.readFileSync(inData('checkpoints', 'origin.vkey'), 'utf8').trim();

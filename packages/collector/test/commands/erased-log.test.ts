@@ -447,7 +447,7 @@ describe('[R-1501] an erasure under a hold', () => {
       [
         {
           ...{ kind: 'unlawful', sequence: first },
-          message: `events ${first} to ${second} were erased by action ${action}, although the hold CASE-7 was on it`,
+          message: `events ${first} to ${second} were erased by action ${action}, although the hold CASE-7 protected it`,
         },
       ],
     ]);
@@ -490,7 +490,9 @@ describe('[R-1501] an erasure under a hold', () => {
       ['unlawful', first],
       ['unlawful', third],
     ]);
-    expect(findings[1]?.message).toMatch(/although hold [\w-]+ stood, and its record is not here/);
+    expect(findings[1]?.message).toMatch(
+      /although hold [\w-]+ was active, and its record is missing or changed/,
+    );
   });
 });
 

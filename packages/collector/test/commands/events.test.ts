@@ -255,8 +255,7 @@ describe('collector events', () => {
         Array.from({ length: sequence - 1 }, (_, i) => i + 1),
       );
       expect(stderr).toBe(
-        `collector: a frame does not hold what was written in ${path.basename(segment)} at byte ${offset}, ` +
-          `where event ${sequence} is due\n`,
+        `collector: ${path.basename(segment)}, byte ${offset}, event ${sequence}: the frame is damaged\n`,
       );
       flipBit(segment, offset + 150);
     }

@@ -133,6 +133,8 @@ describe('[R-2010] the record of a hold', () => {
     fs.renameSync(mirror, `${mirror}-away`);
     const { code, stderr } = await on('hold', 'release', 'CASE-4711');
     expect([code, stderr]).toEqual([9, expect.stringContaining('cannot be reached')]);
+    const listed = async () => (await done('erase', '--list')).trim().split('\n').at(-1);
+    expect(await listed()).toMatch(/ release .* pending$/);
     expect(holdsIn(withKeysIn(copyOf(oldData), [`${mirror}-away`]))).toHaveLength(1);
     await collector.stop();
     fs.renameSync(`${mirror}-away`, mirror);
@@ -146,6 +148,7 @@ describe('[R-2010] the record of a hold', () => {
         }
       })
       .toMatch(/does not open/);
+    await expect.poll(listed).toMatch(/ release .* done$/);
   });
 });
 

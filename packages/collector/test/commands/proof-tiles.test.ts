@@ -331,7 +331,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
       /the log can be read up to entry 589 only, and a checkpoint was signed over 600; see collector verify --data-dir \S+\n$/,
     );
     flipBit(segment, frameOffset(segment, stored, 5) + 100);
-    await refused(3, /a frame does not hold what was written .* where event 5 is due\n$/);
+    await refused(3, /, event 5: the frame is damaged\n$/);
   });
 
   test('when the checkpoint is not one of this log', async () => {

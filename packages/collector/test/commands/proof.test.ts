@@ -327,7 +327,7 @@ describe('[R-908] what is damaged yields no proof', () => {
         await fillSigned(dataDir, [events(1)]);
         flipEvent();
       },
-      /a frame does not hold what was written .* where event 5 is due/,
+      /, event 5: the frame is damaged/,
     ],
     'the newest checkpoint is not signed by a key of the log': [
       async () => {

@@ -215,7 +215,7 @@ describe('[R-1070] doctor', () => {
     const records = await made();
     const before = contents(dataDir);
     expect(await found()).toMatchObject(
-      ok(`^${records} records up to entry ${EVENTS.length}, each as the log has it$`),
+      ok(`^${records} records up to entry ${EVENTS.length}, all equal to the log$`),
     );
     expect(contents(dataDir)).toEqual(before);
     const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: 'ab'.repeat(16) });
@@ -276,7 +276,7 @@ describe('[R-1070] doctor', () => {
     const collector = await started();
     await send(collector);
     await followed(collector);
-    expect(await found()).toMatchObject(ok(/^[0-9]+ records up to entry [0-9]+, each as the log has it$/));
+    expect(await found()).toMatchObject(ok(/^[0-9]+ records up to entry [0-9]+, all equal to the log$/));
     change('DELETE FROM run WHERE id = (SELECT min(id) FROM run)');
     expect(await found()).toMatchObject({ code: 7, severity: 'warning' });
   });
@@ -292,7 +292,7 @@ describe('[R-1070] doctor', () => {
       forwarded: 0,
       followed: 0,
     });
-    expect(await found()).toMatchObject(ok(/each as the log has it$/));
+    expect(await found()).toMatchObject(ok(/all equal to the log$/));
     change('DELETE FROM run WHERE id = (SELECT min(id) FROM run)');
     expect(await found()).toMatchObject({ code: 7 });
   });

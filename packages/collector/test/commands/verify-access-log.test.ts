@@ -160,7 +160,7 @@ describe('collector verify, of the access log', () => {
     fs.appendFileSync(logOf(dataDir), 'nobody was here\n');
     const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([3, expect.stringMatching(/^NOT INTACT: 1 finding\n/)]);
-    const message = 'line 9 of access.log is not one that the collector writes';
+    const message = 'line 9 of access.log was not written by a collector';
     for (const sign of [false, true]) {
       if (sign) await signAccesses(dataDir);
       expect(await verify()).toMatchObject({

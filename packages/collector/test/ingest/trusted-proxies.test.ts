@@ -146,7 +146,7 @@ describe('proxies of which a client may be one [R-823]', () => {
     ...['0.0.0.0/0', '128.0.0.0/1', '8.0.0.0/8', '10.0.0.0/7', '1.0.0.0/9, 3.0.0.0/9', '::/0', '2000::/3'],
     ...['2001:db8::/16', '::ffff:0:0/96', '::ffff:8.0.0.0/104'],
   ])('are told of %s', (text) => {
-    expect(new TrustedProxies(text).exposure).toMatch(/very many public addresses/);
+    expect(new TrustedProxies(text).exposure).toMatch(/public addresses/);
   });
 
   test.each([

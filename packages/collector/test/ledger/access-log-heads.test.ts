@@ -103,7 +103,7 @@ describe('[R-718] the heads of the access log', () => {
   });
 
   test.each<[string, () => void, RegExp, string[]]>([
-    ['removed', () => fs.rmSync(file), /shorter than it was, or gone/, []],
+    ['removed', () => fs.rmSync(file), /truncated or removed/, []],
     ['cut', () => fs.truncateSync(file, 4), /shorter/, ['one']],
     ['changed among its lines', () => fs.writeFileSync(file, 'x'.repeat(99)), /among the lines/, []],
   ])(
@@ -150,7 +150,7 @@ describe('[R-718] the heads of the access log', () => {
     const heads = world.open();
     await heads.look();
     await heads.look();
-    expect([world.altered, world.entries]).toEqual([['it is no regular file, and was not opened'], []]);
+    expect([world.altered, world.entries]).toEqual([['it is not a regular file and was not opened'], []]);
     fs.rmSync(file, { recursive: true });
     append('one');
     await heads.close();

@@ -318,7 +318,7 @@ test('[R-1010] a newest checkpoint that another hand has changed or removed is n
     const left = world.disk.fileNames('/data/checkpoints');
     world.add(events(3));
     await world.tree?.close();
-    expect(failures).toEqual([expect.stringMatching(/checkpoints\/latest is .*by another hand/)]);
+    expect(failures).toEqual([expect.stringMatching(/checkpoints\/latest is .*another process changed it/)]);
     expect(world.disk.fileNames('/data/checkpoints')).toEqual(left);
     expect(world.published).toEqual([first]);
     // Put back, all of it is signed.

@@ -117,7 +117,7 @@ test.skipIf(!canMount)(
     expect(await notReady(port)).toEqual(['storage']);
     const { body } = await get(port, '/readyz');
     expect(JSON.parse(body)).toMatchObject({
-      message: 'Not ready: events cannot be stored: the keys of payloads cannot be written.',
+      message: 'Not ready: events cannot be stored: the payload keys cannot be written.',
       details: { reasons: [{ check: 'storage', cause: 'keys_unwritable' }] },
     });
     // Who asks shows no token, and is told no path.
@@ -125,7 +125,7 @@ test.skipIf(!canMount)(
     expect(await live(port)).toBe(true);
     expect(collector.output.stderr).toContain(`the keys of payloads in ${keys} cannot be written`);
     expect(collector.output.stderr).toMatch(
-      /"reason":"the keys of payloads cannot be written: .*EROFS.*","because":"keys_unwritable","msg":"events cannot be stored; senders are told to retry"/,
+      /"reason":"the payload keys cannot be written: .*EROFS.*","because":"keys_unwritable","msg":"events cannot be stored; senders are told to retry"/,
     );
     // Before anyone could know that it listens.
     expect(collector.output.stderr).toMatch(/events cannot be stored[^]*"msg":"listening"/);

@@ -72,7 +72,7 @@ test('[R-1435] it is not ready while nothing can be signed, and lives', () => {
   expect(isReady(at(4999))).toBe(true);
   expect([isLive(at(7300)), failing(at(7300))]).toEqual([true, ['signing']]);
   expect(healthText('readyz', at(7300))).toContain(
-    '[-]signing failed: nothing is signed: the oldest batch has waited for its place for 7 seconds',
+    '[-]signing failed: nothing is signed: the oldest batch has waited to be sequenced for 7 seconds',
   );
 });
 

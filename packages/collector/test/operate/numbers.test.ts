@@ -25,7 +25,7 @@ test('[R-835] a number with a cell is on the console while it is known, and a tr
   const labels = (facts: typeof WELL) => cellsOf(facts).map(({ label, value }) => [label, value]);
   expect(labels({ ...WELL, privacy: undefined })).toEqual([]);
   const calm = labels(WELL).map(([label]) => label);
-  expect(calm).toEqual(['Epoch of keys', 'Erased', 'Legal holds']);
+  expect(calm).toEqual(['Key epoch since', 'Erased', 'Legal holds']);
   const troubled = { ...WELL, privacy: { ...PRIVACY, pending: 2, unreached: 1 } };
   expect(labels(troubled)).toEqual(
     expect.arrayContaining([

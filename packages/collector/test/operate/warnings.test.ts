@@ -94,7 +94,7 @@ test.each<[string, Partial<Facts>, string[]]>([
     ['warning erasure_incomplete'],
   ],
   ['keys that are away', { privacy: { ...PRIVACY, unreached: 1 } }, ['warning key_mirror_behind']],
-  ['payloads in the clear', { privacy: undefined }, []],
+  ['payloads not encrypted', { privacy: undefined }, []],
   ['damage', { lastVerify: { at: NOW, intact: false, events: 1 } }, ['critical verify_found_damage']],
   ['old back-up', { lastBackup: { at: NOW - DAY - 1, events: 9 } }, ['warning backup_old']],
   ['a follower', { lastBackup: { at: NOW - 300_000, events: 9, follows: true } }, []],
@@ -210,7 +210,7 @@ test('[R-1457] a follower that stops is noticed within minutes, in words that na
       backupMaxAgeMs: most,
     }).map(({ title }) => title);
   expect(stopped(6 * 60_000, DAY)).toEqual([
-    expect.stringMatching(/^The back-up follows the log no longer\. The last back-up was made 6 minutes ago/),
+    expect.stringMatching(/^The back-up no longer follows the log\. The last back-up was made 6 minutes ago/),
   ]);
   expect(stopped(4 * 60_000, DAY)).toEqual([]);
   expect(stopped(2 * 60_000, 60_000)).toHaveLength(1);

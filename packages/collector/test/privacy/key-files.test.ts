@@ -55,10 +55,10 @@ describe('[R-1323] a key state', () => {
     for (let i = 0; i < file.length; i++) {
       const changed = Buffer.from(file);
       changed[i] = (changed[i] ?? 0) ^ 64;
-      expect(() => decodeKeyState(changed, EPOCH_KEY), `byte ${i}`).toThrow(/hold|stands|another version/);
-      expect(() => decodeKeyState(file.subarray(0, i), EPOCH_KEY)).toThrow(/hold|stands/);
+      expect(decodeKeyState(changed, EPOCH_KEY), `byte ${i}`).toBeUndefined();
+      expect(decodeKeyState(file.subarray(0, i), EPOCH_KEY)).toBeUndefined();
     }
-    expect(() => decodeKeyState(file, createSecretKey(randomBytes(32)))).toThrow(/does not open/);
+    expect(decodeKeyState(file, createSecretKey(randomBytes(32)))).toBeUndefined();
   });
 });
 
@@ -80,7 +80,7 @@ describe('[R-1330] the key that wraps the others', () => {
     const file = path.join(directory, 'kek');
     expect(() => openKek(`file:${file}`)).toThrow(/cannot be read \(ENOENT\)/);
     fs.writeFileSync(file, 'not a key', { mode: 0o600 });
-    expect(() => openKek(`file:${file}`)).toThrow(/holds no key: 32 bytes/);
+    expect(() => openKek(`file:${file}`)).toThrow(/contains no key: use 32 bytes/);
     expect(() => openKek(`file:${file}`)).not.toThrow(/not a key/);
     fs.chmodSync(file, 0o640);
     expect(() => openKek(`file:${file}`)).toThrow(/others than its owner/);

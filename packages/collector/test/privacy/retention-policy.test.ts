@@ -36,7 +36,7 @@ describe('[R-1340] a retention policy', () => {
   test('does not take a rule about kinds for whole runs', () => {
     const rules = [{ id: 'kinds', match: { kind: ['outcome'] }, keep: 'P20Y' }];
     expect(faultsOf({ rules })).toEqual([
-      'rules[0]: names kinds, which a run has several of: its unit has to be "event"',
+      'rules[0]: names kinds, but a run has events of several kinds: its unit must be "event"',
     ]);
   });
 
@@ -87,31 +87,28 @@ describe('[R-1340] a retention policy', () => {
   });
 
   test.each([
-    [{ version: 2 }, 'version: has to be 1'],
-    [{ name: '' }, 'name: has to be a text of 1 to 256 characters'],
-    [{ retention: 1 }, 'retention: is not known'],
-    [{ age_from: 'birth' }, 'age_from: has to be one of run_start, last_event, received_at'],
-    [{ rules: {} }, 'rules: has to be a list'],
-    [{ rules: [7] }, 'rules[0]: has to be an object'],
+    [{ version: 2 }, 'version: must be 1'],
+    [{ name: '' }, 'name: must be a text of 1 to 256 characters'],
+    [{ retention: 1 }, 'retention: is unknown'],
+    [{ age_from: 'birth' }, 'age_from: must be one of run_start, last_event, received_at'],
+    [{ rules: {} }, 'rules: must be a list'],
+    [{ rules: [7] }, 'rules[0]: must be an object'],
     [
       { rules: [{ id: 'a b', keep: 'P20Y' }] },
-      'rules[0].id: has to be 1 to 64 characters of A-Z a-z 0-9 . _ -',
+      'rules[0].id: must be 1 to 64 characters of A-Z a-z 0-9 . _ -',
     ],
     [
       { rules: [{ id: 'a', keep: '10 years' }] },
-      'rules[0].keep: has to be a time such as P10Y, P6M or P30D, or "forever"',
+      'rules[0].keep: must be a time such as P10Y, P6M or P30D, or "forever"',
     ],
     [
       { rules: [{ id: 'a', match: { kind: ['start'] }, keep: 'P20Y' }] },
-      'rules[0].match.kind: "start" is none of inference-start, internal-artifact, human-output, outcome, user-feedback',
+      'rules[0].match.kind: "start" is not one of inference-start, internal-artifact, human-output, outcome, user-feedback',
     ],
-    [
-      { rules: [{ id: 'a', match: { patient: ['x'] }, keep: 'P20Y' }] },
-      'rules[0].match.patient: is not known',
-    ],
+    [{ rules: [{ id: 'a', match: { patient: ['x'] }, keep: 'P20Y' }] }, 'rules[0].match.patient: is unknown'],
     [
       { rules: [{ id: 'a', match: { organisation: [] }, keep: 'P20Y' }] },
-      'rules[0].match.organisation: names nothing',
+      'rules[0].match.organisation: is empty',
     ],
     [
       {
@@ -123,7 +120,7 @@ describe('[R-1340] a retention policy', () => {
       'rules: has "a" twice',
     ],
     [{ rules: [{ id: 'a', keep: 'P20Y', floor: 'low' }] }, 'rules[0].floor: can only be "none"'],
-    [{ default: {} }, 'default.keep: has to be a time such as P10Y, P6M or P30D, or "forever"'],
+    [{ default: {} }, 'default.keep: must be a time such as P10Y, P6M or P30D, or "forever"'],
   ])('with %j is refused: %s', (change, fault) => expect(faultsOf(change)).toContain(fault));
 
   test('that keeps less than a floor is refused, with both names, and only where both may match', () => {

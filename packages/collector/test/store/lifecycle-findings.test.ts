@@ -51,7 +51,7 @@ async function findings(actions: Actions, holds = HOLDS, ...events: readonly Era
 }
 
 const found = (events: string) => [
-  `${events} erased by action ${ERASED}, although the hold CASE-7 was on it`,
+  `${events} erased by action ${ERASED}, although the hold CASE-7 protected it`,
 ];
 
 describe('[R-1501] an erasure', () => {
@@ -99,7 +99,7 @@ describe('[R-1501] an erasure', () => {
   test('is a finding while a hold stood of which nobody can tell what it held', async () => {
     const unknown = (...said: Action[]) => findings(logOf(...said), new Map(), event());
     expect(await unknown(hold, erased())).toEqual([
-      expect.stringContaining(`although hold ${HOLD} stood, and its record is not here as it was written`),
+      expect.stringContaining(`although hold ${HOLD} was active, and its record is missing or changed`),
     ]);
     expect(await unknown(erased(), hold)).toEqual([]);
     expect(await unknown(hold, release, erased())).toEqual([]);

@@ -575,7 +575,7 @@ export function storeConformance(driver: Driver): void {
         })().catch((error: unknown) => error);
         expect(damage).toBeInstanceOf(StoreDamaged);
         expect((damage as StoreDamaged).place).toMatchObject({ sequence: 40 });
-        expect((damage as StoreDamaged).message).toMatch(/where event 40 is due$/);
+        expect((damage as StoreDamaged).message).toMatch(/, event 40: /);
         expect(found).toEqual(upTo(1, 39));
         await expect(readAll(log)).rejects.toThrow(StoreDamaged);
         if (isWhole(log)) {

@@ -1,7 +1,13 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { formatNote, formatRotation, KeyMalformed, parseNote } from '@clinical-events/protocol/verify';
+import {
+  formatNote,
+  formatRotation,
+  KeyMalformed,
+  parseNote,
+  RotationRefused,
+} from '@clinical-events/protocol/verify';
 import { expect, test } from 'vitest';
-import { ChainBroken, keyChain, verifierKeyOf } from '../../src/tree/note-signing.js';
+import { keyChain, verifierKeyOf } from '../../src/tree/note-signing.js';
 import { signNote } from './sign-note.js';
 
 const ORIGIN = 'ledger.example/ward-7';
@@ -48,13 +54,13 @@ test('[R-905] a note that does not bear both signatures is refused by its number
   const second = (note: string) => () => keyChain(a.vkey, [NOTES[0] ?? '', note, NOTES[2] ?? '']);
   const text = textOf(b, c);
   expect(second(signNote(text, [c]))).toThrow(
-    new ChainBroken('rotation note 2: the old key has not signed it'),
+    new RotationRefused('rotation note 2: the old key has not signed it'),
   );
   expect(second(signNote(text, [b]))).toThrow(
-    new ChainBroken('rotation note 2: the new key has not signed it'),
+    new RotationRefused('rotation note 2: the new key has not signed it'),
   );
   expect(second(signNote(text, [a, d]))).toThrow(
-    new ChainBroken('rotation note 2: none of the known keys has signed the note'),
+    new RotationRefused('rotation note 2: none of the known keys has signed the note'),
   );
   const [byOld, byNew] = parseNote(NOTES[1] ?? '').signatures;
   if (byOld === undefined || byNew === undefined) throw new Error('two signatures');
@@ -66,16 +72,18 @@ test('[R-905] a note of another log, a gap, a repetition, or a way back is refus
   const [first = '', second = '', third = ''] = NOTES;
   const [e, f] = [signer('other.example'), signer('other.example')];
   const broken = (notes: readonly string[]) => () => keyChain(a.vkey, notes);
-  expect(broken([rotation(e, f)])).toThrow(new ChainBroken('rotation note 1: it is of another log'));
-  const gap = (number: number, at: Signer): ChainBroken =>
-    new ChainBroken(`rotation note ${number}: it is not from the key that the log had by then, ${at.vkey}`);
+  expect(broken([rotation(e, f)])).toThrow(new RotationRefused('rotation note 1: it is of another log'));
+  const gap = (number: number, at: Signer): RotationRefused =>
+    new RotationRefused(
+      `rotation note ${number}: it is not from the key that the log had by then, ${at.vkey}`,
+    );
   expect(broken([second])).toThrow(gap(1, a));
   expect(broken([first, third])).toThrow(gap(2, b));
   expect(broken([first, first])).toThrow(gap(2, b));
   expect(broken([first, second, first])).toThrow(gap(3, c));
   expect(broken([second, first])).toThrow(gap(1, a));
   expect(broken([first, second, rotation(c, a)])).toThrow(
-    new ChainBroken('rotation note 3: it hands over to a key that the log had before'),
+    new RotationRefused('rotation note 3: it hands over to a key that the log had before'),
   );
 });
 
@@ -87,7 +95,7 @@ test('what is no rotation note is refused by its number', () => {
   expect(() => keyChain(a.vkey, [checkpoint])).toThrow(
     /^rotation note 1: the text does not begin as a rotation/,
   );
-  expect(() => keyChain(a.vkey, [(NOTES[0] ?? '').slice(0, -1)])).toThrow(ChainBroken);
+  expect(() => keyChain(a.vkey, [(NOTES[0] ?? '').slice(0, -1)])).toThrow(RotationRefused);
 });
 
 test('an overlap that ends in a leap second is refused, as no clock here ever tells it', () => {

@@ -1,4 +1,4 @@
-/** Tokens of the AI SDK, whose version 5 gives them as its providers count. */
+/** Tokens of the AI SDK; version 5 has the counts of its providers. */
 import {
   fields,
   type Fields,
@@ -8,7 +8,7 @@ import {
   sumWith,
 } from '@clinical-events/protocol/spans';
 
-/** Version 5 gives numbers, later ones objects whose totals include the cache and the reasoning. */
+/** Version 5 has numbers, later versions objects whose totals include cache and reasoning. */
 export function takeUsage(answer: GrowingAnswer, { usage, providerMetadata }: Fields): void {
   const { inputTokens, outputTokens } = fields(usage);
   if (isObject(inputTokens) || isObject(outputTokens)) {
@@ -23,8 +23,9 @@ export function takeUsage(answer: GrowingAnswer, { usage, providerMetadata }: Fi
 }
 
 /**
- * Providers of Anthropic and Bedrock count the cache beside the input (getsentry/sentry-javascript issue 21484); where
- * more was cached than asked, the provider does the same. The total tells whether reasoning is beside the output.
+ * Providers of Anthropic and Bedrock count the cache separately from the input (getsentry/sentry-javascript
+ * issue 21484); so does a provider with more cached than input tokens. The total shows whether reasoning is
+ * part of the output.
  */
 function countFlat(answer: GrowingAnswer, usage: Fields, providerMetadata: Fields): void {
   const { inputTokens, outputTokens, totalTokens, cachedInputTokens, reasoningTokens } = usage;

@@ -1,6 +1,6 @@
 /**
- * Answers of language models as the AI SDK gives them to a middleware: versions 5 to 7. What each member means, and
- * from which documents: docs/reference/model-answers.md, "AI SDK".
+ * Reads answers that the AI SDK, versions 5 to 7, passes to a middleware. docs/reference/model-answers.md,
+ * "AI SDK", has the meaning and the source of each member.
  */
 import {
   asText,
@@ -14,7 +14,7 @@ import {
 import { takeUsage } from './ai-sdk-usage.js';
 import { PAUSED } from './messages.js';
 
-/** Texts by their ids, in the order in which they began; a later one may have the id of one that is over. */
+/** Texts by id, in the order of their beginning; an id may be used again after its text has ended. */
 class Texts {
   readonly #all: { words: string }[] = [];
   readonly #open = new Map<unknown, { words: string }>();
@@ -36,12 +36,12 @@ class Texts {
   }
 }
 
-/** One answer: a result in one piece, or the parts of a stream as they come. */
+/** One answer: a whole result, or the parts of a stream. */
 export class ModelAnswer {
   readonly #answer: GrowingAnswer;
   readonly #text = new Texts();
   readonly #reasoning = new Texts();
-  /** Of calls whose input comes in pieces. */
+  /** Inputs of calls that arrive in pieces. */
   readonly #begun = new Map<unknown, GrowingToolCall>();
   readonly #calls = new Map<unknown, GrowingToolCall>();
   #waits = false;
@@ -50,7 +50,7 @@ export class ModelAnswer {
     this.#answer = answer;
   }
 
-  /** What `doGenerate` gives. */
+  /** Takes the result of `doGenerate`. */
   whole(result: Fields): void {
     const { content, response } = result;
     this.#takeResponse(response);
@@ -66,7 +66,7 @@ export class ModelAnswer {
     this.end();
   }
 
-  /** A part of the stream that `doStream` gives. */
+  /** Takes a part of the stream of `doStream`. */
   part(part: Fields): void {
     const { type, id, delta } = part;
     if (type === 'text-delta' && typeof delta === 'string') this.#text.add(id, delta);
@@ -81,7 +81,7 @@ export class ModelAnswer {
     else if (!WORDLESS.has(type as string)) this.#takeContent(part, part);
   }
 
-  /** The stream is over, whether or not the answer is: what was gathered is put into the answer. */
+  /** Puts the collected parts into the answer at the end of the stream. */
   end(): void {
     this.#answer.text = this.#text.words;
     this.#answer.reasoning = this.#reasoning.words;
@@ -91,7 +91,7 @@ export class ModelAnswer {
     const { type, mediaType, toolCallId } = part;
     if (type === 'tool-call') this.#takeCall(part);
     else if (type === 'tool-result') {
-      // Its tool was run already. What it says is not shown, and its error no failure.
+      // The tool has run: its result is not shown, and its error is not a failure of the call.
       const call = this.#calls.get(toolCallId);
       if (call) call.byProvider = true;
     } else if (type === 'tool-approval-request') this.#waits = true;
@@ -99,10 +99,8 @@ export class ModelAnswer {
     else if (type !== 'source' && type !== 'reasoning-file') this.#answer.notRead(value);
   }
 
-  /* Tools. */
-
   #begin({ id, toolName, providerExecuted }: Fields): void {
-    // Calls of some providers have the id of another one.
+    // Some providers give two calls the same id.
     const call = this.#answer.toolCall(Symbol());
     call.id = text(id);
     call.name = text(toolName);
@@ -115,7 +113,7 @@ export class ModelAnswer {
     if (call) call.input += piece;
   }
 
-  /** All that is asked, also when it came in pieces. */
+  /** The complete input, also of pieces. */
   #takeCall({ toolCallId: id, toolName, input, providerExecuted, invalid }: Fields): void {
     if (!this.#begun.has(id)) this.#begin({ id });
     const call = this.#begun.get(id);
@@ -128,15 +126,13 @@ export class ModelAnswer {
     if (invalid === true) call.invalid = true;
   }
 
-  /* What is said of all of it. */
-
   #takeResponse(response: unknown): void {
     const { id, modelId } = fields(response);
     this.#answer.id = text(id) ?? this.#answer.id;
     this.#answer.model = text(modelId) ?? this.#answer.model;
   }
 
-  /** Version 5 gives the reason by itself, later ones in an object. */
+  /** Version 5 has the reason itself, later versions an object. */
   #takeEnd(end: Fields): void {
     const { finishReason } = end;
     const { unified, raw } = fields(finishReason);
@@ -144,13 +140,13 @@ export class ModelAnswer {
     this.#answer.finishReason = reason;
     this.#answer.refused ||= raw === 'refusal';
     takeUsage(this.#answer, end);
-    // The provider has not said that it was over: how the call ended is said by what it gives no more.
+    // The provider gave no reason: the missing parts show how the call ended.
     if (reason === 'interrupted') return;
-    // The AI SDK has no name for these reasons of its providers.
+    // Reasons of providers for which the AI SDK has no name.
     const isPaused = this.#waits || PAUSED.has(raw as string);
     this.#answer.ending ??= reason === 'error' ? 'failed' : isPaused ? 'unfinished' : 'complete';
   }
 }
 
-/** Parts of a stream that are no part of the answer. */
+/** Parts of a stream that do not belong to the answer. */
 const WORDLESS = new Set(['stream-start', 'text-end', 'reasoning-end', 'tool-input-end', 'raw', 'ping']);

@@ -1,4 +1,4 @@
-/** Calls of tools in a stream, put together from pieces that servers number by index, by id, by both or by nothing. */
+/** Joins the pieces of tool calls in a stream; servers number them by index, by id, by both or not at all. */
 import type { GrowingChoice, GrowingToolCall } from '@clinical-events/protocol/spans';
 
 export interface Asked {
@@ -13,7 +13,7 @@ export class CallsInPieces {
   readonly #byIndex = new Map<number, GrowingToolCall>();
   readonly #byId = new Map<string, GrowingToolCall>();
 
-  /** A piece goes to the call of its index or id, or to the last. */
+  /** A piece belongs to the call with its index or id, or to the last call. */
   take(choice: GrowingChoice, index: number | undefined, asked: Asked): void {
     const { id = '', name } = asked;
     let call = index === undefined ? this.#last : this.#byIndex.get(index);
@@ -27,7 +27,7 @@ export class CallsInPieces {
   }
 }
 
-/** Whether a piece is of a new call, though it comes where this one is. */
+/** Whether a piece begins a new call in the position of this one. */
 function begins(call: GrowingToolCall, index: number | undefined, { id, name, input }: Asked): boolean {
   const whole = seemsWhole(call);
   if (id !== undefined && call.id !== undefined && id !== call.id) return name !== undefined || whole;
@@ -36,7 +36,10 @@ function begins(call: GrowingToolCall, index: number | undefined, { id, name, in
   return id === undefined && whole && input.startsWith('{') && input !== call.input;
 }
 
-/** How an input begins and ends. To look at a text that has just grown costs its length. */
+/**
+ * The first and last characters of an input: inspecting the whole growing text would cost its length each
+ * time.
+ */
 const edges = new WeakMap<GrowingToolCall, { readonly first: string; last: string }>();
 
 function seemsWhole(call: GrowingToolCall): boolean {
@@ -44,10 +47,10 @@ function seemsWhole(call: GrowingToolCall): boolean {
   return edge?.first === '{' && edge.last === '}';
 }
 
-/** As many characters as a name of a tool can have. */
+/** The longest name of a tool. */
 const LONGEST_NAME = 200;
 
-/** What servers say twice is taken once. */
+/** Adds a piece that repeats the text only once. */
 function put(call: GrowingToolCall, { id, name, input }: Asked): void {
   call.id ??= id;
   if (call.name === undefined || name?.startsWith(call.name)) call.name = name;
@@ -61,7 +64,7 @@ function put(call: GrowingToolCall, { id, name, input }: Asked): void {
   edges.set(call, { first, last: part.charAt(part.length - 1) });
 }
 
-/** As it was, or as JSON of its JSON. */
+/** Whether a text is the same, also as a JSON string. */
 function isAgain(before: string, input: string): boolean {
   if (input.length <= before.length) return input === before;
   return input.startsWith('"{') && input === JSON.stringify(before);

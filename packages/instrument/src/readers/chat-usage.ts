@@ -1,9 +1,9 @@
-/** The tokens that a server of chat completions has counted. */
+/** The tokens counted by a server of chat completions. */
 import { fields, type GrowingAnswer, isCount, isObject, sum } from '@clinical-events/protocol/spans';
 
 /**
- * One meaning for all servers: input with what is cached, output with what was reasoned. Some count these apart, which
- * shows by the total, or by parts that are more than the whole.
+ * One meaning for all servers: input includes the cache, output the reasoning. Some servers count them
+ * separately, which the total shows, or parts that exceed the whole.
  */
 export function takeUsage(answer: GrowingAnswer, said: unknown): void {
   if (!isObject(said)) return;

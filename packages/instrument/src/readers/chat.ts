@@ -1,5 +1,5 @@
 /**
- * Answers of chat completions: of OpenAI, and of the servers that speak the same, each in its own way
+ * Reads chat completions of OpenAI and of compatible servers, with their differences
  * (docs/reference/model-answers.md).
  */
 import {
@@ -24,7 +24,7 @@ export const CHAT: AnswerReader = {
     takeCompletion(answer, completion);
     const { choices, message, request_id } = completion;
     const objects = list(choices).filter((choice) => isChoice(answer, choice));
-    // By index, and where that tells nothing, by place.
+    // By index, or else by position.
     const inOrder = objects
       .map((choice, at) => ({ choice, index: numberOf(fields(choice)['index']) ?? at }))
       .sort((a, b) => a.index - b.index);
@@ -34,7 +34,7 @@ export const CHAT: AnswerReader = {
     else if (Array.isArray(choices)) answer.fail(NO_CHOICES);
     else if (choices !== undefined && choices !== null) answer.notRead(choices);
     else if (text(message) !== undefined) answer.fail(completion);
-    // Of xAI: the answer is fetched later.
+    // xAI: the answer is fetched later.
     else if (text(request_id) !== undefined) answer.ending = 'unfinished';
   },
   piece(answer, event) {
@@ -47,7 +47,7 @@ export const CHAT: AnswerReader = {
       takeChoice(answer, numberOf(fields(choice)['index']) ?? at, fields(choice), true);
     }
     const { begun, ended } = answer.keeping(AnswerProgress);
-    // Servers that only speak the dialect may leave out the mark at the end of the stream.
+    // Compatible servers may leave out the mark at the end of the stream.
     if (answer.ending !== 'failed' && begun.size > 0)
       answer.ending = begun.size === ended.size ? 'complete' : undefined;
   },
@@ -58,15 +58,15 @@ export const CHAT: AnswerReader = {
   },
 };
 
-/** The provider has answered nothing, as to a prompt that it blocks: a call that gave nothing is found as failed. */
+/** An empty answer, as to a blocked prompt, is a failure. */
 const NO_CHOICES = { type: 'no_choices' };
 
-/** By these the server says that it has given the answer up. */
+/** Reasons with which a server gives up. */
 const GIVEN_UP = new Set(['error', 'abort', 'insufficient_system_resource']);
 
-/** What is kept of a choice while it comes in pieces. */
+/** The state of a choice that arrives in pieces. */
 class Progress {
-  /** Its words are those that were spoken. */
+  /** Whether its words are those of the audio. */
   spoken = false;
   hasSound = false;
   readonly calls = new CallsInPieces();
@@ -77,12 +77,12 @@ class AnswerProgress {
   readonly ended = new Set<GrowingChoice>();
 }
 
-/** Google packs errors into a list. */
+/** Google sends errors in a list. */
 function unpacked(body: Fields): Fields {
   return Array.isArray(body) ? fields(body[0]) : body;
 }
 
-/** An index, also as text. */
+/** An index, as a number or a text. */
 function numberOf(index: unknown): number | undefined {
   return countOf(typeof index === 'string' && /^\d{1,15}$/.test(index) ? Number(index) : index);
 }
@@ -94,7 +94,7 @@ function isChoice(answer: GrowingAnswer, choice: unknown): boolean {
 
 function takeCompletion(answer: GrowingAnswer, body: Fields): void {
   const { id, model, usage, x_groq, error, object, base_resp, choices, detail, errors } = body;
-  // Of Azure, the first chunk has empty ones.
+  // Azure's first chunk has empty choices.
   answer.id = text(id) || answer.id;
   answer.model = text(model) || answer.model;
   const { usage: usageOfGroq, error: errorOfGroq } = fields(x_groq);
@@ -115,7 +115,7 @@ function takeChoice(answer: GrowingAnswer, index: number, said: Fields, streamed
   begun.set(choice, known);
   const { delta, message, text: words, usage, error, finish_reason } = said;
   takeUsage(answer, usage);
-  // A server that only seems to stream may send an empty delta beside the whole message.
+  // A server that does not really stream may send an empty delta with the whole message.
   const isDelta = isObject(delta) && (choice.text !== '' || Object.keys(fields(delta)).length > 0);
   const inPieces = streamed && (isDelta || !isObject(message));
   if (streamed && !inPieces) {
@@ -144,7 +144,7 @@ function takeMessage(
   else for (const part of packed(content)) takePart(answer, choice, part);
   refuse(answer, choice, refusal);
   const { transcript, data } = fields(audio);
-  // Where there is text too, what is spoken repeats it.
+  // The transcript of audio repeats the text, if there is one.
   if (text(transcript) && (known.spoken || choice.text === '')) {
     choice.text += text(transcript) ?? '';
     known.spoken = true;
@@ -156,7 +156,7 @@ function takeMessage(
   for (const image of list(images)) if (image) answer.medium('image');
   choice.reasoning += reasoningOf(answer, message);
   const called = list(tool_calls).filter((call) => call !== null);
-  // The older form may repeat the newer one.
+  // The older form of a call may repeat the newer one.
   if (called.length === 0 && isObject(function_call)) called.push({ function: function_call, index: 0 });
   for (const [at, call] of called.entries()) {
     if (!isObject(call)) answer.notRead(call);
@@ -164,7 +164,7 @@ function takeMessage(
       known.calls.take(choice, numberOf(fields(call)['index']), askedOf(answer, fields(call)));
     else Object.assign(choice.toolCall(`whole ${at}`), askedOf(answer, fields(call)));
   }
-  // Of Groq: it has run them itself.
+  // Groq has run these tools itself.
   for (const [at, executed] of list(executed_tools).entries()) {
     const { index, type, name, arguments: asked } = fields(executed);
     const call = choice.toolCall(`executed ${numberOf(index) ?? at}`);
@@ -179,7 +179,7 @@ function packed(parts: unknown): readonly unknown[] {
   return parts === undefined || parts === null ? [] : [parts];
 }
 
-/** They point to sources, or are closed: no words. */
+/** References to sources, and encrypted parts, which have no words. */
 const WITHOUT_WORDS = /^(reference|tool_reference|redacted_thinking|reasoning\.encrypted)$/;
 const REASONING = /^(text|summary_text|reasoning_text|reasoning\.text|reasoning\.summary|thinking)$/;
 const MEDIUM = /^(?:input_|output_|tool_)?(image|audio|video|file|document)(?:_url)?$/;
@@ -206,7 +206,7 @@ function refuse(answer: GrowingAnswer, choice: GrowingChoice, refusal: unknown):
   if (choice === answer.choice(0)) answer.refused = true;
 }
 
-/** The names that servers give to reasoning. Some say the same words under several. */
+/** The servers' names for reasoning. Some repeat it under several names. */
 const REASONING_NAMES = [
   ...['reasoning_content', 'reasoning', 'reasoning_text', 'thinking'],
   ...['reasoning_details', 'thinking_blocks'],

@@ -1,7 +1,7 @@
-/** What LangChain.js tells of an answer beside its words: name, reason of the end, tokens. */
+/** The metadata of an answer in LangChain.js: model name, finish reason, tokens. */
 import { fields, type Fields, type GrowingAnswer, isCount, sum, text } from '@clinical-events/protocol/spans';
 
-/** Where providers' packages put it. */
+/** The places where providers' packages put it. */
 function sources(generation: Fields): Fields[] {
   const { message, generationInfo } = generation;
   const { response_metadata, additional_kwargs } = fields(message);
@@ -13,7 +13,7 @@ export function takeIdentity(answer: GrowingAnswer, generation: Fields, llmOutpu
   const id = text(fields(generation['message'])['id']);
   answer.id = find(said, 'id') ?? (/^(lc_)?run-/.test(id ?? '') ? undefined : id);
   answer.model = find(said, 'model_name', 'model', 'model_id', 'modelId', 'modelVersion');
-  // Chunks that are put together: the name that was asked for, and then the one that answered.
+  // Merged chunks have the requested name, then the name of the model that answered.
   const [alias, both = ''] = [answer.model ?? '', find(said, 'model')];
   if (alias !== '' && both.startsWith(alias + alias)) answer.model = both.slice(alias.length);
 }
@@ -29,7 +29,7 @@ export function finishOf(generation: Fields): string | undefined {
   );
 }
 
-/** Providers whose streams have a reason at their end. */
+/** Providers whose streams end with a reason. */
 export function tellsEnds({ message }: Fields): boolean {
   const { model_provider } = fields(fields(message)['response_metadata']);
   return /^(openai|anthropic|openrouter|deepseek|groq|xai)$/.test(text(model_provider) ?? '');
@@ -43,7 +43,7 @@ function find(said: readonly Fields[], ...names: readonly string[]): string | un
   return undefined;
 }
 
-/** Chunks that are put together have a name as often as it came: `stopstop`. */
+/** Merged chunks repeat a name: `stopstop`. */
 function once(word: string): string {
   for (let times = Math.min(64, Math.floor(word.length / 3)); times > 1; times--) {
     const part = word.slice(0, word.length / times);
@@ -52,9 +52,7 @@ function once(word: string): string {
   return word;
 }
 
-/* Tokens. */
-
-/** The later ones count: what LangChain has made of it last. */
+/** The last one counts, which LangChain made last. */
 export function takeUsage(answer: GrowingAnswer, generation: Fields, llmOutput: unknown): void {
   const { message, generationInfo } = generation;
   const { response_metadata, usage_metadata } = fields(message);
@@ -65,11 +63,11 @@ export function takeUsage(answer: GrowingAnswer, generation: Fields, llmOutput: 
   const tokenUsage = metadata['tokenUsage'] ?? fields(generationInfo)['tokenUsage'];
   const all = [metadata, output['tokenUsage'], tokenUsage, usage, told];
   for (const each of all) answer.count(countsOf(fields(each)));
-  // Older versions have passed on the number of Anthropic, which leaves the cached tokens out.
+  // Older versions have Anthropic's number, which excludes cached tokens.
   if (isApart(usage) && usage['input_tokens'] === told['input_tokens']) answer.count(countsOf(usage));
 }
 
-/** Anthropic and Amazon Bedrock count cached tokens beside the others. */
+/** Anthropic and Amazon Bedrock count cached tokens separately. */
 function isApart(usage: Fields): boolean {
   const { input_tokens, inputTokens, prompt_tokens } = usage;
   return prompt_tokens === undefined && (input_tokens ?? inputTokens) !== undefined;
@@ -99,7 +97,7 @@ function countsOf(usage: Fields): Fields {
   const cached = sum(cacheRead, cacheCreation);
   const beside = isApart(usage) && sum(readApart, createdApart) > 0;
   const input = given !== undefined && (beside || cached > given) ? given + cached : given;
-  // xAI leaves the reasoning out of the tokens of the answer, but not out of all.
+  // xAI excludes the reasoning from the tokens of the answer, but not from the total.
   const isLess =
     isCount(reasoning) && usage['total_tokens'] === sum(given, answered) + reasoning && reasoning > 0;
   return { input, output: isLess ? sum(answered, reasoning) : answered, cacheRead, cacheCreation, reasoning };

@@ -1,4 +1,4 @@
-/** Tools that models ask for, as packages of LangChain.js give them. */
+/** Tool calls of models in the forms of LangChain.js packages. */
 import {
   asText,
   fields,
@@ -10,7 +10,7 @@ import {
 } from '@clinical-events/protocol/spans';
 import { RESPONSES } from './responses.js';
 
-/** Tools that the application runs. */
+/** Calls of tools that the application runs. */
 export function takeTools(choice: GrowingChoice, message: Fields): void {
   const { tool_calls, invalid_tool_calls, additional_kwargs, content } = message;
   const [valid, invalid] = [list(tool_calls), new Set(list(invalid_tool_calls))];
@@ -32,7 +32,7 @@ export function takeTools(choice: GrowingChoice, message: Fields): void {
 }
 
 /**
- * Tools that OpenAI runs itself: items of its Responses API.
+ * Calls of tools that OpenAI runs itself: items of its Responses API.
  * @returns whether the provider waits for an approval.
  */
 export function takeItems(answer: GrowingAnswer, choice: GrowingChoice, output: readonly unknown[]): boolean {

@@ -1,4 +1,4 @@
-/** Answers of models as LangChain.js reports them to its callbacks (docs/reference/model-answers.md). */
+/** Reads answers that LangChain.js passes to callbacks (docs/reference/model-answers.md). */
 import {
   asText,
   fields,
@@ -13,8 +13,8 @@ import { finishOf, takeIdentity, takeUsage, tellsEnds } from './langchain-metada
 import { isItem, takeItems, takeTools } from './langchain-tools.js';
 
 /**
- * What `handleLLMEnd` gets.
- * @returns how the answer has ended where the provider has not said it.
+ * Takes the result of `handleLLMEnd`.
+ * @returns how the answer ended, if the provider did not report it.
  */
 export function takeResult(
   answer: GrowingAnswer,
@@ -28,10 +28,10 @@ export function takeResult(
   let isPaused = false;
   for (const [at, generation] of found.entries())
     isPaused = takeGeneration(answer, answer.choice(at), generation) || isPaused;
-  // LangChain reports each prompt as a call of its own.
+  // LangChain reports each prompt as a separate call.
   for (const other of others) answer.notRead(other);
   const [first] = found;
-  // A stream without a chunk; an answer that LangChain will throw for.
+  // A stream without a chunk, or an answer for which LangChain will throw.
   if (!first) return !Array.isArray(answered) ? 'not read' : answered.length > 0 ? 'cut off' : 'failed';
   takeIdentity(answer, first, llmOutput);
   takeUsage(answer, first, llmOutput);
@@ -46,7 +46,7 @@ export function takeResult(
   return undefined;
 }
 
-/** What `handleLLMNewToken` gets: a token, and in most libraries the chunk that it is of. */
+/** Takes a token of `handleLLMNewToken` and, in most libraries, its chunk. */
 export function takeToken(answer: GrowingAnswer, token: unknown, indices: unknown, chunk: unknown): void {
   const choice = answer.choice(fields(indices)['completion']);
   const generation = fields(chunk);
@@ -59,7 +59,7 @@ export function takeToken(answer: GrowingAnswer, token: unknown, indices: unknow
   for (const part of list(fields(message)['tool_call_chunks'])) {
     const { index, id, name, args } = fields(part);
     const known = choice.hasToolCall(index) ? choice.toolCall(index) : undefined;
-    // Some servers give each call the same index.
+    // Some servers give all calls the same index.
     const isOther = text(id) !== undefined && known?.id !== undefined && known.id !== id;
     const call = choice.toolCall(isOther ? id : index);
     call.id ??= text(id);
@@ -69,7 +69,7 @@ export function takeToken(answer: GrowingAnswer, token: unknown, indices: unknow
   choice.finishReason = finishOf(generation) ?? choice.finishReason;
 }
 
-/** What a chain has ended with, as far as these are words. */
+/** Takes the words of a chain's outputs. */
 export function takeOutputs(answer: GrowingAnswer, outputs: unknown): void {
   const { output, messages } = fields(outputs);
   const last = output ?? list(messages).at(-1) ?? outputs;
@@ -88,13 +88,11 @@ function takeGeneration(answer: GrowingAnswer, choice: GrowingChoice, generation
   if (fields(audio)['data'] !== undefined) answer.medium('audio');
   choice.finishReason = finishOf(generation);
   const isEmpty = content === undefined || content === '' || (Array.isArray(content) && content.length === 0);
-  // Of a model without messages. Beside reasoning or tools it may repeat what these say.
+  // Of a model without messages. It may repeat reasoning or tool calls.
   if (isEmpty && choice.text + choice.reasoning === '' && choice.toolCalls.length === 0)
     choice.text = text(generation['text']) ?? '';
   return takeItems(answer, choice, [...items, ...list(tool_outputs)]);
 }
-
-/* What a message says. */
 
 /** @returns the parts that are items of the Responses API. */
 function takeMessage(answer: GrowingAnswer, choice: GrowingChoice, message: Fields): unknown[] {
@@ -111,7 +109,7 @@ function takeMessage(answer: GrowingAnswer, choice: GrowingChoice, message: Fiel
   const { refusal, audio } = kwargs;
   choice.text += text(fields(audio)['transcript']) ?? '';
   if (text(refusal)) takeRefusal(answer, choice, text(refusal) ?? '');
-  // The same words may stand under several names.
+  // Several members may have the same words.
   if (choice.reasoning.length === before) {
     const names = ['reasoning_content', 'reasoning', 'reasoning_details', 'thinking'];
     choice.reasoning += names.map((name) => thoughtsOf(kwargs[name])).find((words) => words !== '') ?? '';
@@ -121,9 +119,12 @@ function takeMessage(answer: GrowingAnswer, choice: GrowingChoice, message: Fiel
 
 const THOUGHT = /^(thinking|reasoning|redacted)/;
 const HOSTED = /^(server_tool_(use|call|call_chunk)|mcp_tool_use|executableCode|executable_code)$/;
-/** Parts without words of the answer: its sources, results of tools, and calls that are in `tool_calls`. */
-const SILENT =
-  /^(citation|citations_delta|signature_delta|input_json_delta|reference|cache_point|compaction|functionCall|functionResponse|function_call|tool_use|(invalid_)?tool_call(_chunk)?|container_upload|.*_?(result|output)|codeExecutionResult)$/;
+/** Parts without words of the answer: sources, results of tools, and calls that are in `tool_calls` too. */
+const SILENT = new RegExp(
+  '^(citation|citations_delta|signature_delta|input_json_delta|reference|cache_point|compaction|' +
+    'functionCall|functionResponse|function_call|tool_use|(invalid_)?tool_call(_chunk)?|container_upload|' +
+    '.*_?(result|output)|codeExecutionResult)$',
+);
 
 function takePart(answer: GrowingAnswer, choice: GrowingChoice, part: unknown, hasAnswer: boolean): void {
   const block = fields(part);
@@ -159,7 +160,7 @@ function isText({ type, text: words }: Fields): boolean {
   return type === 'text' || type === 'text_delta' || type === 'output_text';
 }
 
-/** What is said on the way to an answer. */
+/** Reasoning before an answer. */
 function isAside({ phase, thought }: Fields): boolean {
   return phase === 'commentary' || phase === 'analysis' || thought === true;
 }
@@ -169,7 +170,7 @@ function takeRefusal(answer: GrowingAnswer, choice: GrowingChoice, words: string
   if (choice === answer.choice(0)) answer.refused = true;
 }
 
-/** Words in a string, in a list, or under one of the names that providers have for them. */
+/** Words in a string, in a list, or under one of the providers' names. */
 function thoughtsOf(value: unknown, depth = 0): string {
   if (typeof value !== 'object' || value === null || depth > 4) return text(value) ?? '';
   if (Array.isArray(value)) return value.map((each) => thoughtsOf(each, depth + 1)).join('');

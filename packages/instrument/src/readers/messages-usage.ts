@@ -1,4 +1,4 @@
-/** Tokens of the Messages API, whose `input_tokens` are those beside the cache. */
+/** Tokens of the Messages API, whose `input_tokens` exclude the cache. */
 import {
   countOf,
   fields,
@@ -9,7 +9,7 @@ import {
   sumWith,
 } from '@clinical-events/protocol/spans';
 
-/** The last count of each that came. */
+/** The last count of each kind. */
 export interface Counts {
   input?: number | undefined;
   cacheRead?: number | undefined;
@@ -17,8 +17,9 @@ export interface Counts {
 }
 
 /**
- * Takes the counts that are there: of a stream they are cumulative, and any event may have any of them. The input is
- * the sum of all three (Anthropic API reference, `usage`). `iterations` are parts of them, or of other work.
+ * Takes the counts of an event: in a stream they are cumulative, and any event may have any of them. The
+ * input is the sum of all three (Anthropic API reference, `usage`). `iterations` are parts of them, or of
+ * other work.
  */
 export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields): void {
   const { output_tokens, output_tokens_details } = usage;
@@ -27,7 +28,7 @@ export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields):
     cacheRead: countOf(usage['cache_read_input_tokens']),
     cacheCreation: countOf(usage['cache_creation_input_tokens']) ?? creation(fields(usage['cache_creation'])),
   };
-  // Nothing has no tokens: a server that says so at the end has not counted.
+  // An answer has tokens: a final 0 means that the server did not count.
   const uncounted = counts.input !== undefined && !given.cacheRead && !given.cacheCreation;
   counts.input = (uncounted && given.input === 0 ? undefined : given.input) ?? counts.input;
   counts.cacheRead = given.cacheRead ?? counts.cacheRead;
@@ -42,7 +43,7 @@ export function takeUsage(answer: GrowingAnswer, counts: Counts, usage: Fields):
   });
 }
 
-/** By how long it is kept. */
+/** Cached tokens by lifetime. */
 function creation({ ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long }: Fields) {
   return isCount(short) || isCount(long) ? sum(short, long) : undefined;
 }

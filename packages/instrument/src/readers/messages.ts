@@ -1,6 +1,6 @@
 /**
- * Answers of the Messages API: of Anthropic, and of the servers that speak the same. What each member means, and from
- * which documents: docs/reference/model-answers.md, "Messages".
+ * Reads answers of the Messages API of Anthropic and of compatible servers. docs/reference/model-answers.md,
+ * "Messages", has the meaning and the source of each member.
  */
 import {
   asText,
@@ -14,17 +14,17 @@ import {
 import { type Counts, takeUsage } from './messages-usage.js';
 import type { AnswerReader } from './reader.js';
 
-/** A block that pieces may follow. */
+/** A block that arrives in pieces. */
 interface Block {
-  /** Undefined when it is no tool call. */
+  /** Undefined for a block that is not a tool call. */
   readonly call?: GrowingToolCall | undefined;
-  /** What the tool is asked has come in pieces. */
+  /** Whether the input of the tool arrived in pieces. */
   inPieces: boolean;
-  /** Pieces of a block that is not read are kept with it. */
+  /** The pieces of a block that is not read are kept with it. */
   readonly unread?: unknown[] | undefined;
 }
 
-/** What is known of an answer that is under way, beside the answer. */
+/** The state of an unfinished answer. */
 class Growing {
   readonly blocks = new Map<unknown, Block>();
   readonly calls = new Map<string, GrowingToolCall>();
@@ -58,7 +58,7 @@ export const MESSAGES: AnswerReader = {
   },
 };
 
-/** The error of a gateway has no type around it. */
+/** The error of a gateway is not wrapped in a type. */
 function isError(type: unknown, error: unknown): boolean {
   return type === 'error' || (error !== undefined && error !== null && error !== false);
 }
@@ -69,7 +69,7 @@ function takeMessage(answer: GrowingAnswer, { id, model, usage }: Fields): void 
   takeUsage(answer, answer.keeping(Growing).counts, fields(usage));
 }
 
-/** Reasons of Anthropic: the same conversation is sent once more before there is an answer. */
+/** Reasons of Anthropic after which the same conversation is sent again. */
 export const PAUSED = new Set(['pause_turn', 'compaction']);
 
 function takeStop(answer: GrowingAnswer, { stop_reason }: Fields): void {
@@ -80,11 +80,10 @@ function takeStop(answer: GrowingAnswer, { stop_reason }: Fields): void {
   answer.ending ??= PAUSED.has(reason) ? 'unfinished' : 'complete';
 }
 
-/* Blocks. */
-
 /**
- * What is neither shown nor asked: a thought that is encrypted, a listing of tools, files for a container, and a
- * summary of what was said before (`compaction`). Results of tools are known by the end of their type.
+ * Blocks that are neither words nor tool calls: encrypted thinking, a listing of tools, files for a
+ * container, and a summary of the conversation (`compaction`). Results of tools are recognised by the end of
+ * their type.
  */
 const WORDLESS = new Set(['redacted_thinking', 'container_upload', 'compaction', 'mcp_tool_listing']);
 const MEDIA = { image: 'image', document: 'file' } as const;
@@ -95,7 +94,7 @@ function takeWholeBlock(answer: GrowingAnswer, value: unknown): void {
   if (call && block['input'] !== undefined) call.input = asText(block['input']);
 }
 
-/** At the start of a stream `input` is an empty object, and follows in pieces; or it is there, and no piece follows. */
+/** In a stream, `input` is either an empty object with pieces after it, or complete. */
 function takeStart(answer: GrowingAnswer, index: unknown, value: unknown): void {
   const block = fields(value);
   const begun = takeBlock(answer, block, value) ?? { inPieces: false };
@@ -104,7 +103,7 @@ function takeStart(answer: GrowingAnswer, index: unknown, value: unknown): void 
   if (begun.call && input !== '{}') begun.call.input = input;
 }
 
-/** A tool that nothing was said to is asked nothing, if the answer has not broken off before. */
+/** A tool call without pieces has an empty input, if the answer was not cut off. */
 function takeBlockEnd(answer: GrowingAnswer, index: unknown): void {
   const { blocks } = answer.keeping(Growing);
   const call = blocks.get(index)?.call;
@@ -112,7 +111,7 @@ function takeBlockEnd(answer: GrowingAnswer, index: unknown): void {
   blocks.delete(index);
 }
 
-/** @returns what its pieces have to know; undefined for a block of words. */
+/** @returns the state for its pieces; undefined for a block of words. */
 function takeBlock(answer: GrowingAnswer, block: Fields, value: unknown): Block | undefined {
   const { text: words, thinking, tool_use_id, to } = block;
   const type = text(block['type']) ?? '';
@@ -120,23 +119,23 @@ function takeBlock(answer: GrowingAnswer, block: Fields, value: unknown): Block 
   else if (type === 'thinking' && typeof thinking === 'string') answer.reasoning += thinking;
   else if (type.endsWith('tool_use')) return { call: takeToolUse(answer, block), inPieces: false };
   else if (type.endsWith('tool_result')) takeToolResult(answer, tool_use_id);
-  // Another model answers where this one has declined.
+  // Another model answers after a refusal.
   else if (type === 'fallback') answer.model = text(fields(to)['model']) ?? answer.model;
   else if (type === 'image' || type === 'document') answer.medium(MEDIA[type]);
   else if (!WORDLESS.has(type)) return { unread: takeUnread(answer, value), inPieces: false };
   return undefined;
 }
 
-/** @returns the list that its pieces are added to: the part that is kept has them beside the block. */
+/** @returns the list for its pieces, which are kept with the block. */
 function takeUnread(answer: GrowingAnswer, block: unknown): unknown[] {
   const deltas: unknown[] = [];
   answer.notRead(typeof block === 'object' && block !== null ? { ...block, deltas } : block);
   return deltas;
 }
 
-/** `tool_use` is of the application's tools; `server_tool_use` and `mcp_tool_use` are run by the provider. */
+/** The application runs `tool_use`; the provider runs `server_tool_use` and `mcp_tool_use`. */
 function takeToolUse(answer: GrowingAnswer, { type, id, name }: Fields): GrowingToolCall {
-  // Blocks of gateways may have the index or the id of another one.
+  // Gateways may give two blocks the same index or id.
   const call = answer.toolCall(Symbol());
   call.id = text(id);
   call.name = text(name);
@@ -145,13 +144,11 @@ function takeToolUse(answer: GrowingAnswer, { type, id, name }: Fields): Growing
   return call;
 }
 
-/** Where the result is beside it, a tool is run already. What it says is not shown, and its error no failure. */
+/** A tool with a result has run: the result is not shown, and its error is not a failure of the call. */
 function takeToolResult(answer: GrowingAnswer, id: unknown): void {
   const call = answer.keeping(Growing).calls.get(id as string);
   if (call) call.byProvider = true;
 }
-
-/* Pieces. */
 
 const WORDLESS_DELTAS = new Set(['signature_delta', 'citations_delta', 'compaction_delta']);
 
@@ -166,7 +163,7 @@ function takeDelta(answer: GrowingAnswer, index: unknown, delta: Fields): void {
   else if (!WORDLESS_DELTAS.has(text(type) ?? '')) answer.notRead(delta);
 }
 
-/** Gateways send pieces without words to blocks that are no tools. */
+/** Gateways send empty pieces for blocks that are not tools. */
 function takeInput(answer: GrowingAnswer, index: unknown, known: Block | undefined, piece: string): void {
   if (piece === '') return;
   const block = known ?? { call: answer.toolCall(Symbol()), inPieces: false };

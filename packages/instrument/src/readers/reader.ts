@@ -1,12 +1,12 @@
-/** What every reader of answers is: a pure function of what the provider has sent. */
+/** A reader of answers: a pure function of what the provider sent. */
 import type { Fields, GrowingAnswer } from '@clinical-events/protocol/spans';
 
-/** How answers of one address are read. */
+/** Reads the answers of one endpoint. */
 export interface AnswerReader {
-  /** An answer in one piece. */
+  /** Reads a whole answer. */
   whole(answer: GrowingAnswer, body: Fields): void;
-  /** An event of an answer in a stream. */
+  /** Reads an event of a stream. */
   piece(answer: GrowingAnswer, event: Fields): void;
-  /** The stream is over, whether or not the answer is: what was only gathered is put into the answer. */
+  /** Puts the collected parts into the answer at the end of the stream. */
   end?(answer: GrowingAnswer): void;
 }

@@ -1,4 +1,4 @@
-/** What the items of a response say: words, what was said on the way to them, and tools. */
+/** Reads the items of a response: words, reasoning and tool calls. */
 import {
   asText,
   fields,
@@ -9,7 +9,7 @@ import {
   type ToolCall,
 } from '@clinical-events/protocol/spans';
 
-/** The words of an answer, and what was said on the way to it: reasoning, commentary, other agents. */
+/** The words of an answer, and what preceded it: reasoning, commentary, other agents. */
 export interface Said {
   words: string;
   readonly way: { readonly words: string; readonly thought: boolean }[];
@@ -33,9 +33,11 @@ export function read(output: readonly unknown[]): Said {
   return said;
 }
 
-/** Items that neither say anything nor ask for anything. */
-const SILENT =
-  /^(compaction|additional_tools|configuration_update|mcp_list_tools|mcp_approval_response|item_reference|.*_output)$/;
+/** Items without words and tool calls. */
+const SILENT = new RegExp(
+  '^(compaction|additional_tools|configuration_update|mcp_list_tools|mcp_approval_response|' +
+    'item_reference|.*_output)$',
+);
 
 function readItem(said: Said, item: Fields, answered: ReadonlySet<unknown>): void {
   const { role, content, summary, call_id, id, name } = item;
@@ -57,7 +59,7 @@ function readItem(said: Said, item: Fields, answered: ReadonlySet<unknown>): voi
   } else if (!SILENT.test(type)) said.unread.push(item);
 }
 
-/** What is no part of the answer itself: commentary, and what agents say that work for the one that answers. */
+/** Text that is not the answer itself: commentary, and messages of subordinate agents. */
 function isAside({ phase, agent }: Fields): boolean {
   const name = text(fields(agent)['agent_name']);
   return phase === 'commentary' || phase === 'analysis' || (name !== undefined && !/^\/?root$/.test(name));
@@ -107,14 +109,16 @@ export function asked(item: Fields): string {
     (each) => each !== '' && (each ?? undefined) !== undefined,
   );
   if (typeof value !== 'object') return text(value) ?? '';
-  // What a search has found is no part of the question.
+  // The results of a search are not part of its input.
   return asText(Array.isArray(value) ? value : { ...value, sources: undefined });
 }
 
 const OF_APPLICATION = /^(function|custom_tool|computer|local_shell|apply_patch)_call$/;
-const OF_PROVIDER =
-  /^(program|mcp_approval_request|openrouter:.*|(web_search|file_search|code_interpreter|code_execution|image_generation|mcp|x_search|web_fetch|multi_agent)_call)$/;
-/** Searches that xAI runs itself and sends as calls of custom tools. */
+const OF_PROVIDER = new RegExp(
+  '^(program|mcp_approval_request|openrouter:.*|(web_search|file_search|code_interpreter|code_execution|' +
+    'image_generation|mcp|x_search|web_fetch|multi_agent)_call)$',
+);
+/** Searches that xAI runs itself, sent as calls of custom tools. */
 const OF_XAI = /^x_(user_search|keyword_search|semantic_search|thread_fetch)$/;
 
 function isRunByProvider(type: string, { name, execution, environment, call_id }: Fields): boolean {
@@ -122,6 +126,6 @@ function isRunByProvider(type: string, { name, execution, environment, call_id }
   if (OF_APPLICATION.test(type)) return false;
   if (type === 'shell_call') return (text(fields(environment)['type']) ?? '').startsWith('container');
   if (type === 'tool_search_call' && text(execution)) return execution !== 'client';
-  // An application answers a call by its call_id.
+  // The application answers a call by its call_id.
   return OF_PROVIDER.test(type) || text(call_id) === undefined;
 }

@@ -1,8 +1,8 @@
-/** What the events of a response have brought so far: whole items, whole parts, and pieces. */
+/** Collects the events of a streamed response: whole items, whole parts, and pieces. */
 import { fields, type Fields, list, text } from '@clinical-events/protocol/spans';
 import { asked, wordsOf } from './response-items.js';
 
-/** What an event brings: words of a part of this type, in an item of this type; all of them or some more. */
+/** The content of an event: words of a part of this type in an item of this type, whole or a piece. */
 interface Words {
   readonly kind: string;
   readonly type: 'message' | 'reasoning';
@@ -32,15 +32,17 @@ const WORDS = new Map(
   ]),
 );
 
-/** The parts of one type that an item has: those that are whole, and the pieces, the last of which may be of the next. */
+/**
+ * The parts of one type in an item: whole ones, and pieces, the last of which may belong to the next part.
+ */
 interface StreamedParts {
   readonly whole: string[];
   pieces: string;
-  /** Where in the pieces the next part begins. */
+  /** The position in the pieces at which the next part begins. */
   next: number;
 }
 
-/** An item that is on its way. */
+/** An unfinished item. */
 class StreamedItem {
   item: Fields;
   isDone = false;
@@ -79,7 +81,7 @@ class StreamedItem {
 
 function endOfPart(parts: StreamedParts, words: string): void {
   const { whole, pieces, next } = parts;
-  // The end of a part comes twice: with its words, and as a part.
+  // The end of a part is sent twice: with its words, and as a part.
   if (pieces.length === next && whole.at(-1) === words) return;
   whole.push(words === '' ? pieces.slice(next) : words);
   parts.next = pieces.length;
@@ -88,11 +90,11 @@ function endOfPart(parts: StreamedParts, words: string): void {
 const MOST_ITEMS = 4096;
 
 export class ResponseStream {
-  /** As the event has it that ends it. */
+  /** The item in the event that ends it. */
   response: Fields = {};
   readonly #items: StreamedItem[] = [];
   readonly #byId = new Map<unknown, StreamedItem>();
-  /** Where the last piece went: most go where the one before went. */
+  /** The item of the last piece, which most pieces share with the one before. */
   #last: { readonly event: string; readonly id: unknown; readonly parts: StreamedParts } | undefined;
 
   item({ item, output_index }: Fields, isDone: boolean): void {
@@ -105,7 +107,7 @@ export class ResponseStream {
     streamed.isDone = isDone;
   }
 
-  /** @returns false for an event that does not bring words. */
+  /** @returns false for an event without words. */
   words(type: string, event: Fields): boolean {
     const last = this.#last;
     const id = event['item_id'];
@@ -141,7 +143,9 @@ export class ResponseStream {
     }
   }
 
-  /** Some servers give each piece an id of its own, or none: then it is of the last item of its type. */
+  /**
+   * Some servers give each piece its own id, or none: the piece then belongs to the last item of its type.
+   */
   #of({ item_id, output_index }: Fields, type: string): StreamedItem {
     const known = this.#byId.get(item_id);
     if (known?.item['type'] === type) return known;
@@ -151,7 +155,7 @@ export class ResponseStream {
     return last ?? this.#add({ type, id: item_id }, output_index);
   }
 
-  /** Few, so that many events with ids of their own take no long search each. */
+  /** A bound, so that many events with their own ids do not cost a long search each. */
   get #latest(): readonly StreamedItem[] {
     return this.#items.slice(-16);
   }
@@ -165,7 +169,7 @@ export class ResponseStream {
     return streamed;
   }
 
-  /** By type, what the response has, or what came before it where that is more. */
+  /** By type: the items of the response, or those before it if they are more. */
   get output(): readonly unknown[] {
     const final = list(this.response['output']).map(fields);
     const chosen = (['reasoning', 'message', undefined] as const).map((type) => {
@@ -185,7 +189,7 @@ function sortOf({ type }: Fields): 'reasoning' | 'message' | undefined {
   return type === 'reasoning' || type === 'message' ? type : undefined;
 }
 
-/** Whether a server has put no words into its response, or the last piece alone. */
+/** Whether the server's response has no words, or only the last piece. */
 function isLessThan(
   last: readonly Fields[],
   came: readonly StreamedItem[],

@@ -1,4 +1,6 @@
-/** Answers of the Responses API: of OpenAI, and of servers that speak the same (docs/reference/model-answers.md). */
+/**
+ * Reads answers of the Responses API of OpenAI and of compatible servers (docs/reference/model-answers.md).
+ */
 import { fields, type Fields, type GrowingAnswer, list, text } from '@clinical-events/protocol/spans';
 import type { AnswerReader } from './reader.js';
 import { read, type Said } from './response-items.js';
@@ -7,7 +9,7 @@ import { ResponseStream } from './response-stream.js';
 export const RESPONSES: AnswerReader = {
   whole(answer, response) {
     takeEnd(answer, response);
-    // What an answer in progress has so far comes again when it is fetched later.
+    // The parts of an answer in progress are sent again when it is fetched later.
     if (answer.ending === 'unfinished') return;
     take(answer, read(list(response['output'])), response);
   },
@@ -35,20 +37,18 @@ export const RESPONSES: AnswerReader = {
   },
 };
 
-/* The end of an answer. */
-
 const ENDINGS = new Map([
   ['completed', 'complete'],
   ['done', 'complete'],
-  // As much as the limit or the filter let through: its reason says so.
+  // Cut by a limit or a filter, which the reason names.
   ['incomplete', 'complete'],
   ['cancelled', 'aborted'],
 ] as const);
 
-/** The events that end a response. */
+/** Events that end a response. */
 const LAST = new Set([...ENDINGS.keys(), 'failed']) as ReadonlySet<string>;
 
-/** @param how the end by the name of the event; it counts where the status is not that of an end. */
+/** @param how the end by the event's name, used if the status is not final. */
 function takeEnd(answer: GrowingAnswer, response: Fields, how?: string): void {
   takeIdentity(answer, response);
   const { usage, status, error, incomplete_details, output, output_text, object } = response;

@@ -208,7 +208,7 @@ async function heldIn(dataDir: string, { committed }: WritableStore): Promise<He
   const { size: signed } = checkpoint;
   const believed = await treeUpTo(treeStore, checkpoint);
   if (believed.size < signed || committed.entries < signed) {
-    tell('warning: the hashes of the tree were damaged or lost; they are rebuilt from the events');
+    tell('warning: the hashes of the tree are damaged or missing and are rebuilt from the events');
     // Before a hash is written over: if events were changed, the old hashes show which.
     await new ProvenTree(GrowingTree.empty(), leaves).prove(checkpoint);
   }
@@ -389,7 +389,7 @@ class Mirror {
     const odd = outcomes.findIndex((outcome) => outcome !== 'accepted');
     if (odd < 0) return;
     const sequence = this.#cursor.sequence - batch.length + odd;
-    throw new StoreDamaged({ where: 'the database', sequence }, 'an event stands twice in the log, or');
+    throw new StoreDamaged({ where: 'the database', sequence }, 'duplicate event id');
   }
 
   async #compare(note: string, checkpoint: Checkpoint): Promise<void> {

@@ -207,7 +207,7 @@ test('[R-1441] a line that no command has written is named, with who put it ther
   expect(verdict.intact).toBe(true);
   const foreign = {
     kind: 'note',
-    message: 'line 3 of access.log is not one that the collector writes: the database role postgres wrote it',
+    message: 'line 3 of access.log was not written by a collector: the database role postgres wrote it',
   };
   expect(verdict.findings).toContainEqual(expect.objectContaining(foreign));
   await succeeds('mirror', '--store', storeOf(`${schema}_a_reader`), '--data-dir', place('mirror'), '--once');

@@ -450,12 +450,12 @@ describe('[R-1266] [R-1963] verify and doctor find and name what a superuser has
     [
       'the newest checkpoint',
       `UPDATE published SET note = (SELECT note FROM checkpoints ORDER BY size LIMIT 1)`,
-      /under no checkpoint|forked|signed/,
+      /covered by a checkpoint|forked|signed/,
     ],
     [
       'a line of the access log',
       `INSERT INTO access_lines (line, text) VALUES (1, 'nobody')`,
-      /note: line 1 of access.log is not one that the collector writes: the database role postgres/,
+      /note: line 1 of access.log was not written by a collector: the database role postgres/,
     ],
   ];
 

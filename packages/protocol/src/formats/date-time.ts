@@ -1,6 +1,9 @@
 const MINUTES_A_DAY = 24 * 60;
 
-/** The number that two digits at `at` spell, or -1. Past the end charCodeAt gives NaN, which is no digit. */
+/**
+ * The number that two digits at `at` spell, or -1. Past the end, charCodeAt returns NaN, which is not a
+ * digit.
+ */
 function twoDigits(text: string, at: number): number {
   const tens = text.charCodeAt(at) - 48;
   const units = text.charCodeAt(at + 1) - 48;
@@ -16,7 +19,7 @@ function daysIn(month: number, leapYear: boolean): number {
   return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31;
 }
 
-/** Whether `YYYY-MM-DD` at the start of the text is a day that the calendar has. */
+/** Whether `YYYY-MM-DD` at the start of the text is a day of the calendar. */
 function isFullDate(text: string): boolean {
   if (text[4] !== '-' || text[7] !== '-') return false;
   const century = twoDigits(text, 0);
@@ -38,7 +41,7 @@ function offsetMinutes(text: string, at: number): number {
   return sign === '+' ? hours * 60 + minutes : -(hours * 60 + minutes);
 }
 
-/** Where the fraction of a second that may begin at `at` ends; `at` itself when there is none. */
+/** The end of the fraction of a second at `at`; `at` itself without one. */
 function endOfFraction(text: string, at: number): number {
   if (text[at] !== '.') return at;
   let end = at + 1;
@@ -47,14 +50,14 @@ function endOfFraction(text: string, at: number): number {
 }
 
 /**
- * `date-time` of RFC 3339 section 5.6: a real day, a time of any precision, and an offset. `T` and `Z` may
- * be in lower case; a space for the `T` is not in the grammar and is refused.
+ * `date-time` of RFC 3339 section 5.6: a real day, a time of any precision, and an offset. `T` and `Z` may be
+ * in lower case; a space in place of the `T` is not in the grammar and is refused.
  *
- * The second 60 is accepted where a leap second can be (section 5.7), in the last minute of a day in UTC.
- * Which days really had one is not checked: that list grows, and a log must not depend on its age.
+ * The second 60 is accepted where a leap second is possible (section 5.7), in the last minute of a day in
+ * UTC. The list of actual leap seconds is not used: it grows, and validity must not depend on its version.
  *
- * Read by hand and not by a regular expression, as the calendar needs the numbers and capture groups would
- * allocate on the hot path.
+ * Hand-written, because the calendar needs the numbers and a regular expression's groups allocate on the hot
+ * path.
  */
 export function isDateTime(text: string): boolean {
   if (!isFullDate(text)) return false;

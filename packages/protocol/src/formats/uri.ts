@@ -1,4 +1,4 @@
-// The character classes of RFC 3986, one bit each. A percent-encoded octet belongs to all but SCHEME.
+// The character classes of RFC 3986, one bit each. A percent-encoded octet belongs to all except SCHEME.
 const SCHEME = 1;
 const HOST = 2;
 const USERINFO = 4;
@@ -29,7 +29,7 @@ function classTable(): Uint8Array {
 
 const CLASSES = classTable();
 
-/** Past the end of the text the code is NaN, and a comparison with NaN is false. */
+/** Past the end of the text the code is NaN, which compares false. */
 function isHexDigit(code: number): boolean {
   return (code >= 48 && code <= 57) || (code >= 65 && code <= 70) || (code >= 97 && code <= 102);
 }
@@ -39,7 +39,7 @@ function isEncodedOctet(text: string, at: number): boolean {
   return isHexDigit(text.charCodeAt(at + 1)) && isHexDigit(text.charCodeAt(at + 2));
 }
 
-/** The first place from `at` on that does not belong to the class, or the end of the text. */
+/** The first offset from `at` on that is outside the class, or the end of the text. */
 function endOf(characterClass: number, text: string, at: number): number {
   const length = text.length;
   let end = at;
@@ -60,7 +60,9 @@ function isIpv4(text: string): boolean {
   return octets.length === 4 && octets.every((octet) => DEC_OCTET.test(octet));
 }
 
-/** How many 16-bit groups the text spells, `NaN` if any is malformed; an IPv4 address at its end counts two. */
+/**
+ * The number of 16-bit groups in the text, `NaN` if one is malformed; an IPv4 address at the end counts two.
+ */
 function ipv6Groups(text: string, mayEndInIpv4: boolean): number {
   if (text === '') return 0;
   const groups = text.split(':');
@@ -73,7 +75,7 @@ function ipv6Groups(text: string, mayEndInIpv4: boolean): number {
 function isIpv6(text: string): boolean {
   const gap = text.indexOf('::');
   if (gap < 0) return ipv6Groups(text, true) === 8;
-  // The gap stands for at least one group. A second gap leaves an empty group, which is no h16.
+  // The gap replaces at least one group. A second gap leaves an empty group, which is not an h16.
   return ipv6Groups(text.slice(0, gap), false) + ipv6Groups(text.slice(gap + 2), true) <= 7;
 }
 
@@ -81,8 +83,8 @@ const NO_HEX_DIGIT = /[^0-9a-f]/i;
 const NO_IP_FUTURE_TAIL = /[^a-z0-9\-._~!$&'()*+,;=:]/i;
 
 /**
- * `IPvFuture` of section 3.2.2. Its tail has the characters of userinfo, less the percent-encoded. A search for what must
- * not be there needs no backtracking stack.
+ * `IPvFuture` of section 3.2.2. Its tail has the characters of userinfo, except percent-encoded ones. A
+ * search for a forbidden character needs no backtracking stack.
  */
 function isIpFuture(text: string): boolean {
   const dot = text.indexOf('.');
@@ -90,7 +92,7 @@ function isIpFuture(text: string): boolean {
   return !NO_HEX_DIGIT.test(text.slice(1, dot)) && !NO_IP_FUTURE_TAIL.test(text.slice(dot + 1));
 }
 
-/** Six groups and an IPv4 address. A longer text is not taken apart: a MiB of groups would take 20 ms. */
+/** Six groups and an IPv4 address. A longer text is not split: 1 MiB of groups would take 20 ms. */
 const LONGEST_IPV6 = 45;
 
 /** The end of `"[" ( IPv6address / IPvFuture ) "]"`, or -1. */
@@ -101,7 +103,7 @@ function endOfIpLiteral(text: string, at: number): number {
   return (address.length <= LONGEST_IPV6 && isIpv6(address)) || isIpFuture(address) ? close + 1 : -1;
 }
 
-/** The end of `[ userinfo "@" ] host [ ":" port ]`, or -1 when what follows it cannot begin a path. */
+/** The end of `[ userinfo "@" ] host [ ":" port ]`, or -1 when the rest cannot begin a path. */
 function endOfAuthority(text: string, at: number): number {
   const userinfo = endOf(USERINFO, text, at);
   const host = text[userinfo] === '@' ? userinfo + 1 : at;
@@ -116,10 +118,10 @@ function endOfAuthority(text: string, at: number): number {
 }
 
 /**
- * `URI` of RFC 3986 section 3: absolute, which is to say that it has a scheme; a fragment is allowed.
+ * `URI` of RFC 3986 section 3: absolute, with a scheme; a fragment is allowed.
  *
- * A scanner and not a regular expression: it goes over the text at most twice whatever the text is, and
- * needs no backtracking stack, which a text of a megabyte can exhaust.
+ * A scanner in place of a regular expression: it passes over any text at most twice and needs no backtracking
+ * stack, which a text of a megabyte could exhaust.
  */
 export function isUri(text: string): boolean {
   const first = text.charCodeAt(0) | 32;

@@ -4,7 +4,7 @@ import type { Dialect, SpanData } from './dialect.js';
 import { inputOf, parsed, reasonOf } from './values.js';
 
 const AGENTS = new Set(['ai.generateText', 'ai.streamText', 'ai.generateObject', 'ai.streamObject']);
-/** The message of the error when the answer breaks in its midst. Read, not recorded. */
+/** The error's message when an answer breaks off. Compared, not recorded. */
 const BROKEN = 'Failed to process successful response';
 
 export const aiSdk: Dialect = {
@@ -34,7 +34,7 @@ export const aiSdk: Dialect = {
       cacheCreation: said('usage.inputTokenDetails.cacheWriteTokens'),
       reasoning: said('usage.outputTokenDetails.reasoningTokens') ?? said('usage.reasoningTokens'),
     };
-    // Version 5 passes on Anthropic's count, which is without what came from the cache.
+    // Version 5 passes on Anthropic's count, which excludes cached input.
     const { usage } = fields(fields(parsed(said('response.providerMetadata')))['anthropic']);
     const anthropic = fields(usage);
     if (anthropic['input_tokens'] === counts.input && counts.input !== undefined) {

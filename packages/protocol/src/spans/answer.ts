@@ -1,19 +1,22 @@
-/** What a model has answered, gathered while it passes by on its way to the application. */
+/** A model's answer, collected from the chunks in which it arrives. */
+import type { Fields } from '../objects.js';
 
 export interface ToolCall {
   readonly id: string | undefined;
   readonly name: string | undefined;
-  /** What the tool is asked: JSON in most libraries. */
+  /** The tool's arguments: JSON in most libraries. */
   readonly input: string;
-  /** The provider runs it itself: the application has nothing to do for it. */
+  /** The provider runs the tool itself. */
   readonly byProvider: boolean;
-  /** The library could not read what the model asked. */
+  /** The library could not parse the model's arguments. */
   readonly invalid?: boolean | undefined;
 }
 
 export type GrowingToolCall = { -readonly [Name in keyof ToolCall]: ToolCall[Name] };
 
-/** Tokens, under the names of OpenTelemetry's conventions for GenAI: the first two include the other three. */
+/**
+ * Tokens, under the names of OpenTelemetry's conventions for GenAI: the first two include the other three.
+ */
 export interface Usage {
   readonly input_tokens?: number | undefined;
   readonly output_tokens?: number | undefined;
@@ -22,7 +25,7 @@ export interface Usage {
   readonly reasoning_output_tokens?: number | undefined;
 }
 
-/** One of several answers to one question; most answers have one choice. */
+/** One of several alternative answers; most answers have one choice. */
 export interface Choice {
   readonly text: string;
   readonly reasoning: string;
@@ -30,35 +33,35 @@ export interface Choice {
   readonly toolCalls: readonly ToolCall[];
 }
 
-/** An answer with several choices has the words, reason and tool calls of the first here. */
+/** In an answer with several choices, these are the words, reason and tool calls of the first. */
 export interface Answer extends Choice {
-  /** Under which the provider knows it. */
+  /** The provider's id of the answer. */
   readonly id: string | undefined;
-  /** The model that answered, as the provider names it. */
+  /** The model that answered, by the provider's name. */
   readonly model: string | undefined;
   readonly usage: Usage;
-  /** All of them, in the order of their numbers; at least one. */
+  /** All choices, in the order of their numbers; at least one. */
   readonly choices: readonly Choice[];
-  /** Parts of a form that is not known here, as they came. */
+  /** Parts of unknown form, as received. */
   readonly unread: readonly unknown[];
-  /** The same without words: what events say of every answer. */
+  /** The answer without words: what events record of every answer. */
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
 /**
- * What a provider has said of its answer. `unfinished`: queued, in progress, paused, or waiting for an approval.
- * `aborted`: the application has had it cancelled.
+ * The provider's state of its answer. `unfinished`: queued, in progress, paused, or waiting for an approval.
+ * `aborted`: cancelled by the application.
  */
 type SaidEnding = 'complete' | 'failed' | 'unfinished' | 'aborted';
 
 export type Medium = 'image' | 'audio' | 'video' | 'file';
 
-/** By the name of its kind; what is none of the others is a file. */
+/** By the name of its kind; anything else is a file. */
 export function mediumOf(kind: unknown): Medium {
   return (['image', 'audio', 'video'] as const).find((known) => known === kind) ?? 'file';
 }
 
-/** An answer with more choices, tool calls or unread parts than this is hostile: the others are passed over. */
+/** An answer with more choices, tool calls or unknown parts is hostile: the rest is ignored. */
 const MOST_PARTS = 4096;
 
 export class GrowingChoice implements Choice {
@@ -71,7 +74,7 @@ export class GrowingChoice implements Choice {
     return [...this.#toolCalls.values()];
   }
 
-  /** The tool call that goes by this key within the choice; made when there is none. */
+  /** The tool call with this key in the choice; created if absent. */
   toolCall(key: unknown): GrowingToolCall {
     const known = this.#toolCalls.get(key);
     if (known) return known;
@@ -84,7 +87,7 @@ export class GrowingChoice implements Choice {
     return this.#toolCalls.has(key);
   }
 
-  /** What events say of a choice, without words. */
+  /** What events record of a choice, without words. */
   get facts(): Readonly<Record<string, unknown>> {
     return {
       finish_reason: word(this.finishReason),
@@ -94,14 +97,14 @@ export class GrowingChoice implements Choice {
   }
 }
 
-/** An answer that grows. What comes is hostile: nothing is taken for what it should be. */
+/** An answer under construction. Its input is hostile: no value is assumed to have its type. */
 export class GrowingAnswer implements Answer {
   id: string | undefined;
   model: string | undefined;
   usage: Usage = {};
-  /** Undefined while the provider has said nothing of it. */
+  /** Undefined until the provider states it. */
   ending: SaidEnding | undefined;
-  /** The words are those of a refusal. */
+  /** Whether the words are a refusal. */
   refused = false;
   errorName: string | undefined;
   status: number | undefined;
@@ -111,12 +114,12 @@ export class GrowingAnswer implements Answer {
   #unread = 0;
   #kept: object | undefined;
 
-  /** What its reader keeps beside it while it grows. */
+  /** The reader's own state for this answer. */
   get kept(): unknown {
     return this.#kept;
   }
 
-  /** The same, which is of this class; made when there is none. */
+  /** The reader's state of this class; created if absent. */
   keeping<Kept extends object>(Kind: new () => Kept): Kept {
     if (this.#kept instanceof Kind) return this.#kept;
     const made = new Kind();
@@ -124,7 +127,7 @@ export class GrowingAnswer implements Answer {
     return made;
   }
 
-  /** The choice of this number; a number that is none is taken for 0. */
+  /** The choice with this number; anything that is not a number counts as 0. */
   choice(index: unknown): GrowingChoice {
     const at = Number.isInteger(index) && (index as number) > 0 ? (index as number) : 0;
     const known = this.#choices.get(at);
@@ -138,7 +141,7 @@ export class GrowingAnswer implements Answer {
     return [...this.#choices].sort(([a], [b]) => a - b).map(([, choice]) => choice);
   }
 
-  /** Numbers the choices of which something came, and no others, from 0 on. */
+  /** The numbers of choices that have content, from 0 on. */
   renumber(came: { has(choice: GrowingChoice): boolean }): void {
     const all = this.choices.filter((choice) => came.has(choice));
     this.#choices.clear();
@@ -195,17 +198,17 @@ export class GrowingAnswer implements Answer {
     };
   }
 
-  /** Whether a person can be shown something. */
+  /** Whether the answer has anything to show a person. */
   get hasContent(): boolean {
     return this.text !== '' || this.#media.size > 0;
   }
 
-  /** `text`, or what there is in place of words: `image`, for one. */
+  /** `text`, or the kind of content in place of words, such as `image`. */
   get outputType(): string {
     return this.text === '' ? (this.#media.keys().next().value ?? 'text') : 'text';
   }
 
-  /** Each count that is one; others stay as they were. */
+  /** Sets each given value that is a count; the others stay. */
   count({ input, output, cacheRead, cacheCreation, reasoning }: Readonly<Record<string, unknown>>): void {
     const counts = {
       input_tokens: input,
@@ -218,18 +221,18 @@ export class GrowingAnswer implements Answer {
     this.usage = { ...this.usage, ...Object.fromEntries(given) };
   }
 
-  /** A picture, sound or file is a part of the answer. */
+  /** Adds a picture, sound or file to the answer. */
   medium(kind: Medium): void {
     this.#media.set(kind, (this.#media.get(kind) ?? 0) + 1);
   }
 
-  /** Keeps a part whose form is not known here. */
+  /** Keeps a part of unknown form. */
   notRead(part: unknown): void {
     this.#unread += 1;
     if (this.unread.length < MOST_PARTS) this.unread.push(part);
   }
 
-  /** The provider reports an error in its answer: `error` is that object, whatever it is. */
+  /** The provider reports an error in its answer: `error` is that value, of any type. */
   fail(error: unknown): void {
     const { type, code, status, name } = fields(error);
     this.ending = 'failed';
@@ -239,35 +242,34 @@ export class GrowingAnswer implements Answer {
   }
 }
 
-/** Whether it is a status of HTTP that says failure: an answer of status 200 that fails has none. */
+/** Whether it is an HTTP status of failure; a failing answer with status 200 has none. */
 export function isFailureStatus(status: unknown): status is number {
   return Number.isInteger(status) && (status as number) >= 400 && (status as number) <= 599;
 }
 
-/** Whether the application has to run a tool before there is a final answer. Some libraries tell only the reason. */
+/**
+ * Whether the application has to run a tool before the final answer. Some libraries state only the reason.
+ */
 export function asksForTools({ toolCalls, finishReason }: Choice): boolean {
   return toolCalls.some(({ byProvider }) => !byProvider) || /^(tool|function)/.test(finishReason ?? '');
 }
 
-/** A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out. Types of Go begin with `*`. */
+/**
+ * A name or id, if it is one. A value with blanks may contain a patient's words and is dropped. Go types
+ * begin with `*`.
+ */
 export function word(value: unknown): string | undefined {
   return typeof value === 'string' && /^\*?[\w.:/@+~-]{1,200}$/.test(value) ? value : undefined;
 }
 
-/** The name of a model, which may have blanks, brackets and the like, but no control characters. */
+/** The name of a model, which may have blanks and brackets, but no control characters. */
 export function modelName(value: unknown): string | undefined {
   return typeof value === 'string' && /^[^\p{Cc}]{1,200}$/u.test(value) ? value.toWellFormed() : undefined;
 }
 
-export type Fields = Readonly<Record<string, unknown>>;
-
-export function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null;
-}
-
-/** An object, whatever it was. */
+/** The members of an object or array; none for any other value. */
 export function fields(value: unknown): Fields {
-  return isObject(value) ? value : {};
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
 
 export function list(value: unknown): readonly unknown[] {
@@ -282,22 +284,25 @@ export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** The count, if it is one. */
+/** The value if it is a count. */
 export function countOf(value: unknown): number | undefined {
   return isCount(value) ? value : undefined;
 }
 
-/** Of those that are counts; others add nothing. */
+/** The sum of those that are counts. */
 export function sum(...counts: readonly unknown[]): number {
   return counts.filter(isCount).reduce((all, count) => all + count, 0);
 }
 
-/** @returns undefined when the first is no count. */
+/** @returns undefined when the first is not a count. */
 export function sumWith(first: unknown, ...more: readonly unknown[]): number | undefined {
   return isCount(first) ? sum(first, ...more) : undefined;
 }
 
-/** What a tool is asked: text as it is, all else as JSON; empty for what JSON cannot say. Does not throw. */
+/**
+ * A tool's arguments: a string unchanged, other values as JSON; empty if JSON cannot express it. Does not
+ * throw.
+ */
 export function asText(value: unknown): string {
   if (typeof value === 'string') return value;
   try {
@@ -307,5 +312,5 @@ export function asText(value: unknown): string {
   }
 }
 
-/** How a call ends whose time was up, whosever limit it was. */
+/** The ending of a call that timed out, on either side. */
 export const TIMED_OUT = { ending: 'failed', errorName: 'TimeoutError' } as const;

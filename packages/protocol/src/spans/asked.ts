@@ -1,21 +1,22 @@
 /**
- * What a span says beside the answer: what was asked, by whom, with which parameters. One table for each purpose, in
- * the order of the dialects; the first that is found wins. These are words of people: a reader that may not record
- * words does not ask for them.
+ * The request that a span describes: what was asked, by whom, with which parameters. One table per purpose,
+ * in the order of the dialects; the first match wins. These are people's words: a reader that may not record
+ * words does not call this.
  */
-import { type Fields, fields, list, modelName, text } from './answer.js';
+import type { Fields } from '../objects.js';
+import { fields, list, modelName, text } from './answer.js';
 import type { SpanData } from './dialect.js';
 import { indexed, nested, parsed, parsedContent } from './values.js';
 
 export interface Asked {
-  /** Text of the last message of the user; what is no message at all as the emitter wrote it. */
+  /** Text of the user's last message; a value that is not a message stays as the emitter wrote it. */
   readonly question: string | undefined;
-  /** All messages as the emitter sent them, JSON as what it says; undefined where the question is all there is. */
+  /** All messages as sent, with JSON parsed; undefined when the question is the only one. */
   readonly messages: unknown;
   readonly instructions: unknown;
-  /** Temperature and the like: numbers, under the names of the GenAI conventions. */
+  /** Parameters such as temperature: numbers, by the names of the GenAI conventions. */
   readonly parameters: Readonly<Record<string, number>>;
-  /** Names of the tools that the model was offered. */
+  /** Names of the tools that were offered to the model. */
   readonly tools: readonly string[];
 }
 
@@ -30,7 +31,7 @@ const MESSAGES: readonly Source[] = [
   (span) => eventFields(span, DETAILS)['gen_ai.input.messages'],
   eventMessages,
   (span) => eventFields(span, 'gen_ai.content.prompt')['gen_ai.prompt'],
-  // Attributes that the limit of the SDK has dropped are the last messages.
+  // When the SDK's limit drops attributes, they are the last messages.
   ({ attributes, droppedAttributesCount: dropped = 0 }) =>
     dropped > 0 ? jsonOnly(attributes['input.value']) : undefined,
   ({ attributes }) => members(attributes, 'llm.input_messages', 'message.'),
@@ -55,18 +56,18 @@ const QUERY: readonly Source[] = [
   ...['gen_ai.retrieval.query.text', 'reranker.query', 'input.value', 'traceloop.entity.input'],
   'langfuse.observation.input',
 ];
-/** Also of resources. */
+/** Also for resources. */
 const USER = [
   ...['clinical_events.user.id', 'user.id', 'enduser.id', 'traceloop.association.properties.user_id'],
   ...['ai.telemetry.metadata.userId', 'metadata.userId', 'langfuse.user.id', 'langfuse.trace.userId'],
-  // The user that the request to OpenAI names: OpenLLMetry for Python, OpenLIT for Go.
+  // The user named in requests to OpenAI: OpenLLMetry for Python, OpenLIT for Go.
   ...['gen_ai.user', 'gen_ai.request.user'],
 ];
 const CONVERSATION = [
   ...['gen_ai.conversation.id', 'session.id', 'traceloop.association.properties.session_id'],
   ...['ai.telemetry.metadata.sessionId', 'metadata.sessionId', 'langfuse.session.id'],
 ];
-/** By the name of the conventions: other names, also of members where the parameters are JSON. */
+/** By the conventions' name: other names, also of members when the parameters are JSON. */
 const PARAMETERS = Object.entries({
   temperature: [],
   top_p: ['topP'],
@@ -85,7 +86,7 @@ const PARAMETERS = Object.entries({
 });
 const PARAMETERS_IN_JSON = ['llm.invocation_parameters', 'langfuse.observation.model.parameters'];
 
-/** What a model or an agent was asked. Linear in the size of the span. */
+/** The request to a model or agent. Linear in the size of the span. */
 export function askedOf(span: SpanData): Asked {
   const raw = first(span, MESSAGES);
   const told = parsed(raw) ?? raw;
@@ -101,12 +102,12 @@ export function askedOf(span: SpanData): Asked {
   };
 }
 
-/** What an executed tool was given and gave back, as the emitter sent it, JSON as what it says. */
+/** The input and output of an executed tool, as sent, with JSON parsed. */
 export function executedOf(span: SpanData): { readonly input: unknown; readonly result: unknown } {
   return { input: parsedContent(first(span, TOOL_INPUT)), result: parsedContent(first(span, TOOL_RESULT)) };
 }
 
-/** What a retrieval looked for. */
+/** The query of a retrieval. */
 export function queryOf(span: SpanData): string | undefined {
   const raw = first(span, QUERY);
   return asWritten(raw, parsed(raw) ?? raw);
@@ -121,7 +122,7 @@ export function conversationOf(attributes: Fields): string | undefined {
   return firstName(attributes, ...CONVERSATION);
 }
 
-/** The first attribute of these that is a name. */
+/** The first of these attributes that is a name. */
 export function firstName(attributes: Fields, ...names: readonly string[]): string | undefined {
   for (const name of names) {
     const found = nameOf(attributes[name]);
@@ -130,7 +131,7 @@ export function firstName(attributes: Fields, ...names: readonly string[]): stri
   return undefined;
 }
 
-/** A name has up to 200 characters and no control characters; anything else but a number is left out. */
+/** A name has up to 200 characters and no control characters; of other values only numbers are accepted. */
 export function nameOf(value: unknown): string | undefined {
   return modelName(typeof value === 'number' ? String(value) : value);
 }
@@ -147,7 +148,7 @@ function eventFields({ events = [] }: SpanData, wanted: string): Fields {
   return events.find(({ name }) => name === wanted)?.attributes ?? {};
 }
 
-/** An event for each message, in the conventions 1.26 to 1.36. */
+/** One event per message, in the conventions 1.26 to 1.36. */
 function eventMessages({ events = [] }: SpanData): unknown {
   const found = events.flatMap(({ name, attributes }) => {
     const [, role] = /^gen_ai\.(system|user|assistant|tool)\.message$/.exec(name) ?? [];
@@ -162,25 +163,29 @@ function jsonOnly(value: unknown): unknown {
 
 function members(attributes: Fields, prefix: string, outer = ''): unknown {
   const found = indexed(attributes, prefix);
-  // LangGraph's for Python say the role of a message that is no object of LangChain, and nothing else.
+  // LangGraph for Python states only the role of a message that is not a LangChain object.
   const hasMore = found.some((each) => Object.keys(each).some((name) => !name.endsWith('role')));
   return hasMore ? found.map((each) => nested(each, outer)) : undefined;
 }
 
-/** The list of messages that a value is, or has; undefined where it is none. */
+/** The list of messages that a value is or contains; undefined without one. */
 function messagesIn(told: unknown): readonly unknown[] | undefined {
   const { messages, prompt, input, inputs } = fields(told);
   for (const found of [told, messages, prompt, input, fields(inputs)['messages']]) {
-    // Callbacks of LangChain have a list for each prompt.
+    // LangChain callbacks have one list per prompt.
     const all = list(found).flat();
     if (all.length > 0 && all.every((each) => roleOf(each) !== undefined)) return all;
   }
   return undefined;
 }
 
-/** What is no message. `ai.prompt` has its text beside the system's; a decorated function may have one argument. */
+/**
+ * A value that is not a message. `ai.prompt` has a text and the system's; a decorated function may have one
+ * argument.
+ */
 function asWritten(raw: unknown, told: unknown): string | undefined {
-  // Callbacks of LangChain, as OpenLLMetry writes them, have `inputs`, or the `query` of a retriever, beside others.
+  // LangChain callbacks, as OpenLLMetry writes them, have `inputs`, or a retriever's `query`, among other
+  // members.
   const { prompt, args, kwargs, inputs, query } = fields(told);
   if (raw === undefined) return undefined;
   const values = args === undefined ? [] : [...list(args), ...Object.values(fields(kwargs))];
@@ -197,13 +202,13 @@ function asWritten(raw: unknown, told: unknown): string | undefined {
   );
 }
 
-/** LangChain names the class of a message in place of a role. */
+/** LangChain gives the class of a message in place of a role. */
 function roleOf(message: unknown): string | undefined {
   const { role, type, id, kwargs } = fields(message);
   return text(role) ?? (kwargs === undefined ? text(type) : text(list(id).at(-1)));
 }
 
-/** What a tool has answered is sent as the user's by some interfaces. */
+/** Some interfaces send tool results as messages of the user. */
 function isFromUser(message: unknown): boolean {
   const isUser = /^(user|human)/i.test(roleOf(message) ?? '') && wordsAt(message) !== '';
   return isUser && fields(message)['tool_call_id'] === undefined;
@@ -226,7 +231,7 @@ function partWords(part: unknown): string[] {
   return [text(inner) ?? text(words) ?? text(content) ?? []].flat();
 }
 
-/** A message of the user with nothing but words. */
+/** A message of the user that has only words. */
 function isPlain(message: unknown): boolean {
   if (!isFromUser(message)) return false;
   const { content, contents, parts } = fields(message);
@@ -234,7 +239,7 @@ function isPlain(message: unknown): boolean {
   return text(content) !== undefined || all.every((part) => partWords(part).length > 0);
 }
 
-/** The first that is a number. */
+/** The first value that is a number. */
 function numberAt(said: Fields, names: readonly string[]): number | undefined {
   for (const name of names) {
     const value = said[name];
@@ -270,7 +275,7 @@ function toolsOf(attributes: Fields): string[] {
   });
 }
 
-/** Most spans have none, and only then are all attributes looked through. */
+/** Most spans have none; only then are all attributes searched. */
 function offeredIn(attributes: Fields, prefix: string, member: string): readonly Fields[] {
   return attributes[`${prefix}.0.${member}`] === undefined ? [] : indexed(attributes, prefix);
 }

@@ -1,14 +1,15 @@
-/** What every dialect of spans is given, and what it fills. */
-import { countOf, type Fields, GrowingAnswer, sum } from './answer.js';
+/** The input and output that all dialects of spans share. */
+import type { Fields } from '../objects.js';
+import { countOf, GrowingAnswer, sum } from './answer.js';
 
 export interface SpanData {
   readonly name: string;
   readonly attributes: Fields;
   readonly events?:
     readonly { readonly name: string; readonly attributes?: Fields | undefined }[] | undefined;
-  /** 2 says that what the span is of has failed. */
+  /** 2 means that the operation has failed. */
   readonly status: { readonly code?: number | undefined };
-  /** The name of the library that has written it. */
+  /** The name of the instrumentation library. */
   readonly scope?: string | undefined;
   readonly droppedAttributesCount?: number | undefined;
 }
@@ -26,14 +27,14 @@ interface Evaluation {
   readonly score?: unknown;
   readonly label?: unknown;
   readonly explanation?: unknown;
-  /** What `clinical_events.evaluator.type` says of it. */
+  /** The value of `clinical_events.evaluator.type`. */
   readonly by?: unknown;
 }
 
-/** What the dialects fill, each what it knows by a name of its own. */
+/** The findings, which each dialect completes from its own attributes. */
 export class Findings {
   readonly answer = new GrowingAnswer();
-  /** Whether the span carries an answer; most carry words only where the application has said so. */
+  /** Whether the span contains an answer; most contain words only if the application has asked for it. */
   answered = false;
   ending: 'aborted' | 'cut off' | undefined;
   tool: { name?: unknown; id?: unknown } = {};
@@ -41,17 +42,17 @@ export class Findings {
   readonly evaluations: Evaluation[] = [];
   errorName: string | undefined;
   failed = false;
-  /** The emitter names the reason of an ending, and names none here. */
+  /** The emitter usually states the reason of an ending, but not in this span. */
   isOpen = false;
-  /** Of an agent: the sum of its models. */
+  /** For an agent: the sum over its models. */
   usageOfAll: GrowingAnswer['usage'] | undefined;
 
-  /** Of a model: whether there are words that were not captured. A filter may have stopped all of them. */
+  /** For a model: whether there are words that were not captured. A filter may have stopped all of them. */
   get isUnseen(): boolean {
     return !this.answered && !/^content[-_]filter$/.test(this.answer.finishReason ?? '');
   }
 
-  /** Counts that are not known yet. `apart`: the input is what came from no cache. */
+  /** Sets counts that are unknown so far. `apart`: the input count excludes cached input. */
   count(counts: Readonly<Record<string, unknown>>, apart = false): void {
     const { input, output, cacheRead, cacheCreation, reasoning } = counts;
     if ((input ?? output ?? cacheRead ?? cacheCreation ?? reasoning) === undefined) return;
@@ -68,8 +69,8 @@ export class Findings {
 }
 
 export interface Dialect {
-  /** What the span is, a reason why it is nothing, or undefined when this dialect does not know it. */
+  /** The kind of span, a reason to ignore it, or undefined when this dialect does not know it. */
   kindOf(span: SpanData, isRoot: boolean): Kind | { readonly reason: string } | undefined;
-  /** What is not found yet. */
+  /** Adds what is still missing. */
   find(span: SpanData, kind: Kind, into: Findings): void;
 }

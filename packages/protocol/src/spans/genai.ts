@@ -1,5 +1,6 @@
-/** Semantic conventions for GenAI of OpenTelemetry, 1.26 and later, and what came before them. */
-import { type Fields, fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
+/** OpenTelemetry's semantic conventions for GenAI, 1.26 and later, and their predecessors. */
+import type { Fields } from '../objects.js';
+import { fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, reasonOf, wordsOf } from './values.js';
 
@@ -17,9 +18,9 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
 ]);
-/** Operations of models that answer no one. */
+/** Model operations without an answer for a person. */
 const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$/i;
-/** The conventions, the SDKs of Anthropic, Pydantic AI, OpenLIT and Sentry, Langfuse's users. */
+/** The conventions, the SDKs of Anthropic, Pydantic AI, OpenLIT and Sentry, and users of Langfuse. */
 const USAGE = {
   input: named('input_tokens'),
   output: named('output_tokens'),
@@ -37,7 +38,7 @@ const USAGE = {
     'completion_tokens_details.reasoning',
   ),
 };
-/** Pydantic AI's sum of the models of an agent. */
+/** Pydantic AI's sum over an agent's models. */
 const AGGREGATED = 'gen_ai.aggregated_usage.';
 
 function named(...names: readonly string[]): readonly string[] {
@@ -74,7 +75,7 @@ export const genAi: Dialect = {
       cacheCreation: said(USAGE.cacheCreation),
       reasoning: said(USAGE.reasoning),
     };
-    // Anthropic's own count, as its interface gives it.
+    // Anthropic's own count, as in its interface.
     if (counts.input !== undefined || counts.output !== undefined)
       found.count(counts, scope === '@traceloop/instrumentation-anthropic');
     for (const { name, attributes: told = {} } of events)
@@ -86,7 +87,7 @@ export const genAi: Dialect = {
   },
 };
 
-/** OpenLIT writes the tools that a model asks for as names and ids, each joined by a comma. */
+/** OpenLIT writes requested tools as names and ids, each joined by commas. */
 function findOpenLit(attributes: SpanData['attributes'], { answer }: Findings): void {
   const names = text(attributes['gen_ai.tool.name'])?.split(', ');
   if (names === undefined || answer.toolCalls.length > 0) return;
@@ -96,7 +97,7 @@ function findOpenLit(attributes: SpanData['attributes'], { answer }: Findings): 
     Object.assign(answer.toolCall(at), { name, id: ids[at], input: inputOf(inputs[at]) });
 }
 
-/** @param said attributes of an event or of a log record. */
+/** @param said attributes of an event or log record. */
 export function evaluationOf(said: Fields): Findings['evaluations'][number] {
   return {
     name: said['gen_ai.evaluation.name'],
@@ -122,7 +123,7 @@ function findWords(
     found.answered = true;
     const all = list(parsed(messages));
     found.isOpen ||= kind === 'model' && all.some((each) => fields(each)['finish_reason'] === '');
-    // An agent's are steps of one answer, the last of them with words.
+    // Those of an agent are steps of one answer; the last one with words counts.
     const told = kind === 'agent' ? [all.findLast(hasWords) ?? all.at(-1)] : all;
     for (const [at, message] of told.entries()) {
       if (fields(message)['parts'] === undefined) takeChat(found.answer, at, message, undefined, kind);
@@ -152,7 +153,7 @@ function findWords(
     takeChat(found.answer, at, message, undefined, kind);
 }
 
-/** Pydantic AI writes all messages of an agent's run in one attribute. */
+/** Pydantic AI writes all messages of an agent's run into one attribute. */
 function pydanticAnswers(attributes: SpanData['attributes']): unknown {
   const all = list(parsed(attributes['pydantic_ai.all_messages']));
   const answers = all.filter((message) => fields(message)['role'] === 'assistant');
@@ -163,7 +164,7 @@ function hasWords(message: unknown): boolean {
   return list(fields(message)['parts']).some((part) => fields(part)['type'] === 'text');
 }
 
-/** A message of the conventions: a choice, in parts. An agent's tools are asked for by its models. */
+/** A message of the conventions: a choice, in parts. An agent's tools are requested by its models. */
 function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: string): void {
   const choice = answer.choice(at);
   const { parts, finish_reason: reason } = fields(message);
@@ -194,7 +195,7 @@ function reasoningOf(content: unknown): string {
   return wordsOf(parts) || (text(content) ?? '');
 }
 
-/** A message as interfaces of chat write it. */
+/** A message in the form of chat interfaces. */
 export function takeChat(
   answer: GrowingAnswer,
   at: unknown,
@@ -218,7 +219,7 @@ export function takeChat(
   }
 }
 
-/** A model and none of the names above. */
+/** A model without any of the names above. */
 export const olderGenAi: Dialect = {
   kindOf: ({ attributes }) => (text(attributes['gen_ai.request.model']) === undefined ? undefined : 'model'),
 

@@ -1,4 +1,5 @@
-/** What spans of generative AI say, under the names of every emitter that is known here: pure, without a dependency. */
+/** Reads spans of generative AI in the dialects of all known emitters: pure, without dependencies. */
+export { type Fields, isObject } from '../objects.js';
 export * from './answer.js';
 export {
   type Asked,

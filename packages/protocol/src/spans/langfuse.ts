@@ -1,5 +1,6 @@
 /** Observations of Langfuse's SDKs. */
-import { type Fields, fields, list, text } from './answer.js';
+import type { Fields } from '../objects.js';
+import { fields, list, text } from './answer.js';
 import { takeChat } from './genai.js';
 import type { Dialect, Findings } from './dialect.js';
 import { documentOf, parsed, reasonOf } from './values.js';
@@ -17,7 +18,7 @@ export const langfuse: Dialect = {
   kindOf({ attributes }, isRoot) {
     const type = attributes['langfuse.observation.type'];
     if (type === 'chain') return isRoot ? 'agent' : { reason: 'inner chains' };
-    // A plain span of Langfuse is of anything.
+    // A plain Langfuse span can be anything.
     return KINDS.get(type);
   },
 
@@ -26,7 +27,7 @@ export const langfuse: Dialect = {
     if (text(attributes['langfuse.observation.type']) === undefined) return;
     if (attributes['langfuse.observation.level'] === 'ERROR') {
       found.failed = true;
-      // SDKs begin their messages with the status: that number, and no word of it.
+      // SDKs begin their messages with the status: only that number is used.
       const message = text(attributes['langfuse.observation.status_message']) ?? '';
       answer.status = Number(/^(?:\w*Error: )?([45]\d\d) /.exec(message)?.[1]) || undefined;
     }
@@ -59,7 +60,7 @@ function countUsage(usage: Fields, found: Findings): void {
   const cacheCreation = usage['cache_creation_input_tokens'] ?? usage['input_cache_creation'];
   const reasoning = usage['output_reasoning_tokens'] ?? outputDetails['reasoning_tokens'];
   const total = usage['total'] ?? usage['total_tokens'];
-  // The total says whether what is in the details is in the first two as well.
+  // The total shows whether the details are included in the first two.
   const apart = Number(total) > Number(input) + Number(output);
   const withReasoning = apart ? Number(output) + (Number(reasoning) || 0) : output;
   found.count({ input, output: withReasoning, cacheRead, cacheCreation, reasoning }, apart);

@@ -1,4 +1,4 @@
-/** OpenInference, of Arize. */
+/** OpenInference, by Arize. */
 import { fields, list, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, indexed, inputOf, lastMessage, parsed, reasonOf } from './values.js';
@@ -13,7 +13,7 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['EMBEDDING', { reason: 'embeddings' }],
   ['PROMPT', { reason: 'prompts' }],
 ]);
-/** In place of what the application has told it to hide. */
+/** Replaces values that the application wants hidden. */
 const REDACTED = '__REDACTED__';
 
 export const openInference: Dialect = {
@@ -26,7 +26,7 @@ export const openInference: Dialect = {
   find({ attributes }, kind, found) {
     const { answer } = found;
     answer.model ??= text(attributes['llm.response.model_name']);
-    // The model that was asked for, until some instrumentations write the one that answered in its place.
+    // The requested model, until some instrumentations overwrite it with the one that answered.
     const model = text(attributes['llm.model_name']);
     const asked = askedModel(attributes);
     if (kind === 'model' && asked !== undefined && model !== asked) answer.model ??= model;
@@ -47,7 +47,7 @@ export const openInference: Dialect = {
   },
 };
 
-/** Of the parameters of a call. */
+/** Parameters of a call. */
 function askedModel(attributes: SpanData['attributes']): unknown {
   return fields(parsed(attributes['llm.invocation_parameters']))['model'];
 }
@@ -66,7 +66,7 @@ function findDocuments(attributes: SpanData['attributes'], found: Findings): voi
   }
 }
 
-/** LangChain's answer of a tool says which call it is of. */
+/** LangChain's tool result names the call. */
 function toolCallId(output: unknown): unknown {
   const said = fields(parsed(output));
   const message = fields(said['output'] ?? said);
@@ -106,13 +106,13 @@ function findWords(attributes: SpanData['attributes'], kind: string, found: Find
   const output = text(attributes['output.value']);
   if (found.answered || output === undefined || output === REDACTED) return;
   if (kind !== 'agent' && kind !== 'model') return;
-  // A model's output is what its interface has answered, in a form that is not said: text alone is words.
+  // A model's output is the answer of its interface, in an unstated form: only text counts as words.
   if (kind === 'model' && attributes['output.mime_type'] !== 'text/plain') return;
   found.answered = true;
   answer.text = lastMessage(parsed(output)) ?? output;
 }
 
-/** Messages of one answer (of the Responses API, for one) and choices have the same names. */
+/** Messages of one answer (of the Responses API, for example) and choices have the same names. */
 function hasChoices(attributes: SpanData['attributes']): boolean {
   const { n } = fields(parsed(attributes['llm.invocation_parameters']));
   return Number(n) > 1 || list(fields(parsed(attributes['output.value']))['choices']).length > 1;

@@ -1,8 +1,9 @@
 /**
- * What one span says, under whatever names its emitter uses: a function of that span alone. Attributes are hostile:
- * nothing is taken for what it should be, and nothing here throws.
+ * Reads one span in any known dialect: a function of that span alone. Attributes are hostile: no value is
+ * assumed to have its type, and nothing here throws.
  */
-import { type Fields, fields, isFailureStatus, modelName, text, word } from './answer.js';
+import type { Fields } from '../objects.js';
+import { fields, isFailureStatus, modelName, text, word } from './answer.js';
 import { TIMED_OUT } from './answer.js';
 import { conversationOf } from './asked.js';
 import { aiSdk } from './ai-sdk.js';
@@ -16,31 +17,31 @@ import { parsed } from './values.js';
 export interface Known {
   readonly kind: Kind;
   readonly provider: string | undefined;
-  /** The agent that asks a model, and the model that an agent is said to have: each beside the other. */
+  /** The agent that calls a model, and the model that an agent states. */
   readonly agentName: string | undefined;
   readonly agentModel: string | undefined;
-  /** The model that was asked for; of an agent its name, or that of the workflow. */
+  /** The requested model; for an agent its name, or that of its workflow. */
   readonly model: string | undefined;
   readonly operation: string;
   readonly streamed: boolean;
   readonly conversation: string | undefined;
 }
 
-/** No run: `reason` is undefined when the span has no name of what is about models. */
+/** Not a run: `reason` is undefined when no attribute of the span concerns models. */
 interface PassedOver {
   readonly kind: undefined;
   readonly reason: string | undefined;
-  /** The same, whatever its names are about. */
+  /** The same for any span with such attributes. */
   readonly cause: string;
 }
 
-/** The first that knows a span decides what it is; what is said by its names goes before the others. */
+/** The first dialect that knows a span classifies it; its values precede those of the others. */
 const DIALECTS: readonly Dialect[] = [genAi, openInference, traceloop, aiSdk, langfuse, olderGenAi];
 
 /**
- * Asked when a span begins, with the attributes that it has by then, or when it ends.
- * @param isRoot whether nothing around it is a run: an outermost chain is an agent.
- * @param isWhole whether it has ended: before that, what is not known may become so.
+ * Called when a span begins, with its attributes so far, and when it ends.
+ * @param isRoot whether no enclosing span is a run: an outermost chain is an agent.
+ * @param isWhole whether the span has ended: before that, an unknown span may become known.
  */
 export function identify(span: SpanData, isRoot: boolean, isWhole: boolean): Known | PassedOver {
   for (const dialect of isWhole ? DIALECTS : DIALECTS.slice(0, -1)) {
@@ -84,10 +85,10 @@ function known(span: SpanData, kind: Kind): Known {
   };
 }
 
-/** The conventions, OpenLLMetry, and OpenLIT and OpenTelemetry for Go. */
+/** The conventions, OpenLLMetry, OpenLIT, and OpenTelemetry for Go. */
 const STREAMED = ['gen_ai.request.stream', 'gen_ai.is_streaming', 'gen_ai.request.is_stream'];
 
-/** Asked when a span has ended. */
+/** Called when a span has ended. */
 export function findingsOf(span: SpanData, kind: Kind): Findings {
   const found = new Findings();
   const decides = DIALECTS.find((dialect) => dialect.kindOf(span, true) !== undefined);
@@ -95,7 +96,7 @@ export function findingsOf(span: SpanData, kind: Kind): Findings {
     try {
       dialect.find(span, kind, found);
     } catch {
-      // What is found by then stays.
+      // Earlier findings are kept.
     }
   }
   try {
@@ -114,11 +115,11 @@ export function findingsOf(span: SpanData, kind: Kind): Findings {
 function endingOf({ attributes, events, status }: SpanData, found: Findings): void {
   const type = text(attributes['error.type']);
   const exception = events?.findLast(({ name }) => name === 'exception')?.attributes?.['exception.type'];
-  // What a filter has stopped before its first word is no answer whose words were not captured.
+  // An answer that a filter stopped before its first word has no words that were missed.
   found.answered ||= /^content[-_]filter$/.test(found.answer.finishReason ?? '');
   found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
   if (!found.failed) {
-    // A stream that broke, and its emitter saw no error.
+    // A broken stream whose emitter noticed no error.
     if (found.isOpen && found.answer.finishReason === undefined && isStreamed(attributes))
       found.ending = 'cut off';
     return;
@@ -133,7 +134,7 @@ function endingOf({ attributes, events, status }: SpanData, found: Findings): vo
   const isWell = typeof said === 'number' && said >= 200 && said < 300;
   const hasBegun = answer.hasContent || (answer.id ?? answer.model) !== undefined;
   if (/abort|cancell?ed/i.test(name ?? '')) found.ending = 'aborted';
-  // The answer has begun, with a status that says that all is well or with words of it, and then it broke.
+  // The answer began, with a status of success or with words, and then broke off.
   else if (errorName !== TIMED_OUT.errorName && (isWell || (hasBegun && /connection/i.test(errorName ?? ''))))
     found.ending = 'cut off';
 }
@@ -142,7 +143,7 @@ function isStreamed(attributes: Fields): boolean {
   return STREAMED.some((name) => attributes[name] === true);
 }
 
-/** The first that is text. */
+/** The first value that is a string. */
 function first(attributes: Fields, names: readonly string[]): string | undefined {
   const name = names.find((each) => typeof attributes[each] === 'string' && attributes[each] !== '');
   return name === undefined ? undefined : (attributes[name] as string);

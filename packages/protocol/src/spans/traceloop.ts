@@ -1,9 +1,9 @@
-/** OpenLLMetry, of Traceloop: its SDKs, and its instrumentations before they took the names of GenAI. */
+/** OpenLLMetry, by Traceloop: its SDKs, and its instrumentations before they adopted the GenAI names. */
 import { fields, list, text } from './answer.js';
 import type { Dialect } from './dialect.js';
 import { documentOf, indexed, inputOf, lastMessage, parsed, wordsOf } from './values.js';
 
-/** Every runnable of LangChain is a workflow there, without a parent. */
+/** There every runnable of LangChain is a workflow without a parent. */
 const LANGCHAIN = '@traceloop/instrumentation-langchain';
 
 export const traceloop: Dialect = {
@@ -24,7 +24,7 @@ export const traceloop: Dialect = {
     const { answer } = found;
     const isTool = attributes['traceloop.span.kind'] === 'tool' || kind === 'tool';
     if (isTool) {
-      // LangChain's answer of a tool says which tool it was, and of which call.
+      // LangChain's tool result names the tool and the call.
       const output = fields(parsed(attributes['traceloop.entity.output']));
       const said = fields(fields(output['output'] ?? output)['kwargs']);
       const entity = attributes['traceloop.entity.name'] ?? name.replace(/^execute_tool |\.tool$/g, '');

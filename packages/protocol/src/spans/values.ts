@@ -1,10 +1,11 @@
-/** Values of attributes: flat names, and JSON where an attribute is no object. */
-import { asText, type Fields, fields, isObject, list, text } from './answer.js';
+/** Values of attributes: flat names, and JSON in strings. */
+import type { Fields } from '../objects.js';
+import { asText, fields, list, text } from './answer.js';
 
-/** More than this is not read. */
+/** Longer texts are not parsed. */
 const MOST_CHARACTERS = 16 * 1024 * 1024;
 
-/** JSON as what it says, anything else as it is; undefined for JSON that is none. */
+/** Parsed JSON, or the value unchanged; undefined for malformed JSON. */
 export function parsed(value: unknown): unknown {
   if (typeof value !== 'string') return value;
   if (value.length > MOST_CHARACTERS) return undefined;
@@ -15,10 +16,10 @@ export function parsed(value: unknown): unknown {
   }
 }
 
-/** Deeper contents stay text: a collector refuses events that nest deeper than its limit, which is 64 by default. */
+/** Deeper contents stay text: a collector refuses events that nest deeper than its limit, 64 by default. */
 const DEEPEST_CONTENT = 24;
 
-/** Contents as an event has them: JSON as what it says, where no number changes by that; all else as it is. */
+/** Contents for an event: JSON is parsed if no number changes by that; other values stay as they are. */
 export function parsedContent(raw: unknown): unknown {
   const value = typeof raw === 'string' && LONG_NUMBER.test(raw) ? exactly(raw) : parsed(raw);
   return value === undefined || isDeeper(value, DEEPEST_CONTENT) ? contentText(raw) : value;
@@ -28,10 +29,10 @@ function contentText(raw: unknown): string | undefined {
   return raw === undefined ? undefined : asText(raw);
 }
 
-/** What may be a number that a double cannot hold. */
+/** May be a number that a double cannot hold. */
 const LONG_NUMBER = /\d[\d.]{15}|\d[eE]/;
 
-/** JSON as what it says; undefined where a double cannot hold a number in it. */
+/** Parsed JSON; undefined when a double cannot hold one of its numbers. */
 function exactly(json: string): unknown {
   let inexact = 0;
   const count = (_name: string, value: unknown, { source = '' }: { source?: string } = {}) => {
@@ -49,24 +50,24 @@ function exactly(json: string): unknown {
   }
 }
 
-/** Whether a value has more lists and objects within each other. */
+/** Whether lists and objects in a value nest deeper than this. */
 function isDeeper(value: unknown, levels: number): boolean {
-  if (!isObject(value)) return false;
+  if (typeof value !== 'object' || value === null) return false;
   return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1));
 }
 
-/** Hardly a name has one, and this is found out in a fraction of the time. */
+/** A fast check, since few names have such an index. */
 const LONG_INDEX = /\.\d{4}/;
 const INDEX_TOO_HIGH =
   /^(?:llm|gen_ai|retrieval|reranker)\..*\.(?:\d{5,}|[5-9]\d{3}|4[1-9]\d\d|409[6-9])(?:\.|$)/s;
 
-/** How many attributes are not read because their index is above 4,095. */
+/** The number of attributes that are ignored because their index exceeds 4,095. */
 export function countTooHigh(attributes: Fields): number {
   const isTooHigh = (name: string) => LONG_INDEX.test(name) && INDEX_TOO_HIGH.test(name);
   return Object.keys(attributes).filter(isTooHigh).length;
 }
 
-/** The members of `PREFIX.NUMBER.REST`, by number: an index above 4,095 is left out. */
+/** The members of `PREFIX.NUMBER.REST`, by number; an index above 4,095 is ignored. */
 export function indexed(attributes: Fields, prefix: string): Fields[] {
   const byIndex = new Map<number, Record<string, unknown>>();
   for (const name of Object.keys(attributes)) {
@@ -83,9 +84,9 @@ export function indexed(attributes: Fields, prefix: string): Fields[] {
 const DEEPEST = 8;
 
 /**
- * What flat names stand for: `contents.0.type` is a member of an entry of a list. Names with more parts, and names of a
- * value that is also said to have members, stay whole.
- * @param outer what some names begin with, and the result does not have.
+ * The structure of flat names: `contents.0.type` is a member of an entry of a list. Names with more parts,
+ * and names of a value that has members too, stay unchanged.
+ * @param outer a prefix of some names, which the result drops.
  */
 export function nested(flat: Fields, outer = ''): Fields {
   const whole = empty();
@@ -110,7 +111,7 @@ function empty(): Record<string, unknown> {
   return Object.create(null) as Record<string, unknown>;
 }
 
-/** What was made for names that are all numbers is a list. */
+/** Turns an object whose names are all numbers into a list. */
 function listed(value: unknown, made: ReadonlySet<unknown>): unknown {
   if (!made.has(value)) return value;
   const object = value as Record<string, unknown>;
@@ -118,21 +119,21 @@ function listed(value: unknown, made: ReadonlySet<unknown>): unknown {
   return Object.keys(object).every((name) => /^\d{1,4}$/.test(name)) ? Object.values(object) : object;
 }
 
-/** What a tool is asked, as JSON, also where the emitter has made JSON of JSON. */
+/** A tool's arguments as JSON, even if the emitter encoded JSON twice. */
 export function inputOf(value: unknown): string {
   if (typeof value !== 'string') return asText(value ?? undefined);
   const inner = value.startsWith('"') ? parsed(value) : value;
   return text(inner) ?? value;
 }
 
-/** Why an answer ended: text, JSON of one, or the first of a list, which some emitters write as JSON. */
+/** Why an answer ended: a string, JSON of one, or the first of a list, which some emitters write as JSON. */
 export function reasonOf(reason: unknown): string | undefined {
   const inner = parsed(reason);
   const whole = text(reason);
   return text(inner) ?? text(list(inner)[0]) ?? (whole?.startsWith('[') ? undefined : whole);
 }
 
-/** The words of a message: text, or parts that have some. */
+/** The words of a message: a string, or the parts that have some. */
 export function wordsOf(content: unknown): string {
   if (typeof content === 'string') return content;
   return list(content)
@@ -140,7 +141,7 @@ export function wordsOf(content: unknown): string {
     .join('');
 }
 
-/** A document of a retrieval, under the names that emitters use. */
+/** A document of a retrieval, by the names that emitters use. */
 export function documentOf(value: unknown) {
   const { id, score, content, text: words, pageContent, page_content: page, metadata } = fields(value);
   const about = fields(parsed(metadata));
@@ -151,7 +152,7 @@ export function documentOf(value: unknown) {
   };
 }
 
-/** The words of the last message of a state of LangChain's graphs. */
+/** The words of the last message in a LangGraph state. */
 export function lastMessage(state: unknown): string | undefined {
   const { kwargs, data, content } = fields(list(fields(state)['messages']).at(-1));
   return text(fields(kwargs ?? data)['content']) ?? text(content);

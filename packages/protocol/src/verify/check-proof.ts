@@ -25,7 +25,7 @@ import {
   NoteUnsigned,
   verifyNote,
 } from './signed-note.js';
-import { parseProof, ProofMalformed, type TlogProof } from './tlog-proof.js';
+import { parseProof, type TlogProof } from './tlog-proof.js';
 
 /** Why a proof does not hold. Closed; a reason never changes its meaning. */
 export type ProofFault =
@@ -53,7 +53,9 @@ export type ProofVerdict =
       readonly valid: true;
       /** What the log recorded along with the body. */
       readonly envelope: Envelope;
-      /** `erased`: the log has destroyed its body since, and nothing can be said of it but that there was one. */
+      /**
+       * `erased`: the log has destroyed its body since, and nothing can be said of it but that there was one.
+       */
       readonly content: 'body' | 'erased';
       /** Of the leaf, from zero: the event's sequence less one. */
       readonly index: number;
@@ -103,7 +105,7 @@ function readExtra(extra: Uint8Array): Extra {
   const rest = extra.subarray(size);
   const isErased = rest.length === COMMITMENT_BYTES;
   if (rest.length !== SALT_BYTES && !isErased)
-    throw new ProofMalformed(
+    throw new NoteMalformed(
       'the extra data is not an envelope and a salt of 16 bytes, or a commitment of 32',
     );
   return {
@@ -118,8 +120,7 @@ function readProof(text: string): { proof: TlogProof; extra: Extra; checkpoint: 
     const checkpoint = parseCheckpoint(parseNote(proof.checkpoint).text);
     return { proof, extra: readExtra(proof.extra), checkpoint };
   } catch (error) {
-    const ofTheText =
-      error instanceof ProofMalformed || error instanceof NoteMalformed || error instanceof RangeError;
+    const ofTheText = error instanceof NoteMalformed || error instanceof RangeError;
     if (!ofTheText) throw error;
     throw new Refusal('proof-malformed', `The file is not a proof of this log: ${error.message}.`);
   }

@@ -1,6 +1,6 @@
 /**
- * The text of a checkpoint (C2SP tlog-checkpoint): which log, how many leaves, and the root of the Merkle tree
- * over them. It is the text of a signed note, and worth nothing before the note is verified.
+ * The text of a checkpoint (C2SP tlog-checkpoint): which log, how many leaves, and the root of the Merkle
+ * tree over them. It is the text of a signed note, and worth nothing before the note is verified.
  */
 import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
 import { ROTATION_HEADER } from './rotation.js';

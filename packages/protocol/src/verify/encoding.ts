@@ -1,8 +1,10 @@
 /**
- * Base 64 of RFC 4648 section 4, read strictly: padded, nothing but the alphabet, and the bits that the padding
- * leaves over zero. So bytes have one spelling, and a proof cannot be changed without changing what it says.
+ * Base 64 of RFC 4648 section 4, read strictly: padded, nothing but the alphabet, and the bits that the
+ * padding leaves over zero. So bytes have one spelling, and a proof cannot be changed without changing what
+ * it says.
  *
- * Written by hand because `atob` takes white space, missing padding and left-over bits, and `Buffer` is Node's.
+ * Written by hand because `atob` takes white space, missing padding and left-over bits, and `Buffer` is
+ * Node's.
  */
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 const NO_DIGIT = 64;

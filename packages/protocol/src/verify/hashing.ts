@@ -21,7 +21,9 @@ function subtle(): typeof globalThis.crypto.subtle {
   return crypto.subtle;
 }
 
-/** The parts one behind the other, in memory of their own, as no other may be handed over (it may be shared). */
+/**
+ * The parts one behind the other, in memory of their own, as no other may be handed over (it may be shared).
+ */
 function concatenate(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
   let at = 0;

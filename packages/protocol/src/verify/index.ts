@@ -33,7 +33,7 @@ export {
   splitNotes,
 } from './signed-note.js';
 export type { Claim, NoteSignature, SignedNote, VerifierKey } from './signed-note.js';
-export { formatProof, parseProof, ProofMalformed } from './tlog-proof.js';
+export { formatProof, parseProof } from './tlog-proof.js';
 export type { TlogProof } from './tlog-proof.js';
 export { NoteForged, NoteUnsigned, verifyNote } from './signed-note.js';
 export { CryptographyMissing } from './hashing.js';

@@ -1,6 +1,7 @@
 /**
  * The text of a rotation note: the old key of a log hands over to a new one. The note is signed by both, so
- * that anyone who trusts the old key follows to the new one, and no one hands over to a key that is not there.
+ * that anyone who trusts the old key follows to the new one, and no one hands over to a key that is not
+ * there.
  *
  *   clinical-events/key-rotation/v1
  *   <origin>

@@ -29,7 +29,7 @@ export const NOTE_ED25519 = 0x01;
 const COSIGNATURE_ED25519 = 0x04;
 const ED25519_KEY_BYTES = 32;
 
-/** The text is not a signed note, or not that of the checkpoint or rotation that it should hold; the message says why. */
+/** The text is not a signed note, or does not hold the checkpoint, rotation or proof that it should. */
 export class NoteMalformed extends Error {
   override name = 'NoteMalformed';
 }
@@ -177,8 +177,8 @@ const SIGNATURE_BLOCK = new RegExp(`^\\n?(?:${SIGNATURE_MARK}[^\\n]*(?:\\n|$))+$
  * Takes apart a file of notes that stand one after another, each followed by an empty line. A note ends with
  * the first paragraph behind its text of which every line begins as a signature does.
  *
- * Never throws. What is left at the end and is no whole note comes last, as it stands, so that anyone who reads
- * the notes learns that one was cut short.
+ * Never throws. What is left at the end and is no whole note comes last, as it stands, so that anyone who
+ * reads the notes learns that one was cut short.
  */
 export function splitNotes(text: string): string[] {
   const notes: string[] = [];

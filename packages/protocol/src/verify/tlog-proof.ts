@@ -6,6 +6,7 @@
  * envelope, and the salt behind it. Nothing authenticates it but that the computed leaf is in the tree.
  */
 import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
+import { NoteMalformed } from './signed-note.js';
 
 const HEADER = 'c2sp.org/tlog-proof@v1';
 const EXTRA = 'extra ';
@@ -15,11 +16,6 @@ const HASH_BYTES = 32;
 const LONGEST_PATH = 64;
 /** In characters: the longest note, and room for the rest. */
 const LONGEST_PROOF = 1 << 21;
-
-/** The text is not a proof file; the message says why. */
-export class ProofMalformed extends Error {
-  override name = 'ProofMalformed';
-}
 
 export interface TlogProof {
   /** Empty when the file has none. */
@@ -35,43 +31,42 @@ export interface TlogProof {
 function parseHash(line: string): Uint8Array {
   const hash = decodeBase64(line);
   if (hash?.length !== HASH_BYTES) {
-    throw new ProofMalformed('a line of the path is not the base64 of 32 bytes');
+    throw new NoteMalformed('a line of the path is not the base64 of 32 bytes');
   }
   return hash;
 }
 
 /**
  * Reads a proof file. Nothing is verified, and the checkpoint in it not even read.
- * @throws ProofMalformed
+ * @throws NoteMalformed
  */
 export function parseProof(file: string): TlogProof {
-  if (file.length > LONGEST_PROOF) throw new ProofMalformed('the proof is longer than 2 MiB');
+  if (file.length > LONGEST_PROOF) throw new NoteMalformed('the proof is longer than 2 MiB');
   const blank = file.indexOf('\n\n');
-  if (blank === -1) throw new ProofMalformed('the proof has no empty line before the checkpoint');
+  if (blank === -1) throw new NoteMalformed('the proof has no empty line before the checkpoint');
   const checkpoint = file.slice(blank + 2);
   const [header, ...lines] = file.slice(0, blank).split('\n');
-  if (header !== HEADER) throw new ProofMalformed(`the proof does not begin with ${HEADER}`);
+  if (header !== HEADER) throw new NoteMalformed(`the proof does not begin with ${HEADER}`);
 
   let extra: Uint8Array = new Uint8Array(0);
   if (lines[0]?.startsWith(EXTRA)) {
     const bytes = decodeBase64(lines[0].slice(EXTRA.length));
-    if (bytes === undefined) throw new ProofMalformed('the extra data is not base64');
-    if (bytes.length === 0) throw new ProofMalformed('the extra data is announced and missing');
+    if (bytes === undefined) throw new NoteMalformed('the extra data is not base64');
+    if (bytes.length === 0) throw new NoteMalformed('the extra data is announced and missing');
     extra = bytes;
     lines.shift();
   }
   const indexLine = lines.shift();
-  if (!indexLine?.startsWith(INDEX))
-    throw new ProofMalformed('the proof does not tell the index of the leaf');
+  if (!indexLine?.startsWith(INDEX)) throw new NoteMalformed('the proof does not tell the index of the leaf');
   const index = parseDecimal(indexLine.slice(INDEX.length));
-  if (index === undefined) throw new ProofMalformed('the index of the leaf is not a number');
-  if (lines.length > LONGEST_PATH) throw new ProofMalformed('the path is longer than that of any tree');
+  if (index === undefined) throw new NoteMalformed('the index of the leaf is not a number');
+  if (lines.length > LONGEST_PATH) throw new NoteMalformed('the path is longer than that of any tree');
   return { extra, index, path: lines.map(parseHash), checkpoint };
 }
 
 /**
  * The text of a proof file, which `parseProof` reads back the same.
- * @throws ProofMalformed when that cannot be.
+ * @throws NoteMalformed when that cannot be.
  */
 export function formatProof({ extra, index, path, checkpoint }: TlogProof): string {
   const lines = [HEADER];

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatProof, parseProof, ProofMalformed } from '../../src/verify/index.js';
+import { formatProof, NoteMalformed, parseProof } from '../../src/verify/index.js';
 import type { TlogProof } from '../../src/verify/index.js';
 
 const hash = (byte: number) => Buffer.alloc(32, byte).toString('base64');
@@ -57,14 +57,14 @@ describe('the proof file', () => {
     ['65 hashes', good.replace(hash(1), Array(64).fill(hash(1)).join('\n')), 'longer than that of any tree'],
     ['more than 2 MiB', `${good}${'x'.repeat(1 << 21)}`, 'longer than 2 MiB'],
   ])('is refused with %s', (_, file, message) => {
-    expect(() => parseProof(file)).toThrow(ProofMalformed);
+    expect(() => parseProof(file)).toThrow(NoteMalformed);
     expect(() => parseProof(file)).toThrow(message);
   });
 
   it('is not written with parts that make none', () => {
     const proof = { extra: new Uint8Array(0), index: 0, path: [], checkpoint };
-    expect(() => formatProof({ ...proof, index: -1 })).toThrow(ProofMalformed);
-    expect(() => formatProof({ ...proof, path: [new Uint8Array(31)] })).toThrow(ProofMalformed);
+    expect(() => formatProof({ ...proof, index: -1 })).toThrow(NoteMalformed);
+    expect(() => formatProof({ ...proof, path: [new Uint8Array(31)] })).toThrow(NoteMalformed);
   });
 
   it('gives no other error, and reads only what formatProof would write', () => {
@@ -79,7 +79,7 @@ describe('the proof file', () => {
         try {
           proof = parseProof(text);
         } catch (error) {
-          expect(error).toBeInstanceOf(ProofMalformed);
+          expect(error).toBeInstanceOf(NoteMalformed);
           return;
         }
         expect(formatProof(proof)).toBe(text);

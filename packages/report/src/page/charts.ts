@@ -1,30 +1,18 @@
-/** The charts that lay some groups of runs one below the other, on one scale: the versions of a model. */
-import { scaleLinear, scaleLog } from 'd3-scale';
-import type { GroupNumbers } from '../report-numbers.js';
+/**
+ * The charts of the page: SVG without a script. Horizontal positions are percentages, so that text keeps its
+ * size on every width. Nothing is shown by colour alone: rows have names, curves have dashes, and each number
+ * is in a table.
+ */
 import { OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
-import {
-  type Across,
-  axis,
-  bars,
-  curves,
-  curveSample,
-  interval,
-  partSample,
-  points,
-  pointSample,
-  stack,
-} from './shapes.js';
+import type { GroupNumbers } from '../report-numbers.js';
+import type { Share } from '../statistics.js';
 import {
   type Html,
   type Inner,
   NOTHING,
   countOf,
   countText,
-  decimal,
-  durationText,
   html,
-  intervalText,
-  latencyText,
   ofText,
   percent,
   wholePercent,
@@ -35,154 +23,136 @@ export interface NamedGroup {
   readonly numbers: GroupNumbers;
 }
 
+/** The steps of the period: their unit, and when they begin and end. */
+export interface Steps {
+  readonly unit: string;
+  readonly ends: Html;
+}
+
+const ROW_HEIGHT = 22;
 const BARS_HEIGHT = 34;
 const CURVES_HEIGHT = 150;
-/** Later days are in the numbers only. */
+const INTERVAL_HEIGHT = 11;
+/** In per cent of the width: a wider bar would look like an area. */
+const WIDEST_BAR = 5;
+/** Later days are in the numbers of --json only. */
 const MOST_CURVE_DAYS = 90;
 
-/** @param steps when the steps begin and end, in words. */
-export function groupFigures(groups: readonly NamedGroup[], steps: { unit: string; ends: Html }): Html {
+/** The charts of some groups of runs: a row for each, on one scale. */
+export function groupFigures(groups: readonly NamedGroup[], steps: Steps): Html {
   return html`<div class="figures">
     ${runsFigure(groups, steps)} ${outcomesFigure(groups)} ${contradictedFigure(groups)}
-    ${latencyFigure(groups)} ${waitingFigure(groups)} ${feedbackFigure(groups)}
+    ${waitingFigure(groups)}
   </div>`;
 }
 
-function figure(title: string, what: string, inner: Inner): Html {
+export function figure(title: string, what: string, inner: Inner): Html {
   return html`<figure>
     <figcaption><strong>${title}</strong><br />${what}</figcaption>
     ${inner}
   </figure>`;
 }
 
-function rows(
-  groups: readonly NamedGroup[],
-  row: (group: NamedGroup) => readonly [Html, string],
-  below: Inner,
-): Html {
+function rows(groups: readonly NamedGroup[], row: (group: NamedGroup) => Inner, below: Inner): Html {
   return html`<div class="rows">
-    ${groups.map((group) => {
-      const [chart, text] = row(group);
-      return html`<span class="name">${group.name}</span>${chart}<span class="value">${text}</span>`;
-    })}
+    ${groups.map((group) => html`<span class="name">${group.name}</span>${row(group)}`)}
     <span></span>${below}<span></span>
   </div>`;
 }
 
-function runsFigure(groups: readonly NamedGroup[], { unit, ends }: { unit: string; ends: Html }): Html {
+function value(text: string): Html {
+  return html`<span class="value">${text}</span>`;
+}
+
+function runsFigure(groups: readonly NamedGroup[], { unit, ends }: Steps): Html {
   const most = Math.max(0, ...groups.flatMap(({ numbers }) => numbers.runs_by_step));
-  return figure(
-    `Runs a ${unit}`,
-    `the highest bar is ${countText(most)}`,
-    rows(
-      groups,
-      ({ name, numbers }) => [
-        bars(
-          numbers.runs_by_step,
-          most,
-          BARS_HEIGHT,
-          `Runs of ${name} a ${unit}, ${countText(numbers.runs)} in all`,
-        ),
-        countOf(numbers.runs, 'run'),
-      ],
-      ends,
-    ),
-  );
+  const row = ({ name, numbers: { runs, runs_by_step: values } }: NamedGroup) => [
+    bars(values, most, BARS_HEIGHT, `Runs of ${name} per ${unit}, ${countText(runs)} in all`),
+    value(countOf(runs, 'run')),
+  ];
+  return figure(`Runs per ${unit}`, `the highest bar is ${countText(most)}`, rows(groups, row, ends));
 }
 
 function outcomesFigure(groups: readonly NamedGroup[]): Html {
   const seen = OUTCOME_WORDS.filter((word) => groups.some(({ numbers }) => numbers.outcomes[word] > 0));
-  const across = scaleLinear([0, 1], [0, 100]);
+  const row = ({ name, numbers: { runs, outcomes, with_outcome: known } }: NamedGroup) => {
+    const texts = seen.map((word) => `${OUTCOME_TEXT[word]} ${outcomes[word]}`);
+    let end = 0;
+    const parts = seen.map((word) => {
+      const width = runs === 0 ? 0 : (outcomes[word] / runs) * 100;
+      const x = end;
+      end += width;
+      return html`<rect class="part ${word}" x="${per(x)}" y="3" width="${per(width)}" height="16" />`;
+    });
+    return [
+      picture(ROW_HEIGHT, `Outcomes of ${name}: ${texts.join(', ')}`, parts),
+      value(`${percent(known.share)} have one`),
+    ];
+  };
+  const sample = (word: string) =>
+    html`<svg class="sample" width="22" height="12" aria-hidden="true">
+      <rect class="part ${word}" x="1" y="1" width="20" height="10" />
+    </svg>`;
   return figure('Outcomes', 'the last outcome of each run', [
-    rows(
-      groups,
-      ({ name, numbers }) => [
-        stack(
-          OUTCOME_WORDS.map((word) => ({ name: word, count: numbers.outcomes[word] })),
-          `Outcomes of ${name}: ${OUTCOME_WORDS.map((word) => `${OUTCOME_TEXT[word]} ${numbers.outcomes[word]}`).join(', ')}`,
-        ),
-        `${percent(numbers.with_outcome.share)} have one`,
-      ],
-      axis(across, [0, 0.5, 1], (share) => `${share * 100} %`),
-    ),
+    rows(groups, row, axis(1, shareText)),
     html`<ul class="legend">
-      ${seen.map((word) => html`<li>${partSample(word)} ${OUTCOME_TEXT[word]}</li>`)}
+      ${seen.map((word) => html`<li>${sample(word)} ${OUTCOME_TEXT[word]}</li>`)}
     </ul>`,
   ]);
 }
 
 function contradictedFigure(groups: readonly NamedGroup[]): Html {
   const shares = groups.map(({ numbers }) => numbers.contradicted);
-  if (shares.every(({ of }) => of === 0)) {
-    return figure(
-      'Contradicted',
-      'of the runs whose outcome says',
-      html`<p class="none">No run has such an outcome.</p>`,
-    );
-  }
-  const across = scaleLinear(
-    [0, Math.min(1, Math.max(0.05, ...shares.map(({ high }) => high ?? 0)))],
-    [0, 100],
-  ).nice(4);
-  return figure(
-    'Contradicted',
-    'of the runs found validated, partial or contradicted, with the 95 % interval',
-    rows(
-      groups,
-      ({ name, numbers: { contradicted } }) => [
-        interval(
-          contradicted,
-          across,
-          `${percent(contradicted.share)} of the outcomes of ${name}, ${intervalText(contradicted)}`,
-        ),
-        contradicted.of === 0 ? 'none known' : `${percent(contradicted.share)} (${ofText(contradicted)})`,
-      ],
-      axis(across, across.ticks(3), (share) => `${Number((share * 100).toFixed(1))} %`),
-    ),
-  );
+  const what = 'share of the judged runs, with the 95 % interval';
+  if (shares.every(({ of }) => of === 0))
+    return figure('Contradicted', what, html`<p class="none">No run is judged.</p>`);
+  const highest = Math.max(...shares.map(({ high }) => high ?? 0));
+  const most = Math.min(1, Math.max(0.1, Math.ceil(highest * 10) / 10));
+  const row = ({ numbers: { contradicted } }: NamedGroup) => [
+    intervals([contradicted], most),
+    value(contradicted.of === 0 ? 'none judged' : `${percent(contradicted.share)} (${ofText(contradicted)})`),
+  ];
+  return figure('Contradicted', what, rows(groups, row, axis(most, shareText)));
 }
 
 function waitingFigure(groups: readonly NamedGroup[]): Html {
-  const lines = groups.map(({ name, numbers }, i) => ({
-    name,
-    i,
-    numbers,
-    days: numbers.days_to_outcome.curve.filter(({ day }) => day <= MOST_CURVE_DAYS),
-  }));
-  const lastDay = Math.max(0, ...lines.map(({ days }) => days.at(-1)?.day ?? 0));
-  if (lastDay === 0) {
-    return figure(
-      'Until the outcome',
-      'is known',
-      html`<p class="none">Too few runs, or all known on the first day.</p>`,
-    );
-  }
-  const across = scaleLinear([0, lastDay], [0, 100]);
-  const label = lines
-    .map(
-      ({ name, days }) =>
-        `${name}: ${wholePercent(days.at(-1)?.share ?? 0)} after ${countOf(days.at(-1)?.day ?? 0, 'day')}`,
-    )
-    .join('; ');
-  return figure(
-    'Until the outcome',
-    'share of runs with an outcome, by days since their start, while enough runs are old enough',
-    [
-      html`<div class="plot">
-        <span class="scale"><span>100 %</span><span>50 %</span><span>0 %</span></span>
-        ${curves(
-          lines.map(({ days }) => days),
-          across,
-          CURVES_HEIGHT,
-          `Share of runs with an outcome. ${label}`,
-        )}
-        <span></span>${axis(across, wholeTicks(across), (day) => `${day} d`)}
-      </div>`,
-      html`<ul class="legend">
-        ${lines.map(({ name, i, numbers }) => html`<li>${curveSample(i)} ${name}: ${medianText(numbers)}</li>`)}
-      </ul>`,
-    ],
+  const title = 'Time until the outcome';
+  const curves = groups.map(({ numbers }) =>
+    numbers.days_to_outcome.curve.filter(({ day }) => day <= MOST_CURVE_DAYS),
   );
+  const last = Math.max(0, ...curves.map((curve) => curve.at(-1)?.day ?? 0));
+  if (last === 0)
+    return figure(title, 'in days', html`<p class="none">Too few runs, or all known on the first day.</p>`);
+  const ends = groups.map(({ name }, i) => {
+    const { day, share } = curves[i]?.at(-1) ?? { day: 0, share: 0 };
+    return `${name}: ${wholePercent(share)} after ${countOf(day, 'day')}`;
+  });
+  const steps = curves.map((curve, i) => {
+    const path = curve.map(({ day, share }) => `H${round((day / last) * 100)}V${round((1 - share) * 100)}`);
+    const first = round((1 - (curve[0]?.share ?? 0)) * 100);
+    return html`<path class="curve line-${i}" d="M0,${first}${path.join('')}" />`;
+  });
+  const sample = (i: number) =>
+    html`<svg class="sample" width="38" height="12" aria-hidden="true">
+      <line class="curve line-${i}" x1="0" x2="38" y1="6" y2="6" />
+    </svg>`;
+  return figure(title, 'share of runs with an outcome, by days since their start', [
+    html`<div class="plot">
+      <span class="scale"><span>100 %</span><span>50 %</span><span>0 %</span></span>
+      ${picture(
+        CURVES_HEIGHT,
+        `Share of runs with an outcome. ${ends.join('; ')}`,
+        html`<svg width="100%" height="${CURVES_HEIGHT}" viewBox="0 0 100 100" preserveAspectRatio="none">
+          <path class="curve grid" d="M0,0H100M0,50H100M0,100H100" />
+          ${steps}
+        </svg>`,
+      )}
+      <span></span>${axis(last, (day) => `${Math.round(day)} d`)}
+    </div>`,
+    html`<ul class="legend">
+      ${groups.map(({ name, numbers }, i) => html`<li>${sample(i)} ${name}: ${medianText(numbers)}</li>`)}
+    </ul>`,
+  ]);
 }
 
 export function medianText({ days_to_outcome: { median } }: GroupNumbers): string {
@@ -190,100 +160,70 @@ export function medianText({ days_to_outcome: { median } }: GroupNumbers): strin
   return median === 0 ? 'half on the first day' : `half within ${countOf(median + 1, 'day')}`;
 }
 
-const PERCENTILES = ['p50', 'p95', 'p99'] as const;
-
-function latencyFigure(groups: readonly NamedGroup[]): Html {
-  const values = groups.flatMap(
-    ({
-      numbers: {
-        latency_ms: { p50, p95, p99 },
-      },
-    }) => [p50, p95, p99],
-  );
-  const known = values.filter((value) => value !== null && value > 0) as number[];
-  if (known.length === 0) {
-    return figure(
-      'Latency',
-      'from start to first output',
-      html`<p class="none">No run has a start and an output.</p>`,
-    );
-  }
-  const across = scaleLog([Math.min(...known) * 0.8, Math.max(...known) * 1.25], [0, 100]);
-  return figure('Latency', 'from start to first output, by the senders’ clocks, on a logarithmic scale', [
-    rows(
-      groups,
-      ({ name, numbers: { latency_ms: latency } }) => {
-        const { p50, p95, p99 } = latency;
-        const texts = PERCENTILES.map((percentile) => latencyText(latency, percentile));
-        return [
-          points(
-            [p50, p95, p99].map((value) => (value === 0 ? null : value)),
-            across,
-            `Latency of ${name}: ${texts.map((text, i) => `${PERCENTILES[i] ?? ''} ${text}`).join(', ')}`,
-          ),
-          texts.join(' · '),
-        ];
-      },
-      axis(across, logTicks(across), (tick) => durationText(tick)),
-    ),
-    html`<ul class="legend">
-      ${PERCENTILES.map((name, i) => html`<li>${pointSample(i)} ${name}</li>`)}
-    </ul>`,
-  ]);
+/** A bar for each value, from left to right. */
+export function bars(values: readonly number[], most: number, height: number, label: string): Html {
+  const step = 100 / Math.max(1, values.length);
+  const width = Math.min(step * 0.8, WIDEST_BAR);
+  const bar = (value: number, i: number) => {
+    if (value === 0) return NOTHING;
+    // The smallest value is still visible.
+    const tall = Math.max(1.5, (value / most) * height);
+    const [x, y] = [per(i * step + (step - width) / 2), round(height - tall)];
+    return html`<rect class="bar" x="${x}" y="${y}" width="${per(width)}" height="${round(tall)}" />`;
+  };
+  const base = html`<line class="grid" x1="0" x2="100%" y1="${height - 0.5}" y2="${height - 0.5}" />`;
+  return picture(height, label, [values.map(bar), base]);
 }
 
-function feedbackFigure(groups: readonly NamedGroup[]): Html {
-  const thumbs = groups.some(({ numbers }) => numbers.thumbs_up.of > 0);
-  const rated = groups.some(({ numbers }) => numbers.ratings.count > 0);
-  const share = scaleLinear([0, 1], [0, 100]);
-  const rating = scaleLinear([0, 5], [0, 100]);
-  if (!thumbs && !rated) {
-    return figure(
-      'Feedback',
-      'thumbs and ratings',
-      html`<p class="none">No one put a thumb up or down or gave a rating.</p>`,
-    );
-  }
-  return figure('Feedback', 'of those who gave it', [
-    thumbs
-      ? html`<p class="sub">Thumbs up, with the 95 % interval</p>
-          ${rows(
-            groups,
-            ({ name, numbers: { thumbs_up: up } }) => [
-              interval(up, share, `Thumbs up for ${name}: ${percent(up.share)}, ${intervalText(up)}`),
-              up.of === 0 ? 'none' : `${percent(up.share)} (${ofText(up)})`,
-            ],
-            axis(share, [0, 0.5, 1], (value) => `${value * 100} %`),
-          )}`
-      : NOTHING,
-    rated
-      ? html`<p class="sub">Mean rating, 0 worst to 5 best</p>
-          ${rows(
-            groups,
-            ({ name, numbers: { ratings } }) => [
-              points([ratings.mean], rating, `Mean rating of ${name}: ${decimal(ratings.mean, 2)}`),
-              ratings.count === 0
-                ? 'none'
-                : `${decimal(ratings.mean, 2)} (${countOf(ratings.count, 'rating')})`,
-            ],
-            axis(rating, [0, 1, 2, 3, 4, 5], String),
-          )}`
-      : NOTHING,
-  ]);
+/**
+ * Shares as dots with their intervals. Their numbers are printed beside them, so that the picture has no
+ * text.
+ * @param shares one, or that before a change, with a hollow dot, and that of now.
+ * @param most the share at the right end.
+ */
+export function intervals(shares: readonly Share[], most: number): Html {
+  const height = shares.length * INTERVAL_HEIGHT + 3;
+  const grid = [0, most / 2, most].map((tick) => {
+    const x = per((tick / most) * 100);
+    return html`<line class="grid" x1="${x}" x2="${x}" y1="0" y2="${height}" />`;
+  });
+  return html`<svg width="100%" height="${height}" aria-hidden="true">
+    ${grid}
+    ${shares.map(({ share, low, high }, i) => {
+      if (share === null || low === null || high === null) return NOTHING;
+      const y = (i + 0.5) * INTERVAL_HEIGHT + 1.5;
+      const [x1, x2, cx] = [low, high, share].map((part) => per((part / most) * 100)) as [
+        string,
+        string,
+        string,
+      ];
+      const name = i < shares.length - 1 ? 'then' : 'now';
+      return html`<line class="range" x1="${x1}" x2="${x2}" y1="${y}" y2="${y}" />
+        <circle class="${name}" cx="${cx}" cy="${y}" r="3.4" />`;
+    })}
+  </svg>`;
 }
 
-/** Powers of ten, or, where there is none or one within, what the scale finds. */
-function logTicks(across: Across): number[] {
-  const [low = 1, high = 1] = across.domain();
-  const powers: number[] = [];
-  for (let power = Math.ceil(Math.log10(low)); 10 ** power <= high; power++) powers.push(10 ** power);
-  if (powers.length >= 2) return powers;
-  return [1, 2, 3, 5]
-    .flatMap((digit) => [0, 1].map((more) => digit * 10 ** (Math.floor(Math.log10(low)) + more)))
-    .filter((tick) => tick >= low && tick <= high)
-    .sort((a, b) => a - b);
+/** The scale below rows: its beginning, middle and end. */
+export function axis(most: number, text: (value: number) => string): Html {
+  return html`<span class="ends" aria-hidden="true"
+    ><span>${text(0)}</span><span>${text(round(most / 2))}</span><span>${text(round(most))}</span></span
+  >`;
 }
 
-function wholeTicks(across: Across): number[] {
-  return across.ticks(5).filter(Number.isInteger);
+export function shareText(share: number): string {
+  return `${round(share * 100)} %`;
+}
+
+/** @param label the text alternative. */
+function picture(height: number, label: string, inner: Inner): Html {
+  return html`<svg width="100%" height="${height}" role="img" aria-label="${label}">${inner}</svg>`;
+}
+
+function per(percentage: number): string {
+  return `${round(percentage)}%`;
+}
+
+function round(length: number): number {
+  return Number(length.toFixed(3));
 }

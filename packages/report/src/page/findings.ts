@@ -1,8 +1,5 @@
-/**
- * What of the numbers a meeting would begin with, as a table. Each follows from a stated rule; none is a judgement.
- */
+/** The main findings: what a meeting begins with. Each follows from a rule that the page states. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import { scaleLinear } from 'd3-scale';
 import { type Share, shareOf } from '../statistics.js';
 import {
   CONFLICT_WORDS,
@@ -12,8 +9,8 @@ import {
   type ReportNumbers,
   type VersionNumbers,
 } from '../report-numbers.js';
+import { axis, intervals, shareText } from './charts.js';
 import { OLD_DAYS } from './notes.js';
-import { axis, SHARE_TICKS, smallIntervals } from './shapes.js';
 import {
   CONFLICT_TEXT,
   Html,
@@ -31,31 +28,31 @@ import {
   versionText,
 } from './wording.js';
 
-/** New versions that are named. */
+/** Most new versions in the table. */
 const MOST_CHANGES = 12;
-/** By how much a percentile has to differ between versions to be named. */
+/** Smallest change of the p95 between versions that is a finding. */
 const LATENCY_CHANGE = 0.25;
 /**
- * Runs of each version, so that it says something when their intervals overlap. Those of two versions with 20 runs each
- * overlap whatever the shares are, unless they differ by 35 points or more; with 10 it would be 60.
+ * Fewest runs of each version for which overlapping intervals mean anything. With 20 runs each, intervals
+ * overlap unless the shares differ by 35 points or more; with 10 it would be 60.
  */
 const LEAST_COMPARED = 20;
 
-/** A number of now, with that of before where there is one. */
+/** A number, with that of the version before where there is one. */
 interface FindingRow {
   readonly what: string;
   readonly now: Inner;
   readonly then?: Inner;
-  /** To be drawn. */
-  readonly shares?: readonly [now: Share, then?: Share];
+  /** Drawn: that before, if any, and that of now. */
+  readonly shares?: readonly Share[];
   readonly says: string;
 }
 
 export interface Finding {
   readonly about: string;
-  /** Whole sentences. */
-  readonly says: readonly string[];
-  /** Whether shares of two versions lie apart: of contradicted runs, or of runs with an outcome. */
+  /** A sentence, or an empty text. */
+  readonly says: string;
+  /** Whether the intervals of two versions do not overlap. */
   readonly differs?: boolean;
   readonly rows: readonly FindingRow[];
 }
@@ -70,20 +67,20 @@ export function findingsOf(numbers: ReportNumbers): Finding[] {
   ];
   return [
     ...mostTelling(numbers.models.flatMap(changesOf)),
-    ...(rows.length === 0 ? [] : [{ about: 'All models', says: [], rows }]),
+    ...(rows.length === 0 ? [] : [{ about: 'All models', says: '', rows }]),
   ];
 }
 
-/** Those that differ first. */
+/** The first {@link MOST_CHANGES} changes, those that differ before the others. */
 function mostTelling(changes: readonly Finding[]): Finding[] {
   const sorted = changes.toSorted((a, b) => Number(b.differs === true) - Number(a.differs === true));
   const more = sorted.length - MOST_CHANGES;
   if (more <= 0) return sorted;
-  const rest = `${countOf(more, 'more new version')}, in the parts on their models.`;
-  return [...sorted.slice(0, MOST_CHANGES), { about: 'New', says: [rest], rows: [] }];
+  const says = `${countOf(more, 'more new version')}, in the parts on their models.`;
+  return [...sorted.slice(0, MOST_CHANGES), { about: 'New', says, rows: [] }];
 }
 
-/** Each version that is new, against the one before it. */
+/** Each new version, compared with the one before it. */
 function changesOf(model: ModelNumbers): Finding[] {
   return model.versions.flatMap((version, i) => {
     const before = model.versions.slice(0, i).findLast((each) => isKnownVersion(model.model_id, each));
@@ -92,7 +89,7 @@ function changesOf(model: ModelNumbers): Finding[] {
     return [
       {
         about: `${modelText(model)} ${versionText(version)}`,
-        says: [`First seen on ${dateText(version.first_run)}, after ${versionText(before)}.`],
+        says: `First seen on ${dateText(version.first_run)}, after ${versionText(before)}.`,
         rows: [
           ...compared('contradicted, of judged', version.contradicted, before.contradicted),
           ...(known === undefined
@@ -115,8 +112,9 @@ interface KnownWithin {
 }
 
 /**
- * How many runs of two versions have an outcome after the same time: the longest that enough runs of both are old
- * enough for, or else any are. All runs of both cannot be compared: those of the newer one are younger.
+ * The share of runs with an outcome within the same time: the longest time that enough runs of both versions
+ * are old enough for, or else any run is. The newer version has younger runs, so its share of all runs cannot
+ * be compared.
  */
 function sameWait(version: VersionNumbers, before: VersionNumbers): KnownWithin | undefined {
   const waits = version.outcome_within.flatMap((now, i): KnownWithin[] => {
@@ -137,15 +135,15 @@ function lieApart(a: Share, b: Share): boolean {
 
 function compared(what: string, now: Share, then: Share): FindingRow[] {
   if (now.of === 0 || then.of === 0) return [];
-  const row = { what, now: shareText(now), then: shareText(then), shares: [now, then] as const };
+  const row = { what, now: cellOf(now), then: cellOf(then), shares: [then, now] };
   return [{ ...row, says: comparison(now, then) }];
 }
 
-function shareText(share: Share): Html {
+function cellOf(share: Share): Html {
   return html`${percent(share.share)} of ${countText(share.of)}<br /><small>${intervalText(share)}</small>`;
 }
 
-/** Intervals that lie apart are reported however few the runs are: those of few are wide already. */
+/** Intervals that do not overlap mean something for few runs too: those of few runs are wide. */
 function comparison(now: Share, then: Share): string {
   if (lieApart(now, then)) return 'intervals do not overlap';
   if (areEnough(now, then)) return 'intervals overlap';
@@ -169,7 +167,7 @@ function ofAll(what: string, share: Share, says: string): FindingRow[] {
 function oldWithoutOutcome({ all }: ReportNumbers): FindingRow[] {
   const old = all.without_outcome_by_age.filter(({ from_days }) => from_days >= OLD_DAYS);
   const [count, of] = [sumOf(old.map((age) => age.count)), sumOf(old.map((age) => age.of))];
-  return ofAll('no outcome', shareOf(count, of), `of runs that are ${OLD_DAYS} days old or older`);
+  return ofAll('no outcome', shareOf(count, of), `of runs at least ${OLD_DAYS} days old`);
 }
 
 function failed({ all: { calls } }: ReportNumbers): FindingRow[] {
@@ -179,7 +177,7 @@ function failed({ all: { calls } }: ReportNumbers): FindingRow[] {
 }
 
 function incomplete({ all }: ReportNumbers): FindingRow[] {
-  const lack = 'without a start, an event that others expand on, or a payload';
+  const lack = 'without a start, a parent of other events, or a payload';
   return ofAll('incomplete records', shareOf(all.completeness.incomplete, all.runs), lack);
 }
 
@@ -190,7 +188,7 @@ function conflicting({ all }: ReportNumbers): FindingRow[] {
   return ofAll('records with a conflict', all.with_conflict, most);
 }
 
-/** All events are counted, so that their share has no interval. */
+/** Without an interval, because all events are counted. */
 function ofNoRun({ all, events_of_no_run: { events, by_step: byStep } }: ReportNumbers): FindingRow[] {
   if (events === 0) return [];
   const counts = EVENT_KINDS.map((kind) => sumOf(byStep[kind]));
@@ -201,7 +199,7 @@ function ofNoRun({ all, events_of_no_run: { events, by_step: byStep } }: ReportN
     {
       what: 'events of no run',
       now: `${percent(events / of)}, ${ofText({ count: events, of })}`,
-      says: `most often ${kind} (${countText(most)}); what they tell is in no other number`,
+      says: `most often ${kind} (${countText(most)}); they are in no other number`,
     },
   ];
 }
@@ -210,14 +208,11 @@ function sumOf(counts: readonly number[]): number {
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-const DIFFERS = html` <span class="new">differs</span>`;
-
-/** The findings as a table: a group for each new version, and one for all models. */
+/** A group of rows for each new version, and one for all models. */
 export function findingsTable(findings: readonly Finding[]): Html {
-  const across = scaleLinear([0, 1], [0, 100]);
   return html`<table class="findings">
     <caption>
-      Each new version against the one before it, and what stands out of all
+      Each new version and the one before it; then all models
     </caption>
     <thead>
       <tr>
@@ -226,7 +221,7 @@ export function findingsTable(findings: readonly Finding[]): Html {
         <th scope="col">now</th>
         <th class="drawn" scope="col">
           95 % interval<br /><small>○ before ● now</small>
-          ${axis(across, SHARE_TICKS, (share) => `${share * 100} %`)}
+          ${axis(1, shareText)}
         </th>
         <th class="text" scope="col">remark</th>
       </tr>
@@ -236,7 +231,8 @@ export function findingsTable(findings: readonly Finding[]): Html {
         html`<tbody>
           <tr>
             <th class="block" scope="rowgroup" colspan="5">
-              <strong>${about}</strong>${differs ? DIFFERS : NOTHING} <span>${says.join(' ')}</span>
+              <strong>${about}</strong>${differs ? html` <span class="new">differs</span>` : NOTHING}
+              <span>${says}</span>
             </th>
           </tr>
           ${rows.map(findingRow)}
@@ -250,7 +246,7 @@ function findingRow({ what, now, then, shares, says }: FindingRow): Html {
     <th scope="row">${what}</th>
     <td data-name="before">${then ?? ''}</td>
     <td data-name="now">${now}</td>
-    <td class="drawn">${shares === undefined ? NOTHING : smallIntervals(...shares)}</td>
+    <td class="drawn">${shares === undefined ? NOTHING : intervals(shares, 1)}</td>
     <td class="text">${says}</td>
   </tr>`;
 }

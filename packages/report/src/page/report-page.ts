@@ -1,10 +1,7 @@
-/**
- * The page of a report: one HTML file that asks the network for nothing and runs no script, made of nothing but its
- * numbers. The same numbers make the same page.
- */
+/** The page of a report: one HTML file without script and network. The same numbers make the same page. */
 import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } from '../report-numbers.js';
-import { arrivals, stepEnds, groupTable, versionOverview } from './tables.js';
-import { groupFigures, type NamedGroup } from './charts.js';
+import { arrivals, groupTable, versionOverview } from './tables.js';
+import { groupFigures, type NamedGroup, type Steps } from './charts.js';
 import { countingNotes, runCommands, type ListedGroup, type RunsCommand } from './notes.js';
 import { findingsOf, findingsTable } from './findings.js';
 import {
@@ -15,6 +12,7 @@ import {
   countOf,
   countText,
   dateText,
+  folded,
   hasSeveralCalls,
   instantText,
   intervalText,
@@ -23,16 +21,17 @@ import {
   ofText,
   percent,
   periodText,
+  shortDateText,
   versionText,
 } from './wording.js';
 import { STYLE } from './page-style.js';
 
 const POLICY = new Html("default-src 'none'; style-src 'unsafe-inline'");
-/** Models with charts of their own, by how many runs they have; and their newest versions. */
+/** Models with a part of their own, and their newest versions. */
 const MOST_MODELS = 12;
 const MOST_VERSIONS = 6;
 
-/** @param command what the runs behind a number are listed by. */
+/** @param command makes the commands that list the runs behind a number. */
 export function reportPage(numbers: ReportNumbers, command: RunsCommand): string {
   const title = `Clinical AI in use, ${periodText(numbers.since, numbers.until)}`;
   const page = html`<!doctype html>
@@ -60,56 +59,38 @@ export function reportPage(numbers: ReportNumbers, command: RunsCommand): string
 
 function header(numbers: ReportNumbers): Html {
   const { organisation, model } = numbers.asked_for;
-  const outside = outsideText(numbers);
   const warning = clockWarning(numbers);
-  const only = [
-    ...(organisation === null ? [] : [`organisation ${organisation}`]),
-    ...(model === null ? [] : [`model ${model}`]),
+  const scope = [
+    `${periodText(numbers.since, numbers.until)} (UTC), by the `,
+    numbers.clock === 'received' ? 'collector’s clock' : 'senders’ clocks',
+    organisation === null ? '' : `; only organisation ${organisation}`,
+    model === null ? '' : `; only model ${model}`,
   ];
+  const { before, after } = numbers.events_outside ?? { before: 0, after: 0 };
+  const outside = `Not counted: ${countOf(before, 'event')} before the period, ${countText(after)} after it.`;
   return html`<header>
     <h1>Clinical AI in use</h1>
-    <p class="period">
-      ${periodText(numbers.since, numbers.until)}, by the
-      ${numbers.clock === 'received' ? 'collector’s clock' : 'senders’ clocks'}, days of
-      UTC${only.length === 0 ? '' : `; only ${only.join(', ')}`}
-    </p>
-    ${outside === '' ? NOTHING : html`<p>${outside}</p>`}
+    <p class="period">${scope.join('')}</p>
+    ${before + after === 0 ? NOTHING : html`<p>${outside}</p>`}
     ${warning === undefined ? NOTHING : html`<p class="warning"><strong>Note:</strong> ${warning}.</p>`}
   </header>`;
 }
 
-/** What clocks that are wrong, or a period that was chosen badly, would otherwise hide. */
-function outsideText({ events_outside: outside }: ReportNumbers): string {
-  if (outside === null || outside.before + outside.after === 0) return '';
-  const { before, after } = outside;
-  const which =
-    after === 0
-      ? `${countOf(before, 'event')} before this period`
-      : before === 0
-        ? `${countOf(after, 'event')} after this period`
-        : `${countOf(before, 'event')} before this period and ${countText(after)} after it`;
-  return `Not counted: ${which}, by these clocks.`;
-}
-
 function emptiness({ log }: ReportNumbers): Html {
+  const newest = `The log has ${countOf(log.events, 'event')} up to ${instantText(log.ends_at ?? '')}.`;
   return html`<p class="lead">There is no run in this period.</p>
-    <p>
-      ${
-        log.events === 0
-          ? 'The log has no event at all.'
-          : `The log has ${countOf(log.events, 'event')}, the newest of ${instantText(log.ends_at ?? '')}. Another period, another clock or fewer conditions may show runs.`
-      }
-    </p>`;
+    <p>${log.events === 0 ? 'The log has no event.' : `${newest} Try another period, clock or model.`}</p>`;
 }
 
 type Lists = (groups: readonly ListedGroup[], id: string) => Html;
 
 function contents(numbers: ReportNumbers, command: RunsCommand): Html {
   const shown = numbers.models.slice(0, MOST_MODELS);
-  const ends = stepEnds(numbers);
-  const { unit } = numbers.steps;
+  const steps = { unit: numbers.steps.unit, ends: stepEnds(numbers) };
   const lists: Lists = (groups, id) =>
     folded('How to list the runs behind these numbers', runCommands(numbers, groups, { id, command }));
+  const all = [{ name: 'all runs', numbers: numbers.all }];
+  const more = numbers.models.length - shown.length;
   return html`${summary(numbers, lists)}
     <nav aria-label="Parts of the report">
       <ul>
@@ -120,30 +101,18 @@ function contents(numbers: ReportNumbers, command: RunsCommand): Html {
         <li><a href="#notes">How it is counted</a></li>
       </ul>
     </nav>
-    ${arrivals(numbers, ends)} ${versionOverview(numbers)}
+    ${arrivals(numbers, steps)} ${versionOverview(numbers)}
     <section id="all" aria-labelledby="all-title">
       <h2 id="all-title">All runs</h2>
-      <p>
-        Models that do different work are added up here. Whether something has changed shows in the parts on
-        each model.
-      </p>
-      ${groupFigures([{ name: 'all runs', numbers: numbers.all }], { unit, ends })}
-      ${folded('All runs, in numbers', groupTable([{ name: 'all runs', numbers: numbers.all }], 'All runs, in numbers', 'all-table'))}
-      <p class="on-paper">
-        The parts on each model are folded on the screen; those that are open are printed.
-      </p>
+      <p>These add up models that do different work. Changes show in the parts on each model.</p>
+      ${groupFigures(all, steps)}
+      ${folded('All runs, in numbers', groupTable(all, 'All runs, in numbers', 'all-table'))}
+      <p class="on-paper">Parts on models that are open on the screen are printed.</p>
     </section>
     <section id="models" aria-labelledby="models-title">
       <h2 id="models-title">Each model</h2>
-      ${shown.map((model, i) => modelPart(model, i, { unit, ends }, lists))}
-      ${
-        numbers.models.length > shown.length
-          ? html`<p>
-              ${countOf(numbers.models.length - shown.length, 'more model')} with fewer runs: see the table of
-              models and versions.
-            </p>`
-          : NOTHING
-      }
+      ${shown.map((model, i) => modelPart(model, i, steps, lists))}
+      ${more > 0 ? html`<p>${countOf(more, 'more model')} with fewer runs.</p>` : NOTHING}
     </section>
     <section id="notes" aria-labelledby="notes-title">
       <h2 id="notes-title">How it is counted</h2>
@@ -151,38 +120,44 @@ function contents(numbers: ReportNumbers, command: RunsCommand): Html {
     </section>`;
 }
 
-/** @param lists the table of commands for some groups. */
+/** The beginning and the end of the steps, below bars. */
+function stepEnds({ since, until, steps }: ReportNumbers): Html {
+  const first = shortDateText(steps.starts[0] ?? since);
+  const last = shortDateText(new Date(Date.parse(until) - 1).toISOString());
+  return html`<span class="ends"
+    ><span>${first}</span>${first === last ? NOTHING : html`<span>${last}</span>`}</span
+  >`;
+}
+
+function tile(name: string, number: string, more: string): Html {
+  return html`<div>
+    <dt>${name}</dt>
+    <dd class="number">${number}</dd>
+    <dd class="more">${more}</dd>
+  </div>`;
+}
+
 function summary(numbers: ReportNumbers, lists: Lists): Html {
-  const { all, events_of_no_run: ofNoRun } = numbers;
-  const known = numbers.models.filter(({ model_id: id }) => id !== null).length;
-  const calls = hasSeveralCalls(all) ? countOf(all.calls.calls, 'call') : '';
-  const runs = `${countOf(all.runs, 'run')}${calls && ` with ${calls}`} of ${countOf(known, 'model')}; ${percent(all.with_outcome.share)} have an outcome.`;
-  const judged =
-    all.contradicted.of === 0
-      ? 'No outcome says yet whether a run was right.'
-      : `Of ${countText(all.contradicted.of)} judged runs, ${countText(all.contradicted.count)} (${percent(all.contradicted.share)}) were contradicted by what happened.`;
+  const { all } = numbers;
+  const runless = numbers.events_of_no_run.events;
+  const { contradicted, thumbs_up: up, completeness, with_conflict: conflict } = all;
+  const models = numbers.models.filter(({ model_id: id }) => id !== null).length;
+  const calls = hasSeveralCalls(all) ? `, ${countOf(all.calls.calls, 'call')}` : '';
+  const judged = `${ofText(contradicted)} judged runs; 95 % interval ${intervalText(contradicted)}`;
+  const thumbs = all.feedback.thumbs > 0 ? 'none with a direction' : 'no thumbs';
+  const whole = `${countOf(models, 'model')}${calls}, ${countOf(all.events, 'event')}`;
+  const full = all.runs === 0 ? null : completeness.full / all.runs;
+  const { failed } = all.calls;
   const findings = findingsOf(numbers);
-  const tile = (name: string, number: string, more: string) =>
-    html`<div>
-      <dt>${name}</dt>
-      <dd class="number">${number}</dd>
-      <dd class="more">${more}</dd>
-    </div>`;
-  const more =
-    ofNoRun.events === 0
-      ? ''
-      : ` ${countOf(ofNoRun.events, 'more event')} ${ofNoRun.events === 1 ? 'belongs' : 'belong'} to no run.`;
-  return html`<p class="lead">
-      ${all.runs === 0 ? `No run began in this period.${calls && ` Runs that are filed under other models have ${calls}.`}` : `${runs} ${judged}`}${more}
-    </p>
-    <dl class="tiles">
-      ${tile('Runs', countText(all.runs), `${calls && `${calls}, `}${countOf(all.events, 'event')}`)}
+  return html`<dl class="tiles">
+      ${tile('Runs', countText(all.runs), whole)}
       ${tile('With an outcome', percent(all.with_outcome.share), `${ofText(all.with_outcome)} runs`)}
-      ${tile('Contradicted', percent(all.contradicted.share), all.contradicted.of === 0 ? 'no judged run' : `${ofText(all.contradicted)} judged runs; 95 % interval ${intervalText(all.contradicted)}`)}
-      ${tile('Thumbs up', percent(all.thumbs_up.share), all.thumbs_up.of > 0 ? ofText(all.thumbs_up) : all.feedback.thumbs > 0 ? 'none with a direction' : 'no thumbs')}
-      ${tile('Full records', all.runs === 0 ? '–' : percent(all.completeness.full / all.runs), `${countText(all.completeness.incomplete)} incomplete`)}
-      ${all.calls.captured === 0 ? NOTHING : tile('Failed calls', percent(all.calls.failed.share), `${ofText(all.calls.failed)} calls of models`)}
-      ${tile('With a conflict', percent(all.with_conflict.share), `${ofText(all.with_conflict)} runs`)}
+      ${tile('Contradicted', percent(contradicted.share), contradicted.of === 0 ? 'no judged run' : judged)}
+      ${tile('Thumbs up', percent(up.share), up.of > 0 ? ofText(up) : thumbs)}
+      ${tile('Full records', percent(full), `${countText(completeness.incomplete)} incomplete`)}
+      ${failed.of === 0 ? NOTHING : tile('Failed calls', percent(failed.share), `${ofText(failed)} captured`)}
+      ${tile('With a conflict', percent(conflict.share), `${ofText(conflict)} runs`)}
+      ${runless === 0 ? NOTHING : tile('Events of no run', countText(runless), 'in no other number')}
     </dl>
     ${
       findings.length === 0
@@ -195,32 +170,26 @@ function summary(numbers: ReportNumbers, lists: Lists): Html {
     ${lists([{ name: 'all runs', numbers: all }], 'commands')}`;
 }
 
-function folded(summary: string, inner: Html): Html {
-  if (inner === NOTHING) return NOTHING;
-  return html`<details>
-    <summary>${summary}</summary>
-    ${inner}
-  </details>`;
-}
-
-/** @param lists the table of commands for some groups. */
-function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: Html }, lists: Lists): Html {
+function modelPart(model: ModelNumbers, i: number, steps: Steps, lists: Lists): Html {
   const shown = model.versions.slice(-MOST_VERSIONS);
   const groups = shown.map((version): NamedGroup => ({ name: versionText(version), numbers: version }));
   const all: NamedGroup[] = model.versions.length > 1 ? [{ name: 'all versions', numbers: model.all }] : [];
   const older = model.versions.length - shown.length;
-  const newest = shown.filter(({ is_new }) => is_new);
+  const sentences = [
+    ...shown
+      .filter(({ is_new: isNew }) => isNew)
+      .map(
+        (version) => `Version ${versionText(version)} is new: first seen on ${dateText(version.first_run)}.`,
+      ),
+    ...(older > 0 ? [`“All versions” includes ${countOf(older, 'older version')}.`] : []),
+  ];
   return html`<section class="model" id="model-${i}" aria-labelledby="model-${i}-title">
     <details>
       <summary>
         <h3 id="model-${i}-title">${modelText(model)}</h3>
         <span class="gist">${gistOf(model)}</span>
       </summary>
-      <p>
-        ${newest.map((version) => `Version ${versionText(version)} is first seen on ${dateText(version.first_run)}. `)}${
-          older > 0 ? `${countOf(older, 'version')} that came before these are in “all versions” only.` : ''
-        }
-      </p>
+      <p>${sentences.join(' ')}</p>
       ${groupFigures(groups, steps)}
       ${groupTable([...groups, ...all], `${modelText(model)}, version by version`, `model-${i}-table`)}
       ${lists(versionsToList(model.model_id, shown), `model-${i}-commands`)}
@@ -228,7 +197,7 @@ function modelPart(model: ModelNumbers, i: number, steps: { unit: string; ends: 
   </section>`;
 }
 
-/** What stands of a model that is folded. */
+/** The line of a model while its part is closed. */
 function gistOf({ all, versions }: ModelNumbers): string {
   const { contradicted } = all;
   return [
@@ -242,7 +211,7 @@ function gistOf({ all, versions }: ModelNumbers): string {
   ].join(', ');
 }
 
-/** Runs of no known model cannot be asked for by it. */
+/** `--model` cannot name an unknown model. */
 function versionsToList(modelId: string | null, versions: readonly VersionNumbers[]): ListedGroup[] {
   if (modelId === null) return [];
   return versions.map((version) => ({
@@ -251,14 +220,12 @@ function versionsToList(modelId: string | null, versions: readonly VersionNumber
 }
 
 function footer({ made_at, log }: ReportNumbers): Html {
+  const newest = log.ends_at === null ? '' : `; the newest was received on ${instantText(log.ends_at)}`;
   return html`<footer>
     <p>
-      Made on ${instantText(made_at)} by <code>collector report</code> from a log of
-      ${countOf(log.events, 'event')}${
-        log.ends_at === null ? '' : `, the newest received on ${instantText(log.ends_at)}`
-      }.
-      It holds counts only: no payload, and no id of a person. Model names and versions are as senders wrote
-      them.
+      Made on ${instantText(made_at)} by <code>collector report</code>. The log has
+      ${countOf(log.events, 'event')}${newest}. The page has counts and the names of models, versions and
+      organisations as senders wrote them: no payload and no id of a person.
     </p>
   </footer>`;
 }

@@ -1,16 +1,16 @@
-/** The numbers behind the charts: a column a group, a row a number. */
+/** The tables of the page. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { CALL_ENDINGS } from '@clinical-events/collector/records/calls';
 import { CONFLICT_WORDS, type GroupNumbers, MISSING_WORDS, type ReportNumbers } from '../report-numbers.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
-import { type NamedGroup, medianText } from './charts.js';
-import { bars } from './shapes.js';
+import { type NamedGroup, type Steps, bars, figure, medianText } from './charts.js';
 import type { Share } from '../statistics.js';
 import {
   CONFLICT_TEXT,
   ENDING_TEXT,
   FEEDBACK_TEXT,
   type Html,
+  type Inner,
   MISSING_TEXT,
   NOTHING,
   ageText,
@@ -18,6 +18,7 @@ import {
   countText,
   dateText,
   decimal,
+  folded,
   hasSeveralCalls,
   html,
   intervalText,
@@ -29,11 +30,65 @@ import {
   versionText,
 } from './wording.js';
 
+/** Most rows of the tables of versions and organisations. */
+const MOST_ROWS = 60;
+const BARS_HEIGHT = 48;
+
+interface Table {
+  /** That of the caption, which names the region that scrolls. */
+  readonly id: string;
+  readonly caption: string;
+  /** The columns; the first `texts` of them are left-aligned. */
+  readonly head: readonly string[];
+  readonly texts?: number;
+  /** The cells of each row, of which the first is its heading; or whole `tbody` elements. */
+  readonly rows: readonly (readonly Inner[])[] | Html;
+  readonly classes?: string;
+}
+
+/** A table that scrolls where it is wider than the page. */
+export function table({ id, caption, head, texts = 1, rows, classes = '' }: Table): Html {
+  const cell = (inner: Inner, i: number) =>
+    i === 0
+      ? html`<th scope="row">${inner}</th>`
+      : i < texts
+        ? html`<td class="text">${inner}</td>`
+        : html`<td>${inner}</td>`;
+  const heading = (name: string, i: number) => {
+    if (name === '') return html`<td></td>`;
+    return i < texts ? html`<th class="text" scope="col">${name}</th>` : html`<th scope="col">${name}</th>`;
+  };
+  const body = Array.isArray(rows)
+    ? html`<tbody>
+        ${(rows as readonly (readonly Inner[])[]).map(
+          (cells) =>
+            html`<tr>
+              ${cells.map(cell)}
+            </tr>`,
+        )}
+      </tbody>`
+    : (rows as Html);
+  return html`<div class="wide ${classes}" role="group" tabindex="0" aria-labelledby="${id}">
+    <table>
+      <caption id="${id}">
+        ${caption}
+      </caption>
+      <thead>
+        <tr>
+          ${head.map(heading)}
+        </tr>
+      </thead>
+      ${body}
+    </table>
+  </div>`;
+}
+
 type Row = readonly [name: string, value: (numbers: GroupNumbers) => string];
 type Block = readonly [title: string, rows: readonly Row[]];
+type Count = (numbers: GroupNumbers) => number;
 
 /** `count (share)` of the runs of the group. */
-function ofRuns(count: (numbers: GroupNumbers) => number): Row[1] {
+function ofRuns(count: Count): Row[1] {
   return (numbers) => partText(count(numbers), numbers.runs);
 }
 
@@ -41,146 +96,135 @@ function partText(some: number, of: number): string {
   return some === 0 ? '0' : `${countText(some)} (${percent(some / of)})`;
 }
 
-/** Whether any group has counted such runs: words that none has are left out. */
-type Found = (count: (numbers: GroupNumbers) => number) => boolean;
+function judgedText({ contradicted: { share, of } }: GroupNumbers): string {
+  return of === 0 ? '–' : `${percent(share)} of ${countText(of)}`;
+}
 
+function shareOfText(share: Share | undefined): string {
+  return share === undefined || share.of === 0 ? 'no run' : `${ofText(share)} (${percent(share.share)})`;
+}
+
+function tokensText(tokens: number, calls: number): string {
+  if (calls === 0) return '–';
+  return `${countText(Math.round(tokens))} (${countText(Math.round(tokens / calls))} per call)`;
+}
+
+const CALLS: Row = ['calls', ({ calls: { calls } }) => countText(calls)];
+
+/** All numbers of some groups of runs. Words that no group has are left out. */
 function blocksOf(groups: readonly NamedGroup[]): Block[] {
-  const found: Found = (count) => groups.some(({ numbers }) => count(numbers) > 0);
+  const found = (count: Count) => groups.some(({ numbers }) => count(numbers) > 0);
+  const words = <Word extends string>(
+    all: readonly Word[],
+    count: (word: Word) => Count,
+    row: (word: Word) => Row,
+  ) => all.filter((word) => found(count(word))).map(row);
+  const [first] = groups;
   return [
-    RUNS,
-    outcomes(found),
-    CONTRADICTED,
-    ...ageBlocks(groups[0]?.numbers),
-    LATENCY,
-    ...callBlocks(groups),
-    feedback(found),
-    completeness(found),
-    conflicts(found),
-  ];
-}
-
-const RUNS: Block = [
-  'Runs',
-  [
-    ['runs', ({ runs }) => countText(runs)],
-    ['events', ({ events }) => countText(events)],
-    ['first run', ({ first_run: first }) => dateText(first)],
-    ['last run', ({ last_run: last }) => dateText(last)],
-  ],
-];
-
-const CONTRADICTED: Block = [
-  'Contradicted, of validated, partial and contradicted',
-  [
-    ['share', ({ contradicted }) => percent(contradicted.share)],
-    ['95 % interval', ({ contradicted }) => intervalText(contradicted)],
-    ['runs', ({ contradicted }) => ofText(contradicted)],
-  ],
-];
-
-const LATENCY: Block = [
-  'Latency, from start to first output',
-  [
-    ['runs with both', ({ latency_ms: { runs } }) => countText(runs)],
-    ['p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
-    ['p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
-    ['p99', ({ latency_ms: latency }) => latencyText(latency, 'p99')],
-  ],
-];
-
-function outcomes(found: Found): Block {
-  return [
-    'Last outcome of each run',
     [
-      ...OUTCOME_WORDS.filter((word) => found(({ outcomes }) => outcomes[word])).map((word): Row => [
-        OUTCOME_TEXT[word],
-        ofRuns(({ outcomes }) => outcomes[word]),
-      ]),
-      ['outcomes that differ within a run', ({ changed_outcomes: changed }) => countText(changed)],
+      'Runs',
+      [
+        ['runs', ({ runs }) => countText(runs)],
+        ['events', ({ events }) => countText(events)],
+        ['first run', ({ first_run: began }) => dateText(began)],
+        ['last run', ({ last_run: began }) => dateText(began)],
+      ],
     ],
-  ];
-}
-
-/** @param first of the groups: all have the same ages. */
-function ageBlocks(first: GroupNumbers | undefined): Block[] {
-  const shareText = (share: Share | undefined) =>
-    share === undefined || share.of === 0 ? 'no run' : `${ofText(share)} (${percent(share.share)})`;
-  const ages = first?.without_outcome_by_age ?? [];
-  const waits = first?.outcome_within ?? [];
-  return [
+    [
+      'Last outcome of each run',
+      [
+        ...words(
+          OUTCOME_WORDS,
+          (word) => (numbers) => numbers.outcomes[word],
+          (word) => [OUTCOME_TEXT[word], ofRuns(({ outcomes }) => outcomes[word])],
+        ),
+        ['runs with different outcomes', ({ changed_outcomes: changed }) => countText(changed)],
+      ],
+    ],
+    [
+      'Contradicted, of validated, partial and contradicted',
+      [
+        ['runs', ({ contradicted }) => shareOfText(contradicted)],
+        ['95 % interval', ({ contradicted }) => intervalText(contradicted)],
+      ],
+    ],
     [
       'Without an outcome, by age of the run',
       [
-        ...ages.map((age, i): Row => [
+        ...(first?.numbers.without_outcome_by_age ?? []).map((age, i): Row => [
           ageText(age),
-          ({ without_outcome_by_age: shares }) => shareText(shares[i]),
+          ({ without_outcome_by_age: shares }) => shareOfText(shares[i]),
         ]),
         ['from start to outcome', medianText],
       ],
     ],
     [
       'With an outcome by that age, of the runs that are as old',
-      waits.map(({ days }, i): Row => [
+      (first?.numbers.outcome_within ?? []).map(({ days }, i): Row => [
         `within ${countOf(days, 'day')}`,
-        ({ outcome_within: shares }) => shareText(shares[i]),
+        ({ outcome_within: shares }) => shareOfText(shares[i]),
       ]),
     ],
-  ];
-}
-
-function feedback(found: Found): Block {
-  return [
-    'Feedback, by how often it was given',
     [
-      ...FEEDBACK_WORDS.filter((word) => found(({ feedback }) => feedback[word])).map((word): Row => [
-        FEEDBACK_TEXT[word],
-        ({ feedback }) => countText(feedback[word]),
-      ]),
-      ['thumbs up', ({ thumbs_up: up }) => (up.of === 0 ? '–' : `${ofText(up)} (${percent(up.share)})`)],
-      ['95 % interval', ({ thumbs_up: up }) => intervalText(up)],
-      ['mean rating', ({ ratings }) => decimal(ratings.mean, 2)],
-      ['ratings of 0 · 1 · 2 · 3 · 4 · 5', ({ ratings }) => ratings.distribution.map(countText).join(' · ')],
+      'Latency, from start to first output',
+      [
+        ['runs with both', ({ latency_ms: { runs } }) => countText(runs)],
+        ['p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
+        ['p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
+        ['p99', ({ latency_ms: latency }) => latencyText(latency, 'p99')],
+      ],
     ],
-  ];
-}
-
-function completeness(found: Found): Block {
-  return [
-    'Completeness',
+    ...callBlocks(groups),
     [
-      ['full', ofRuns(({ completeness }) => completeness.full)],
-      ['minimum', ofRuns(({ completeness }) => completeness.minimum)],
-      ['incomplete', ofRuns(({ completeness }) => completeness.incomplete)],
-      ...(found(({ completeness }) => completeness.erased)
-        ? [['erased', ofRuns(({ completeness }) => completeness.erased)] as const]
-        : []),
-      ...MISSING_WORDS.filter((word) => found(({ missing }) => missing[word])).map((word): Row => [
-        `missing: ${MISSING_TEXT[word]}`,
-        ofRuns(({ missing }) => missing[word]),
-      ]),
-      ...(found(({ numbers_in_text: texts }) => texts)
-        ? [['numbers sent as texts', ofRuns(({ numbers_in_text: texts }) => texts)] as const]
-        : []),
+      'Feedback, by how often it was given',
+      [
+        ...words(
+          FEEDBACK_WORDS,
+          (word) => (numbers) => numbers.feedback[word],
+          (word) => [FEEDBACK_TEXT[word], ({ feedback }) => countText(feedback[word])],
+        ),
+        ['thumbs up', ({ thumbs_up: up }) => (up.of === 0 ? '–' : shareOfText(up))],
+        ['95 % interval', ({ thumbs_up: up }) => intervalText(up)],
+        ['mean rating', ({ ratings }) => decimal(ratings.mean, 2)],
+        [
+          'ratings of 0 · 1 · 2 · 3 · 4 · 5',
+          ({ ratings }) => ratings.distribution.map(countText).join(' · '),
+        ],
+      ],
     ],
-  ];
-}
-
-function conflicts(found: Found): Block {
-  return [
-    'Conflicts',
     [
-      ['runs with any', ofRuns(({ with_conflict }) => with_conflict.count)],
-      ...CONFLICT_WORDS.filter((word) => found(({ conflicts }) => conflicts[word])).map((word): Row => [
-        CONFLICT_TEXT[word],
-        ofRuns(({ conflicts }) => conflicts[word]),
-      ]),
+      'Completeness',
+      [
+        ...(['full', 'minimum', 'incomplete', 'erased'] as const)
+          .filter((level) => level !== 'erased' || found(({ completeness }) => completeness.erased))
+          .map((level): Row => [level, ofRuns(({ completeness }) => completeness[level])]),
+        ...words(
+          MISSING_WORDS,
+          (word) => (numbers) => numbers.missing[word],
+          (word) => [`missing: ${MISSING_TEXT[word]}`, ofRuns(({ missing }) => missing[word])],
+        ),
+        ...words(
+          ['numbers sent as texts'],
+          () => (numbers) => numbers.numbers_in_text,
+          (name) => [name, ofRuns(({ numbers_in_text: texts }) => texts)],
+        ),
+      ],
+    ],
+    [
+      'Conflicts',
+      [
+        ['runs with any', ofRuns(({ with_conflict: conflict }) => conflict.count)],
+        ...words(
+          CONFLICT_WORDS,
+          (word) => (numbers) => numbers.conflicts[word],
+          (word) => [CONFLICT_TEXT[word], ofRuns(({ conflicts }) => conflicts[word])],
+        ),
+      ],
     ],
   ];
 }
 
-const CALLS: Row = ['calls', ({ calls: { calls } }) => countText(calls)];
-
-/** Only where runs have several calls, or an instrumentation has captured some: of others no ending is known. */
+/** Present where runs have several calls, or an instrumentation captured calls. */
 function callBlocks(groups: readonly NamedGroup[]): Block[] {
   const calls = groups.map(({ numbers }) => numbers.calls).filter(({ captured }) => captured > 0);
   const areSeveral = groups.some(({ numbers }) => hasSeveralCalls(numbers));
@@ -189,7 +233,7 @@ function callBlocks(groups: readonly NamedGroup[]): Block[] {
   const statuses = [...new Set(calls.flatMap((each) => Object.keys(each.failed_by_status)))].sort();
   return [
     [
-      'Calls of models, and what instrumentation of their libraries captured of them',
+      'Calls of models; endings and tokens are those of captured calls',
       [
         CALLS,
         ['captured', ({ calls: { captured } }) => countText(captured)],
@@ -203,7 +247,7 @@ function callBlocks(groups: readonly NamedGroup[]): Block[] {
         ]),
         ['failed, 95 % interval', ({ calls: { failed } }) => intervalText(failed)],
         ['runs with a failed call', ofRuns(({ failed_runs: failed }) => failed)],
-        ['made again after a failure', ({ calls: { retried } }) => countText(retried)],
+        ['retried', ({ calls: { retried } }) => countText(retried)],
         ['tokens in', ({ calls: { tokens } }) => tokensText(tokens.input, tokens.calls)],
         ['tokens out', ({ calls: { tokens } }) => tokensText(tokens.output, tokens.calls)],
       ],
@@ -211,198 +255,115 @@ function callBlocks(groups: readonly NamedGroup[]): Block[] {
   ];
 }
 
-function tokensText(tokens: number, calls: number): string {
-  return calls === 0
-    ? '–'
-    : `${countText(Math.round(tokens))} (${countText(Math.round(tokens / calls))} a call)`;
-}
-
-/** @param id of the caption, for the region that scrolls where the table is wider than the page. */
+/** All numbers of some groups: a column for each group, a row for each number. */
 export function groupTable(groups: readonly NamedGroup[], caption: string, id: string): Html {
-  return html`<div
-    class="${groups.length === 1 ? 'wide single' : 'wide'}"
-    role="group"
-    tabindex="0"
-    aria-labelledby="${id}"
-  >
-    <table class="groups">
-      <caption id="${id}">
-        ${caption}
-      </caption>
-      <thead>
+  const bodies = blocksOf(groups).map(
+    ([title, rows]) =>
+      html`<tbody>
         <tr>
-          <td></td>
-          ${groups.map(({ name }) => html`<th scope="col">${name}</th>`)}
+          <th class="block" scope="rowgroup" colspan="${groups.length + 1}">${title}</th>
         </tr>
-      </thead>
-      ${blocksOf(groups).map(
-        ([title, rows]) =>
-          html`<tbody>
-            <tr>
-              <th class="block" scope="rowgroup" colspan="${groups.length + 1}">${title}</th>
-            </tr>
-            ${rows.map(
-              ([name, value]) =>
-                html`<tr>
-                  <th scope="row">${name}</th>
-                  ${groups.map(({ numbers }) => html`<td>${value(numbers)}</td>`)}
-                </tr>`,
-            )}
-          </tbody>`,
-      )}
-    </table>
-  </div>`;
+        ${rows.map(
+          ([name, text]) =>
+            html`<tr>
+              <th scope="row">${name}</th>
+              ${groups.map(({ numbers }) => html`<td>${text(numbers)}</td>`)}
+            </tr>`,
+        )}
+      </tbody>`,
+  );
+  return table({
+    ...{ id, caption, head: ['', ...groups.map(({ name }) => name)], rows: html`${bodies}` },
+    classes: groups.length === 1 ? 'groups single' : 'groups',
+  });
 }
 
-/* Every version of every model in one table. */
-
-const MOST_ROWS = 60;
-
-/** Calls and tokens only where there are some that are more than the runs say. */
-function overviewColumns(groups: readonly GroupNumbers[]): readonly Row[] {
-  const columns: readonly (Row | false)[] = [
+/** Calls and tokens are columns only where they differ from the runs. */
+function overviewColumns(groups: readonly GroupNumbers[]): Row[] {
+  const tokens = (['input', 'output'] as const).map((way): Row => [
+    way === 'input' ? 'tokens in' : 'tokens out',
+    ({ calls: { tokens } }) => (tokens.calls === 0 ? '–' : countText(Math.round(tokens[way]))),
+  ]);
+  return [
     ['first run', ({ first_run: first }) => dateText(first)],
     ['runs', ({ runs }) => countText(runs)],
-    groups.some(hasSeveralCalls) && CALLS,
+    ...(groups.some(hasSeveralCalls) ? [CALLS] : []),
     ['events', ({ events }) => countText(events)],
-    ...(groups.some(({ calls }) => calls.tokens.calls > 0) ? TOKENS : []),
+    ...(groups.some(({ calls }) => calls.tokens.calls > 0) ? tokens : []),
     ['with an outcome', ({ with_outcome: share }) => percent(share.share)],
-    [
-      'contradicted, of judged',
-      ({ contradicted: { share, of } }) => (of === 0 ? '–' : `${percent(share)} of ${countText(of)}`),
-    ],
+    ['contradicted, of judged', judgedText],
     ['latency p50', ({ latency_ms: latency }) => latencyText(latency, 'p50')],
     ['latency p95', ({ latency_ms: latency }) => latencyText(latency, 'p95')],
   ];
-  return columns.filter((column) => column !== false);
 }
 
-const TOKENS: readonly Row[] = (['input', 'output'] as const).map((way) => [
-  way === 'input' ? 'tokens in' : 'tokens out',
-  ({ calls: { tokens } }) => (tokens.calls === 0 ? '–' : countText(Math.round(tokens[way]))),
-]);
-
+/** Every version of every model in one table. */
 export function versionOverview({ models, models_not_told_apart: uncounted }: ReportNumbers): Html {
   const all = models.flatMap((model) => model.versions.map((version) => ({ model, version })));
-  const rows = all.slice(0, MOST_ROWS);
+  const [shown, more] = [all.slice(0, MOST_ROWS), all.slice(MOST_ROWS)];
   const columns = overviewColumns([...all.map(({ version }) => version), uncounted]);
-  const cells = (group: GroupNumbers) => columns.map(([, value]) => html`<td>${value(group)}</td>`);
+  const cells = (group: GroupNumbers) => columns.map(([, text]) => text(group));
+  const rows = shown.map(({ model, version }) => [
+    modelText(model),
+    [versionText(version), version.is_new ? html` <span class="new">new</span>` : NOTHING],
+    ...cells(version),
+  ]);
+  if (uncounted.events + uncounted.calls.calls > 0) rows.push(['others', [''], ...cells(uncounted)]);
+  const runs = more.reduce((sum, { version }) => sum + version.runs, 0);
+  const others = `${countOf(more.length, 'more version')} with ${countOf(runs, 'run')}`;
   return html`<section id="versions" aria-labelledby="versions-title">
     <h2 id="versions-title">Models and versions</h2>
-    <div class="wide" role="group" tabindex="0" aria-labelledby="versions-table">
-      <table>
-        <caption id="versions-table">
-          Each version that has runs, calls or events in the period
-        </caption>
-        <thead>
-          <tr>
-            <th class="text" scope="col">model</th>
-            <th class="text" scope="col">version</th>
-            ${columns.map(([name]) => html`<th scope="col">${name}</th>`)}
-          </tr>
-        </thead>
-        <tbody>
-          ${rows.map(
-            ({ model, version }) =>
-              html`<tr>
-                <th scope="row">${modelText(model)}</th>
-                <td class="text">
-                  ${versionText(version)}${version.is_new ? html` <span class="new">new</span>` : NOTHING}
-                </td>
-                ${cells(version)}
-              </tr>`,
-          )}
-          ${
-            uncounted.events + uncounted.calls.calls > 0
-              ? html`<tr>
-                  <th scope="row">others</th>
-                  <td class="text"></td>
-                  ${cells(uncounted)}
-                </tr>`
-              : NOTHING
-          }
-        </tbody>
-      </table>
-    </div>
-    ${
-      all.length > rows.length
-        ? html`<p>
-            ${countOf(all.length - rows.length, 'more version')} with
-            ${countOf(
-              all.slice(MOST_ROWS).reduce((sum, { version }) => sum + version.runs, 0),
-              'run',
-            )},
-            of models that have fewer runs than these.
-          </p>`
-        : NOTHING
-    }
+    ${table({
+      id: 'versions-table',
+      caption: 'Versions with runs, calls or events in the period',
+      head: ['model', 'version', ...columns.map(([name]) => name)],
+      texts: 2,
+      rows,
+    })}
+    ${more.length > 0 ? html`<p>${others}</p>` : NOTHING}
   </section>`;
 }
 
-/* What came, kind by kind and step by step, and from which organisation. */
-
-const HEIGHT = 48;
-export function arrivals(numbers: ReportNumbers, ends: Html): Html {
+/** What arrived: by kind and step, and by organisation. */
+export function arrivals(numbers: ReportNumbers, { unit, ends }: Steps): Html {
   const { steps, events_by_step: byStep, events_of_no_run: ofNoRun, other_runs: other } = numbers;
+  const runless = steps.starts.map((_, step) =>
+    EVENT_KINDS.reduce((sum, kind) => sum + (ofNoRun.by_step[kind][step] ?? 0), 0),
+  );
   const series = [
     { name: 'runs that began', values: numbers.all.runs_by_step },
     ...EVENT_KINDS.map((kind) => ({ name: `${kind} events`, values: byStep[kind] })),
-    ...(ofNoRun.events > 0 ? [{ name: 'events of no run', values: stepSums(ofNoRun.by_step) }] : []),
+    ...(ofNoRun.events > 0 ? [{ name: 'events of no run', values: runless }] : []),
   ];
+  const others = `${countOf(other.events, 'event')} of ${countOf(other.runs, 'run')}`;
   return html`<section id="arrived" aria-labelledby="arrived-title">
-    <h2 id="arrived-title">What arrived, by the ${steps.unit}</h2>
-    ${other.runs > 0 ? html`<p>Among them ${countOf(other.events, 'event')} of ${countOf(other.runs, 'run')} that began outside the period.</p>` : NOTHING}
+    <h2 id="arrived-title">What arrived per ${unit}</h2>
+    ${other.runs > 0 ? html`<p>They include ${others} that began outside the period.</p>` : NOTHING}
     <div class="figures kinds">
       ${series.map(({ name, values }) => {
-        const most = Math.max(...values);
-        const all = values.reduce((sum, value) => sum + value, 0);
-        return html`<figure>
-          <figcaption>
-            <strong>${name}</strong><br />${countText(all)} in all, at most ${countText(most)} a ${steps.unit}
-          </figcaption>
-          ${bars(values, most, HEIGHT, `${name} a ${steps.unit}, ${countText(all)} in all`)}${ends}
-        </figure>`;
+        const [most, all] = [Math.max(...values), values.reduce((sum, value) => sum + value, 0)];
+        const text = `${countText(all)} in all, at most ${countText(most)} per ${unit}`;
+        return figure(name, text, [bars(values, most, BARS_HEIGHT, `${name}: ${text}`), ends]);
       })}
     </div>
-    <details>
-      <summary>The numbers of each ${steps.unit}</summary>
-      <div class="wide" role="group" tabindex="0" aria-labelledby="steps-table">
-        <table>
-          <caption id="steps-table">
-            Runs and events a ${steps.unit}
-          </caption>
-          <thead>
-            <tr>
-              <th class="text" scope="col">${steps.unit} from</th>
-              ${series.map(({ name }) => html`<th scope="col">${name}</th>`)}
-            </tr>
-          </thead>
-          <tbody>
-            ${steps.starts.map(
-              (start, i) =>
-                html`<tr>
-                  <th scope="row">${shortDateText(start)}</th>
-                  ${series.map(({ values }) => html`<td>${countText(values[i] ?? 0)}</td>`)}
-                </tr>`,
-            )}
-          </tbody>
-        </table>
-      </div>
-    </details>
+    ${folded(
+      `The numbers of each ${unit}`,
+      table({
+        id: 'steps-table',
+        caption: `Runs and events per ${unit}`,
+        head: [`${unit} from`, ...series.map(({ name }) => name)],
+        rows: steps.starts.map((start, i) => [
+          shortDateText(start),
+          ...series.map(({ values }) => countText(values[i] ?? 0)),
+        ]),
+      }),
+    )}
     ${organisations(numbers)}
   </section>`;
 }
 
-/** Of all kinds together. */
-function stepSums(byStep: ReportNumbers['events_by_step']): number[] {
-  return byStep['inference-start'].map((_, step) =>
-    EVENT_KINDS.reduce((sum, kind) => sum + (byStep[kind][step] ?? 0), 0),
-  );
-}
-
 function organisations(numbers: ReportNumbers): Html {
   const { organisations: all, organisations_not_told_apart: rest } = numbers;
-  const rows = all.slice(0, MOST_ROWS);
   const summed = all.slice(MOST_ROWS).reduce(
     (sum, { runs, events, events_of_no_run: ofNoRun }) => ({
       runs: sum.runs + runs,
@@ -411,39 +372,20 @@ function organisations(numbers: ReportNumbers): Html {
     }),
     rest,
   );
-  const others = summed.events + summed.events_of_no_run > 0 ? [{ name: 'others', ...summed }] : [];
+  const hasOthers = summed.events + summed.events_of_no_run > 0;
   const runless = numbers.events_of_no_run.events > 0;
-  return html`<table class="short">
-    <caption>
-      By organisation
-    </caption>
-    <thead>
-      <tr>
-        <th class="text" scope="col">organisation</th>
-        <th scope="col">runs</th>
-        <th scope="col">events</th>
-        ${runless ? html`<th scope="col">events of no run</th>` : NOTHING}
-      </tr>
-    </thead>
-    <tbody>
-      ${[...rows, ...others].map(
-        ({ name, runs, events, events_of_no_run: ofNoRun }) =>
-          html`<tr>
-            <th scope="row">${name}</th>
-            <td>${countText(runs)}</td>
-            <td>${countText(events)}</td>
-            ${runless ? html`<td>${countText(ofNoRun)}</td>` : NOTHING}
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
-}
-
-/** Under bars: when they begin and end. */
-export function stepEnds({ since, until, steps }: ReportNumbers): Html {
-  const first = shortDateText(steps.starts[0] ?? since);
-  const last = shortDateText(new Date(Date.parse(until) - 1).toISOString());
-  return html`<span class="ends"
-    ><span>${first}</span>${first === last ? NOTHING : html`<span>${last}</span>`}</span
-  >`;
+  return table({
+    id: 'organisations-table',
+    caption: 'By organisation',
+    head: ['organisation', 'runs', 'events', ...(runless ? ['events of no run'] : [])],
+    rows: [...all.slice(0, MOST_ROWS), ...(hasOthers ? [{ name: 'others', ...summed }] : [])].map(
+      ({ name, runs, events, events_of_no_run: ofNoRun }) => [
+        name,
+        countText(runs),
+        countText(events),
+        ...(runless ? [countText(ofNoRun)] : []),
+      ],
+    ),
+    classes: 'short',
+  });
 }

@@ -1,4 +1,4 @@
-/** How numbers, times and the words of the vocabularies read on the page. */
+/** The texts of numbers, times and words of the vocabularies on the page, and the `html` tag. */
 import {
   type GroupNumbers,
   type ModelNumbers,
@@ -10,7 +10,7 @@ import type { CallEnding, ConflictWord, Missing } from '@clinical-events/collect
 import type { FeedbackWord } from '@clinical-events/collector/records/vocabulary';
 import type { Share } from '../statistics.js';
 
-/** Between a number and its unit, so that no line breaks there. */
+/** A narrow no-break space, between a number and its unit. */
 const NARROW = '\u202f';
 const NONE = '–';
 
@@ -29,26 +29,26 @@ export const FEEDBACK_TEXT: Readonly<Record<FeedbackWord, string>> = {
 };
 
 export const MISSING_TEXT: Readonly<Record<Missing, string>> = {
-  'inference-start': 'the start: no one said which model ran',
+  'inference-start': 'inference-start, which names the model',
   model: 'model',
-  user: 'who called it',
-  target: 'whom it is about',
+  user: 'user',
+  target: 'target',
   inputs: 'inputs',
   output: 'output',
-  output_uri: 'where what was shown is kept',
+  output_uri: 'address of the output',
   outcome: 'outcome',
   feedback: 'feedback',
-  parent: 'an event that another expands on',
-  payload: 'a payload: encrypted or erased',
+  parent: 'parent of an event',
+  payload: 'payload, encrypted or erased',
 };
 
 export const CONFLICT_TEXT: Readonly<Record<ConflictWord, string>> = {
   second_start: 'calls with another target or user',
-  parent_cycle: 'events that expand on each other in a circle',
-  run_cycle: 'runs nested in each other in a circle',
-  parent_in_other_run: 'an event that expands on one of another run',
-  before_start: 'an event earlier than its start',
-  before_parent: 'an event earlier than the one that it expands on',
+  parent_cycle: 'events that are parents of each other',
+  run_cycle: 'runs that are nested in each other',
+  parent_in_other_run: 'an event with its parent in another run',
+  before_start: 'an event before its start',
+  before_parent: 'an event before its parent',
   ahead_of_receipt: 'a timestamp more than five minutes after its receipt',
 };
 
@@ -65,7 +65,7 @@ export function countText(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** Said of a count of things: `1 run`, `1,204 runs`. */
+/** `1 run`, `1,204 runs`. */
 export function countOf(count: number, one: string): string {
   return `${countText(count)} ${count === 1 ? one : `${one}s`}`;
 }
@@ -80,7 +80,7 @@ function percentNumber(share: number): string {
   return share === 0 || share === 1 ? String(hundredths) : hundredths.toFixed(1);
 }
 
-/** Of an estimate, whose tenths are not known. */
+/** For an estimate whose tenths are not known. */
 export function wholePercent(share: number): string {
   return `${Math.round(share * 100)}${NARROW}%`;
 }
@@ -98,18 +98,18 @@ export function decimal(value: number | null, digits: number): string {
   return value === null ? NONE : value.toFixed(digits);
 }
 
-/** What is to be said of a report on the days of receipt; undefined when there is nothing. */
+/** A warning for a report by days of receipt whose events happened on other days; undefined without one. */
 export function clockWarning(numbers: ReportNumbers): string | undefined {
   if (!isOfReceipt(numbers)) return undefined;
   const { events, of } = numbers.clocks_apart;
   return (
-    `in ${countText(events)} of ${countOf(of, 'event')} the sender’s timestamp is more than a day from the time of ` +
-    'receipt, as after an import or a demo. This report goes by the time of receipt; use --clock sender to go by ' +
-    'the timestamps'
+    `in ${countText(events)} of ${countOf(of, 'event')} the sender’s timestamp is more than a day from the ` +
+    'time of receipt, as after an import or a demo. This report uses the time of receipt; --clock sender ' +
+    'uses the timestamps'
   );
 }
 
-/** Each in milliseconds, and up to what it is used. */
+/** Name, milliseconds, and the duration from which the next unit is used. */
 const UNITS = [
   ['ms', 1, 1000],
   ['s', 1000, 60_000],
@@ -118,18 +118,18 @@ const UNITS = [
   ['d', 86_400_000, Infinity],
 ] as const;
 
-/** @param relativeError no more digits than this allows; 0 for an exact time, which is given to a thousandth. */
+/** @param relativeError limits the digits; 0 for an exact time, which has three decimals. */
 export function durationText(milliseconds: number | null, relativeError = 0): string {
   if (milliseconds === null) return NONE;
   for (const [name, unit, end] of UNITS) {
     const text = knownDigits(milliseconds / unit, relativeError);
-    // 996.9 ms that may be 1001 are 1.00 s.
+    // 996.9 ms with an error of 0.5 % is 1.00 s.
     if (Number(text) * unit < end) return `${text}${NARROW}${name}`;
   }
   return NONE;
 }
 
-/** The last digit stands for at least the error. */
+/** The last digit is at least the size of the error. */
 function knownDigits(value: number, relativeError: number): string {
   if (value === 0 || relativeError === 0) return String(Number(value.toFixed(3)));
   const power = Math.ceil(Math.log10(value * relativeError));
@@ -158,7 +158,7 @@ export function instantText(text: string): string {
   return `${dateText(text)}, ${text.slice(text.indexOf('T') + 1, -'.000Z'.length)} UTC`;
 }
 
-/** @param until the end of the period, which is not part of it. */
+/** @param until the end of the period, not part of it. */
 export function periodText(since: string, until: string): string {
   const [first, last] = [dateText(since), dateText(new Date(Date.parse(until) - 1).toISOString())];
   return first === last ? first : `${first} to ${last}`;
@@ -172,7 +172,7 @@ export function versionText({ model_version }: Pick<VersionNumbers, 'model_versi
   return model_version ?? 'version not known';
 }
 
-/** Whether runs have more calls than one each, so that there is more to say than their number. */
+/** Whether any run has several calls. */
 export function hasSeveralCalls({ calls: { calls }, runs }: Pick<GroupNumbers, 'calls' | 'runs'>): boolean {
   return calls > runs;
 }
@@ -183,14 +183,14 @@ export function ageText({ from_days, to_days }: { from_days: number; to_days: nu
   return from_days === 0 ? `less than ${to_days} day` : `${from_days} to ${to_days} days`;
 }
 
-/** HTML as a type of its own, so that no text gets into the page without being escaped. */
+/** HTML has a type of its own, so that every text of the page is escaped. */
 export class Html {
   constructor(readonly text: string) {}
 }
 
 export type Inner = Html | string | number | readonly Inner[];
 
-/** A template whose values are escaped, unless they are HTML already. */
+/** A template whose values are escaped, except those that are HTML. */
 export function html(strings: TemplateStringsArray, ...values: readonly Inner[]): Html {
   return new Html(strings.reduce((text, string, i) => text + markup(values[i - 1] ?? '') + string));
 }
@@ -203,6 +203,15 @@ function markup(value: Inner): string {
   return escaped(String(value));
 }
 
+/** A part that is closed until a reader opens it. */
+export function folded(summary: string, inner: Html): Html {
+  if (inner === NOTHING) return NOTHING;
+  return html`<details>
+    <summary>${summary}</summary>
+    ${inner}
+  </details>`;
+}
+
 const ENTITIES: Readonly<Record<string, string>> = {
   '&': '&amp;',
   '<': '&lt;',
@@ -211,7 +220,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/** Control characters and those that turn the direction of writing around would change what stands beside them. */
+/** Control and direction characters would change the text around them. */
 function escaped(text: string): string {
   return text
     .replace(/[\p{Cc}\p{Bidi_Control}\u200b\u2028\u2029\ufeff]/gu, '\ufffd')

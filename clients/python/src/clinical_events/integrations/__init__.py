@@ -1,1 +1,1 @@
-"""Captures what libraries do; each module is for one library, which the application brings along."""
+"""Integrations, one module for each library. The application installs the library."""

@@ -1,8 +1,8 @@
-"""A call of a model, turned into a run: its start, what the model made, and one event that ends it.
+"""Turns a model call into a run: its start, its artifacts, and one event that ends it.
 
-Nothing here raises, waits, or changes an object that the application holds. By itself it records no word of
-what was asked or answered, for those are patient data: the application chooses by ``describe`` what goes into
-events (docs/reference/instrumentation.md).
+Nothing here raises, waits, or changes an object of the application. By default it records no word of question
+or answer, which are patient data: the application chooses the contents of events by ``describe``
+(docs/reference/instrumentation.md).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ._readers._answer import characters, failure_status, fields, is_list, is_ob
 
 T = TypeVar("T")
 
-# `cut off`: the stream was over before the answer was. `not read`: it is in no form that is known here, or
-# too large. `unfinished`: queued, in progress, paused, or waiting for an approval.
+# `cut off`: the stream ended before the answer. `not read`: the answer is too large or has an unknown form.
+# `unfinished`: queued, in progress, paused, or waiting for an approval.
 Ending = Literal["complete", "failed", "aborted", "cut off", "not read", "unfinished"]
-# A client, a run that the calls belong to, or a function that gives one of them and is asked at each call.
+# A client, a run that the calls belong to, or a function that returns one of them for each call.
 Runs = Any
 
 
 @dataclass(frozen=True)
 class DescribedCall:
-    """What the options are asked with; ``run_id`` and ``answer`` are there once the call has ended."""
+    """The argument of the option functions; ``run_id`` and ``answer`` are set once the call has ended."""
 
     provider: str
     model: str | None
@@ -46,12 +46,12 @@ Shown = bool | Callable[[DescribedCall], bool]
 
 @dataclass(frozen=True)
 class Options:
-    """What an application chooses of its events.
+    """The application's choice of contents.
 
-    ``describe`` is asked when a call begins, for ``model``, ``user``, ``target``, ``inputs``,
-    ``input_content`` and ``run_id``, and when it has ended, for ``output`` (None: no one is shown it),
+    ``describe`` is called when a call begins, for ``model``, ``user``, ``target``, ``inputs``,
+    ``input_content`` and ``run_id``, and when it has ended, for ``output`` (None: shown to no person),
     ``output_content``, ``reasoning_content``, ``tool_calls`` and ``choices``. ``shown`` says whether a person
-    is shown a complete answer with words; by default one is that asks for no tool.
+    is shown a complete answer with words; by default an answer that asks for no tool is shown.
     """
 
     describe: Describe | None = None
@@ -59,14 +59,14 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.describe is not None and not callable(self.describe):
-            raise ValueError("describe is a function")
+            raise ValueError("describe must be a function")
         if not (self.shown is None or isinstance(self.shown, bool) or callable(self.shown)):
-            raise ValueError("shown is True, False or a function")
+            raise ValueError("shown must be True, False or a function")
 
 
 @dataclass(frozen=True)
 class Begun:
-    """A call that begins. ``by``: which integration has seen it; ``started_at``: by ``_system.monotonic``."""
+    """A call that begins. ``by`` names the integration; ``started_at`` is a ``_system.monotonic`` time."""
 
     by: str
     provider: str
@@ -84,8 +84,8 @@ class Begun:
 class Ended:
     """How a call ended.
 
-    ``worded``: whether the answer has words, where that is known without the text; ``shown``: what the
-    application has said of this answer; ``may_end_again``: the answer may be fetched later.
+    ``worded``: whether the answer has words, if known without the text; ``shown``: the application's
+    statement on this answer; ``may_end_again``: the answer may be fetched later.
     """
 
     ending: Ending
@@ -102,15 +102,15 @@ class Ended:
 
 
 class ModelCall:
-    """A call and its ``run``, None where it could not be started; ``within``: what it was started in."""
+    """A call and its ``run``, None if it could not be started; ``within``: the client or run around it."""
 
     def __init__(self, runs: Runs, options: Options, begun: Begun) -> None:
         self._begun = begun
         self._options = options
         self._started_at = monotonic() if begun.started_at is None else begun.started_at
         self._describe_failed = False
-        # Tool calls of an end that was not the last: they are not told once more.
-        self._told: frozenset[str | None] = frozenset()
+        # Tool calls of an earlier ending, which are not captured again.
+        self._reported: frozenset[str | None] = frozenset()
         self.ending: Ending | None = None
         self.within: Any = quietly(lambda: starts_runs(runs))
         self.run: Any = quietly(self._start)
@@ -138,13 +138,13 @@ class ModelCall:
 
     @property
     def may_be_retried(self) -> bool:
-        """Whether the last attempt has ended so that libraries make another."""
+        """Whether the last attempt ended in a way that libraries retry."""
         return self.ending not in (None, "complete", "unfinished")
 
     def begin_again(self, begun: Begun) -> bool:
-        """The same request is made once more: what follows is of this run, if the attempt before has failed.
+        """Begins another attempt of this run if the last one failed.
 
-        False, and nothing is changed, when it is under way or complete, or was a call of another model.
+        Returns False, without a change, when it is pending or complete, or was a call of another model.
         """
         before = self._begun
         if not self.may_be_retried or (begun.provider, begun.model) != (before.provider, before.model):
@@ -154,13 +154,13 @@ class ModelCall:
         return True
 
     def end(self, ended: Ended) -> None:
-        """The answer is there, or will not come. Once an attempt, and again when it is fetched later."""
+        """Ends the attempt, with or without an answer. Called again when an answer is fetched later."""
         if self.run is not None:
             quietly(lambda: self._end(ended))
         self.ending = ended.ending
-        told = ended.answer.tool_calls if ended.may_end_again else ()
-        self._told = frozenset(call.id for call in told)
-        # A call that may be repeated is kept for a while; what was asked need not be.
+        reported = ended.answer.tool_calls if ended.may_end_again else ()
+        self._reported = frozenset(call.id for call in reported)
+        # A call that may be repeated is kept for a while, without its request.
         if not ended.may_end_again:
             self._begun = replace(self._begun, request=None)
 
@@ -173,7 +173,7 @@ class ModelCall:
         latency_ms: float | None = None,
         timestamp: datetime | None = None,
     ) -> None:
-        """A product of the run, which names what has no address and no content of its own."""
+        """Captures an artifact of the run, with a URI for one without content."""
         if self.run is None:
             return
         own = dict(said)
@@ -190,16 +190,16 @@ class ModelCall:
         is_shown, by = self._is_shown(ended) if ended.ending == "complete" and worded else (False, "")
         said = self._described(run_id=self.run.id, answer=answer)
         self._steps(answer.choices[0], said, when, {})
-        told = _items(said.get("choices"))
+        reported = _items(said.get("choices"))
         for number, choice in enumerate(answer.choices[1:], 1):
-            of_choice: Mapping[str, Any] = fields(told[number - 1]) if number <= len(told) else {}
+            of_choice: Mapping[str, Any] = fields(reported[number - 1]) if number <= len(reported) else {}
             self._steps(choice, of_choice, when, {"choice": number})
             about = {"description": "Another choice of the answer.", "choice": number, **choice.facts}
             self.artifact("other", about, content=of_choice.get("output_content"), **when)
         facts = {"ending": ended.ending, **answer.facts, **ended.also, **_failure(ended)}
         content = said.get("output_content")
         if not is_shown or ("output" in said and said["output"] is None):
-            about = {"description": "How the call of the model ended.", **facts}
+            about = {"description": "How the model call ended.", **facts}
             self.artifact("other", about, content=content, **when)
             return
         output = {"output_type": answer.output_type, **facts, **fields(said.get("output"))}
@@ -211,7 +211,7 @@ class ModelCall:
     def _steps(
         self, choice: Choice, said: Mapping[str, Any], when: Mapping[str, Any], number: dict[str, int]
     ) -> None:
-        """What the model made on its way to a choice."""
+        """Captures the reasoning and tool calls of a choice."""
         thoughts, content = choice.reasoning, said.get("reasoning_content")
         if thoughts or content is not None:
             self.artifact(
@@ -219,7 +219,7 @@ class ModelCall:
             )
         described = _items(said.get("tool_calls"))
         for at, call in enumerate(choice.tool_calls):
-            if call.id is not None and call.id in self._told:
+            if call.id is not None and call.id in self._reported:
                 continue
             own = dict(fields(described[at])) if at < len(described) else {}
             content = own.pop("content", None)
@@ -243,7 +243,7 @@ class ModelCall:
         return DescribedCall(begun.provider, begun.model, begun.request, **more)
 
     def _is_shown(self, ended: Ended) -> tuple[bool, str]:
-        """Whether a person is shown the answer, and whether the application has said so."""
+        """Returns whether a person is shown the answer, and whether the application said so."""
         said: Any = ended.shown
         option = self._options.shown
         if said is None and callable(option):
@@ -265,7 +265,7 @@ class ModelCall:
             if said is None or is_object(said):
                 return fields(said)
             _drop(said)
-        except Exception:  # noqa: BLE001, S110 -- Not the error itself: it may name values of the call.
+        except Exception:  # noqa: BLE001, S110 -- The error may contain values of the call.
             pass
         self._describe_failed = True
         _warn_once()
@@ -273,20 +273,20 @@ class ModelCall:
 
 
 def starts_runs(runs: Runs) -> Any:
-    """The client or the run that a call is started in: of a client its run that is active in this context."""
+    """Returns the run to start a call in: of a client, its current run in this context."""
     return runs() if callable(runs) else runs
 
 
 def quietly(act: Callable[[], T]) -> T | None:
-    """For all that runs within a call of the application's: what goes wrong here is none of its business."""
+    """Suppresses every exception of the capture within a call of the application."""
     try:
         return act()
-    except Exception:  # noqa: BLE001 -- Its message may have values of events.
+    except Exception:  # noqa: BLE001 -- The message may contain values of events.
         return None
 
 
 def is_time_out(error: BaseException | None) -> bool:
-    """Whether a time was up, by the class of the error or of a cause; not of what was handled before."""
+    """Whether the error or one of its causes is a timeout, by class; errors handled earlier do not count."""
     for _ in range(5):
         if error is None:
             return False
@@ -297,7 +297,7 @@ def is_time_out(error: BaseException | None) -> bool:
 
 
 def _failure(ended: Ended) -> dict[str, Any]:
-    """The name alone: messages of libraries repeat what was asked."""
+    """Returns the class name only: library messages may repeat the request."""
     answer, error = ended.answer, ended.error
     name = ended.error_name or answer.error_name
     if name is None and error is not None:
@@ -312,7 +312,7 @@ def _asked(error: object, name: str) -> object:
 
 
 def _with(own: Mapping[str, Any], more: object) -> Any:
-    """With more members; what has none is left for the client to refuse."""
+    """Adds members; a value that is not a mapping stays for the client to refuse."""
     return {**own, **more} if is_object(more) else own if more is None else more
 
 
@@ -321,7 +321,7 @@ def _items(value: object) -> list[Any]:
 
 
 def _drop(said: object) -> None:
-    """On return a coroutine is closed, so that Python does not warn of it."""
+    """Closes a coroutine, so that Python does not warn about it."""
     if inspect.iscoroutine(said):
         said.close()
 
@@ -331,12 +331,12 @@ _warnings = itertools.count()
 
 def _warn_once() -> None:
     if next(_warnings) == 0:
-        sentence = "describe has raised or returned no dict; no words are recorded"
+        sentence = "describe raised or returned no dict; no words are recorded"
         quietly(lambda: warnings.warn(sentence, RuntimeWarning, stacklevel=2))
 
 
 def counts(request: Mapping[str, Any], messages: object) -> dict[str, Any]:
-    """What a request is made of, without words."""
+    """Returns the parameters of a request, without words."""
     return {
         "message_count": len(list_of(messages)) if is_list(messages) else 1,
         "tool_count": len(list_of(request.get("tools"))),

@@ -1,9 +1,8 @@
-"""The HTTP client of an SDK, with the calls of models that go through it captured.
+"""Captures the model calls that go through the HTTP client of an SDK.
 
-What is replaced is ``send`` of the httpx client that the SDK holds: it is public, every attempt of an SDK is
-one call of it, and redirects, authentication, proxies and transports stay inside of it; a transport sees each
-redirect as a request, and is private. The body passes through a stream that looks at each chunk when the SDK
-has asked for it, and never asks by itself.
+It replaces ``send`` of the SDK's httpx client, which is public and is called once for each attempt;
+redirects, authentication, proxies and transports stay inside it. (A transport is private and sees each
+redirect as a request.) The body passes through a stream that reads each chunk only when the SDK asks for it.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from ._call import Begun, Ended, Ending, ModelCall, Options, Runs, is_time_out, 
 from ._readers import Reader
 from ._readers._answer import Fields, fields, text
 
-# More characters than an answer has; beyond them it is passed on and not looked at any more.
+# More characters than any answer has; a longer one is passed on without being read.
 MOST_CHARACTERS = 16 << 20
-# SDKs wait for a minute at most before they try again.
+# SDKs wait at most a minute before they try again.
 _RETRIED_WITHIN_S = 120
 _MOST_LATER = 1000
 
@@ -35,10 +34,10 @@ Later = tuple[ModelCall, type[Reader]]
 
 @dataclass(frozen=True)
 class Dialect:
-    """How requests of a provider are known.
+    """Recognises the requests of a provider.
 
-    ``reader_for``: by a path, None where no model answers. ``earlier``: by method and path, the path of the
-    earlier answer that is asked for; an answer has the path of its call, and its id.
+    ``reader_for`` returns a reader for a path, None where no model answers. ``earlier`` returns, by method
+    and path, the path of an earlier answer that is fetched: the path of its call and its id.
     """
 
     provider: str
@@ -48,13 +47,13 @@ class Dialect:
 
 
 def attach(client: C, runs: Runs, options: Options, dialect: Dialect) -> C:
-    """On return the requests of ``client`` are captured; one capture takes the place of another.
+    """Captures the requests of ``client`` and replaces an earlier capture.
 
     :raises TypeError: ``client`` has no httpx client.
     """
     http: Any = getattr(client, "_client", client)
     if not callable(getattr(http, "send", None)):
-        raise TypeError("capture takes a client of the SDK")
+        raise TypeError("capture needs a client of the SDK")
     own: Any = http.__dict__.get("send")
     before = own.before if isinstance(own, _Sending) else own
     kind = _AsyncSending if hasattr(http, "aclose") else _Sending
@@ -63,10 +62,10 @@ def attach(client: C, runs: Runs, options: Options, dialect: Dialect) -> C:
 
 
 class _Sending:
-    """``send`` of one httpx client."""
+    """Replaces ``send`` of one httpx client."""
 
     def __init__(self, http: Any, before: Any, capture: _Capture) -> None:
-        # By a weak reference: a cycle would keep the client from being freed with its last reference.
+        # A weak reference, so that the client is freed with its last reference.
         self._http = weakref.ref(http)
         self.before = before
         self.capture = capture
@@ -88,7 +87,7 @@ class _Sending:
             raise
         watch.answered(response)
         if not stream:
-            # As httpx does: the answer is read before it is given.
+            # As in httpx, the answer is read before it is returned.
             try:
                 response.read()
             except BaseException:
@@ -117,17 +116,17 @@ class _AsyncSending(_Sending):
         return response
 
 
-# The last call of this thread or task, its key and when it began: an SDK repeats a call in the same one.
+# The last call of this thread or task, its key and its start: an SDK repeats a call in the same one.
 _last: contextvars.ContextVar[tuple[object, float, ModelCall] | None]
 _last = contextvars.ContextVar("last", default=None)
 
-# Calls whose answers were unfinished, by their addresses; of the client, run or function that was given:
-# several clients of an SDK may share it.
+# Calls with unfinished answers, by their addresses. Kept per client, run or function of `log`, which several
+# clients of an SDK may share.
 _later: weakref.WeakKeyDictionary[Any, OrderedDict[str, Later | None]] = weakref.WeakKeyDictionary()
 
 
 class _Capture:
-    """What is captured of the requests of one SDK client."""
+    """Captures the requests of one SDK client."""
 
     def __init__(self, runs: Runs, options: Options, dialect: Dialect) -> None:
         self._runs = runs
@@ -135,7 +134,7 @@ class _Capture:
         self._dialect = dialect
 
     def begin(self, request: Any) -> _Watch | None:
-        """None for a request that is none of a model, and where nothing can be known of it."""
+        """Returns None for a request that is not a model call or cannot be read."""
         return quietly(lambda: self._begin(request, f"{request.url.scheme}://{request.url.netloc}"))
 
     def _begin(self, request: Any, origin: str) -> _Watch | None:
@@ -171,7 +170,7 @@ class _Capture:
         return _Watch(reader(), asked.get("stream") is True, end)
 
     def _repeated(self, key: object, begun: Begun) -> ModelCall | None:
-        """The last call of this thread or task, if it failed and asked for the same."""
+        """Returns the last call of this thread or task if it failed and made the same request."""
         last, attempt = _last.get(), begun.attempt or 1
         if last is None or attempt == 1:
             return None
@@ -184,13 +183,13 @@ class _Capture:
     def _fetched_later(self, address: str, later: Later) -> None:
         calls = _later.setdefault(self._runs, OrderedDict())
         before = calls.pop(address, later)
-        # Two answers under one id, perhaps of two patients: it names neither.
+        # Two answers have this id, perhaps of two patients, so it identifies neither.
         calls[address] = later if before is not None and before[0] is later[0] else None
         while len(calls) > _MOST_LATER:
             calls.popitem(last=False)
 
     def _earlier(self, origin: str, path: str | None) -> _Watch | None:
-        """Ends the call whose answer this request asks for, once the provider says that it has ended."""
+        """Ends the call whose answer this request fetches, once the provider reports its end."""
         calls = None if path is None else _later.get(self._runs)
         address = f"{origin}{path}"
         later = calls.get(address) if calls else None
@@ -208,11 +207,11 @@ class _Capture:
         return _Watch(reader(), False, end)
 
 
-# What comes back.
+# The response.
 
 
 class _Watch:
-    """Looks at what answers a request, and ends its call once."""
+    """Reads the response to a request and ends its call once."""
 
     def __init__(self, reader: Reader, is_stream: bool, end: Callable[[Ended], None]) -> None:
         self._reader = reader
@@ -221,22 +220,22 @@ class _Watch:
         self._body: _Body | None = None
 
     def answered(self, response: Any) -> None:
-        """The head of an answer is there. On return its body is watched, if there is one that can be read."""
+        """Takes the head of an answer and wraps its body, if it has a readable one."""
         if not quietly(lambda: self._answered(response)):
             self._over("not read")
 
     def _answered(self, response: Any) -> bool:
-        """False for an answer that cannot be read."""
+        """Returns False for an answer that cannot be read."""
         if not 200 <= response.status_code <= 299:
             self._over("failed", status=response.status_code)
             return True
         kind: str = (response.headers.get("content-type") or "").lower()
-        # SDKs that have asked for a stream take the answer for one, whatever it says to be.
+        # An SDK that asked for a stream treats the answer as one, whatever its media type.
         is_stream = kind.startswith("text/event-stream") or self._is_stream
         known = r"text/event-stream|.*[/+]json\b|$|text/plain" if is_stream else r".*[/+]json\b"
         if not re.match(known, kind):
             return False
-        # A transport of the application's own, or one of its hooks, may have the whole body already.
+        # The application's own transport or hook may have read the whole body already.
         is_there: bool = response.is_stream_consumed
         self._body = _Body(self._reader, is_stream, None if is_there else _decoder_of(response))
         if is_there:
@@ -247,14 +246,14 @@ class _Watch:
         return True
 
     def seen(self, chunk: bytes) -> bytes:
-        """Returns the chunk as it is."""
+        """Reads the chunk and returns it unchanged."""
         body = self._body
         if body is not None:
             quietly(lambda: body.take(chunk))
         return chunk
 
     def stopped(self, error: BaseException | None = None) -> None:
-        """There is no more: None at the end of the body, else why it broke off or never came."""
+        """Takes the end of the body: None, or the error that cut it off."""
         body, is_whole = self._body, error is None
         if self._end is None:
             return
@@ -262,20 +261,20 @@ class _Watch:
             quietly(lambda: body.end(is_whole))
         said = self._reader.answer.ending
         if said is not None:
-            # Anyone who stops reading after the last word has read it all.
+            # A caller that stops reading after the last word has read everything.
             self._over(said)
         elif error is None:
             self._over("cut off" if body and body.is_stream and not body.is_too_long else "not read")
         elif is_time_out(error):
             self._over("failed", error, name="TimeoutError")
         elif not isinstance(error, Exception):
-            # A task that is cancelled, a stream that is closed, an interrupt: it is the application's.
+            # A cancelled task, a closed stream or an interrupt is the application's decision.
             self._over("aborted")
         else:
             self._over("failed" if body is None else "cut off", error)
 
     def given_up(self) -> None:
-        """The application wants no more."""
+        """Takes the application's end of the stream."""
         self.stopped(GeneratorExit())
 
     def _over(
@@ -286,7 +285,7 @@ class _Watch:
         name: str | None = None,
         status: int | None = None,
     ) -> None:
-        # What was asked and answered is not kept as long as the response is.
+        # Request and answer are released before the response is.
         end, self._end, self._body = self._end, None, None
         if end is not None:
             ended = Ended(ending, self._reader.answer, error=error, error_name=name, status=status)
@@ -294,7 +293,7 @@ class _Watch:
 
 
 class _Body:
-    """The body of an answer, which is one object, or a stream of events."""
+    """The body of an answer: one object or a stream of events."""
 
     def __init__(
         self, reader: Reader, is_stream: bool, decode: Callable[[bytes], bytes | Iterable[bytes]] | None
@@ -316,7 +315,7 @@ class _Body:
             return
         decoded = chunk if self._decode is None else self._decode(chunk)
         piece = self._text.decode(decoded if isinstance(decoded, bytes) else b"".join(decoded))
-        # In place of a stream there may be one object, or the page of a proxy.
+        # Instead of a stream there may be one object, or a proxy's page.
         if self._characters == 0 and re.match(r"\s*[{\[<]", piece):
             self.is_stream = False
         self._characters += len(piece)
@@ -338,17 +337,17 @@ class _Body:
         if data.startswith("[DONE]"):
             answer.ending = answer.ending or "complete"
         else:
-            # What cannot be read here is passed on all the same.
+            # An unreadable answer is still passed on.
             quietly(lambda: self._reader.piece(_parsed(data)))
 
 
 def _parsed(words: str) -> Any:
-    """The value of JSON. NaN and Infinity are taken for null: servers in Python send them."""
+    """Parses JSON. NaN and Infinity, which Python servers send, become null."""
     return json.loads(words, parse_constant=lambda _: None)
 
 
 class EventStream:
-    """Server-sent events (HTML Living Standard, section 9.2.6), as far as their data goes."""
+    """Reads the data of server-sent events (HTML Living Standard, section 9.2.6)."""
 
     def __init__(self, on_data: Callable[[str], None]) -> None:
         self._on_data = on_data
@@ -357,10 +356,10 @@ class EventStream:
         self._is_after_return = False
 
     def push(self, words: str) -> None:
-        """Takes text as it comes, cut anywhere. An event is passed on once its empty line is there."""
+        """Takes text in any pieces. An event is passed on once its empty line has come."""
         if not words:
             return
-        # A line end of two characters may be cut in two.
+        # CR LF may be cut in two.
         if self._is_after_return and words.startswith("\n"):
             words = words[1:]
         self._is_after_return = words.endswith("\r")
@@ -371,7 +370,7 @@ class EventStream:
             self._line = [line]
 
     def end(self) -> None:
-        """The text is over: servers leave out the last empty line."""
+        """Takes the end of the text: servers leave out the last empty line."""
         self._take("".join(self._line))
         self._take("")
 
@@ -384,17 +383,17 @@ class EventStream:
 
 
 def _decoder_of(response: Any) -> Any:
-    """Undoes the encoding of the body, which streams of httpx pass on as it is. None: there is none."""
+    """Returns a decoder of the body's encoding, which httpx streams do not decode; None without one."""
     if (response.headers.get("content-encoding") or "identity").lower() == "identity":
         return None
-    # httpx knows them all. It makes one decoder for a response and keeps it: that one is taken, not shared.
+    # httpx makes one decoder for a response and keeps it; it is taken from the response, not shared.
     decoder: Any = response._get_content_decoder()
     del response._decoder
     return decoder.decode
 
 
 class _Watched:
-    """Gives what the stream of a response gives, when it is asked. All else is that stream's."""
+    """Wraps the stream of a response and reads only when it is read."""
 
     def __init__(self, inner: Any, watch: _Watch) -> None:
         self._inner = inner
@@ -411,7 +410,7 @@ class _Watched:
         self._inner.close()
 
     def __del__(self) -> None:
-        # A response that was dropped was given up.
+        # The application dropped the response.
         quietly(self._watch.given_up)
 
 
@@ -424,7 +423,7 @@ class _AsyncWatched(_Watched):
         await self._inner.aclose()
 
 
-# No functions with `yield`: one that is dropped would be closed later than what it gives, by the event loop.
+# No generator functions: the event loop would close a dropped one later than the stream inside it.
 
 
 class _Chunks(Iterator[bytes]):
@@ -441,7 +440,7 @@ class _Chunks(Iterator[bytes]):
 
 
 class _AsyncChunks(AsyncGenerator[bytes, None]):
-    """A generator, for httpx2 closes what is one as soon as it is done with it."""
+    """A generator, since httpx2 closes a generator as soon as it has read it."""
 
     def __init__(self, chunks: Any, watch: _Watch) -> None:
         self._chunks = chunks
@@ -467,7 +466,7 @@ _kinds: dict[Any, Any] = {}
 
 
 def _watched(inner: Any, watch: _Watch) -> Any:
-    """httpx looks at the class of a stream: what watches one has the same base, of httpx or of httpx2."""
+    """Returns a wrapper class with the stream's own base class, which httpx and httpx2 check."""
     kind: Any = inner.__class__
     if kind not in _kinds:
         is_async = hasattr(kind, "__aiter__")

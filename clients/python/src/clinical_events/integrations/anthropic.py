@@ -1,6 +1,6 @@
-"""Captures what the Anthropic SDK asks of models: messages, in one piece and in streams.
+"""Captures messages of the Anthropic SDK, in one piece and in streams.
 
-The SDK from 0.35 on will do: earlier ones do not say which request is a retry.
+Works with SDK 0.35 and newer; earlier ones do not mark retries.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ C = TypeVar("C")
 
 
 def capture(client: C, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> C:
-    """Returns ``client``, whose calls of models each become a run; it gives and raises what it did before.
+    """Returns ``client``, each of whose model calls becomes a run. Its results and errors do not change.
 
-    ``client``: an ``Anthropic`` or ``AsyncAnthropic``; those made of it by ``with_options`` are captured too.
-    Other addresses, which cloud providers have, are not seen. ``log``, ``describe`` and ``shown``: as of
+    ``client``: an ``Anthropic`` or ``AsyncAnthropic``; clients that ``with_options`` makes of it are captured
+    too. Cloud providers' other paths are not captured. ``log``, ``describe`` and ``shown``: see
     ``clinical_events.integrations.openai.capture``.
 
-    :raises TypeError: ``client`` is no client of the SDK.
-    :raises ValueError: an option is none.
+    :raises TypeError: ``client`` is not a client of the SDK.
+    :raises ValueError: an option is invalid.
     """
     return attach(client, log, Options(describe, shown), _DIALECT)
 

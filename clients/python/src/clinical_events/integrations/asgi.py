@@ -1,4 +1,4 @@
-"""Binds the user and the request of an application of ASGI 3.0 to the runs that start within a request."""
+"""ASGI 3.0 middleware that binds user and request to the runs that start within a request."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# The flag of a code object that makes a coroutine (inspect.CO_COROUTINE, whose module is slow to import).
+# inspect.CO_COROUTINE; the module is slow to import.
 _ASYNC = 0x80
 
 
 class Middleware:
-    """Every run of ``log`` that starts while a request or websocket is served has its user and its request.
+    """Adds user and request to every run of ``log`` that starts while a request or websocket is served.
 
-    ``user`` is asked with the scope when a run starts, so it sees what the application's own middleware and
-    routing have put there: it returns the id of the caller, the fields of ``user``, or None. A user that the
-    application gives to the run itself goes before it. ``request`` returns what ``system_metadata.request``
-    says in place of ``id``, ``method`` and ``route``. Neither path nor query is recorded: they may name a
-    patient. ``log`` is the client.
+    ``user`` is called with the scope when a run starts, after the application's own middleware and routing.
+    It returns the caller's id, the fields of ``user``, or None. A user that the application passes to the run
+    takes precedence. ``request`` returns members of ``system_metadata.request`` in place of ``id``,
+    ``method`` and ``route``. Neither path nor query is recorded: they may name a patient. ``log`` is the
+    client.
 
-    What the application gets and sends, and what it raises, passes unchanged; ``lifespan`` binds nothing.
+    Messages and exceptions of the application pass unchanged; ``lifespan`` binds nothing.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Middleware:
         for name, asked in (("user", user), ("request", request)):
             code = getattr(asked, "__code__", None)
             if (asked is not None and not callable(asked)) or (code is not None and code.co_flags & _ASYNC):
-                raise TypeError(f"{name} is a function of the scope, and not async")
+                raise TypeError(f"{name} must be a function of the scope, not async")
         self._app = app
         self.log = log
         self.user = user
@@ -58,21 +58,21 @@ class Middleware:
         try:
             await self._app(scope, receive, send)
         finally:
-            # A request that is thrown away half-way may be closed in another context.
+            # An abandoned request may be closed in another context.
             with contextlib.suppress(ValueError):
                 binding.reset(token)
 
     def warn(self) -> None:
-        """Warns once. Not with the error: it may name a patient."""
+        """Warns once, without the error, which may name a patient."""
         if not self._warned:
             self._warned = True
             with contextlib.suppress(Warning):
-                sentence = "user or request has raised, or returned no fields; runs start without it"
+                sentence = "user or request raised or returned no fields; runs start without it"
                 warnings.warn(sentence, RuntimeWarning, stacklevel=2)
 
 
 class _Request:
-    """One request. Its id is what the caller says in ``x-request-id``, or a new one."""
+    """One request. Its id is the ``x-request-id`` of the caller, or a new one."""
 
     __slots__ = ("_id", "_middleware", "_scope", "log")
 
@@ -101,6 +101,6 @@ class _Request:
             named = (value.decode("latin-1") for name, value in scope["headers"] if name == b"x-request-id")
             self._id = next(filter(None, map(word, named)), None) or str(uuid.uuid4())
         facts = {"id": self._id, "method": word(scope.get("method")) or scope["type"]}
-        # The template, where a framework tells it: it has names in place of ids.
+        # The route template of the framework, which has names in place of ids.
         route = getattr(scope.get("route"), "path", None)
         return {**facts, "route": route} if isinstance(route, str) and len(route) <= 200 else facts

@@ -1,4 +1,4 @@
-"""Captures what LangChain and LangGraph run: a callback handler for ``langchain-core`` from 0.3."""
+"""Captures runs of LangChain and LangGraph: a callback handler for ``langchain-core`` 0.3 and newer."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ else:
 
 __all__ = ["CallbackHandler"]
 
-# Beyond this number the oldest are forgotten: what never ends must not fill the memory.
+# Beyond this number the oldest are dropped, so that runs which never end cannot fill the memory.
 _MOST_OPEN = 10_000
 _RETRY = re.compile(r"retry:attempt:[0-9]+")
 _PAUSES = ("GraphInterrupt", "NodeInterrupt", "GraphDrained")
 _ABORTS = (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit)
-# What httpx, requests, urllib3, aiohttp and the SDKs of providers raise when a connection breaks.
+# The errors of httpx, requests, urllib3, aiohttp and provider SDKs for a broken connection.
 _BROKEN = re.compile(
     "API_?Connection_?Error|Connection\\w*Error|Remote_?Protocol_?Error|(Read|Write|Network|Protocol)Error"
     "|IncompleteRead|ChunkedEncodingError|Client(Payload|Connector|OS)Error|ServerDisconnectedError|BrokenPipeError"
@@ -49,10 +49,10 @@ _BROKEN = re.compile(
 
 @dataclass(eq=False)
 class _Open:
-    """What has not ended. It is open too when it is no run: what ``with_retry`` repeats is found by it.
+    """An open step of LangChain, also when it is not a run: repeats of ``with_retry`` are found by it.
 
-    ``within``: the innermost run that this is in, or is. ``repeated_by``: the chain that may repeat this
-    one as a whole, one that calls no more than a model.
+    ``within``: the innermost run that contains it or is it. ``repeated_by``: the chain around a single model
+    that may repeat it as a whole.
     """
 
     within: ModelCall | None = None
@@ -65,20 +65,20 @@ class _Open:
     has_begun: bool = False
     answer: Answer = field(default_factory=Answer)
     around: _Open | None = None
-    # What forgets to ask how the task of the call has ended.
+    # Removes the callback that watches the task of the call.
     unwatch: Callable[[], object] | None = None
 
 
 class CallbackHandler(BaseCallbackHandler):
-    """For the ``callbacks`` of a call, so that all within it inherits them.
+    """A callback handler for the ``callbacks`` of a call, which all inner calls inherit.
 
-    A call of a model becomes a run. So does the outermost chain, agent or graph, and one that a tool runs,
-    unless all that it does is to call one model; what runs within is nested in it. What a retriever has found
-    becomes an artifact. ``log`` is the client, a run that the calls belong to, or a function that gives one
-    of them; ``describe`` and ``shown`` are those of every integration. Does not raise.
+    A model call becomes a run. So does the outermost chain, agent or graph, and one that a tool runs, unless
+    it only calls one model; inner runs are nested in it. Retrieved documents become an artifact. ``log`` is
+    the client, a run that the calls belong to, or a function that returns one of them; ``describe`` and
+    ``shown`` are as in every integration. Does not raise.
     """
 
-    # In the task and thread of the call: so events keep their order, and `log` is asked in its context.
+    # Runs in the task and thread of the call, so that events keep their order and `log` sees its context.
     run_inline = True
 
     def __init__(self, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> None:
@@ -99,7 +99,7 @@ class CallbackHandler(BaseCallbackHandler):
         quietly(lambda: self._begin_model(request, len(prompts), run_id, parent_run_id))
 
     def on_llm_new_token(self, token: Any, *, run_id: UUID, chunk: Any = None, **more: Any) -> None:
-        """Keeps how far a call that breaks off has come."""
+        """Keeps the partial answer for a call that breaks off."""
         open_ = self._open.get(run_id)
         if open_ is not None:
             open_.has_begun = True
@@ -110,8 +110,8 @@ class CallbackHandler(BaseCallbackHandler):
         if open_ is None or open_.own is None:
             return
         answer = Answer()
-        told = quietly(lambda: take_result(answer, _result(response), is_streamed=open_.has_begun))
-        missed = cast("Ending | None", told)
+        reported = quietly(lambda: take_result(answer, _result(response), is_streamed=open_.has_begun))
+        missed = cast("Ending | None", reported)
         open_.own.end(Ended(ending=missed or answer.ending or "not read", answer=answer))
 
     def on_llm_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
@@ -129,7 +129,7 @@ class CallbackHandler(BaseCallbackHandler):
             return
         quietly(lambda: take_outputs(open_.answer, _plain(outputs)))
         is_paused = open_.is_paused or fields(outputs).get("__interrupt__") is not None
-        # The answer of the model within is the output already.
+        # The inner model's answer is the output already.
         ending: Ending = "unfinished" if is_paused else "complete"
         open_.own.end(Ended(ending=ending, answer=open_.answer, worded=False))
 
@@ -161,7 +161,7 @@ class CallbackHandler(BaseCallbackHandler):
         kind = list_of(fields(request["model"]).get("id"))
         names = ("model", "model_name", "model_id", "deployment", "deployment_name", "azure_deployment")
         given = [metadata.get("ls_model_name"), *(asked.get(name) or kwargs.get(name) for name in names)]
-        # A class of the application's own has no other name.
+        # An application's own class has no other name.
         own = [*kind[-1:], fields(request["model"]).get("name")]
         begun = Begun(
             by="langchain",
@@ -174,7 +174,7 @@ class CallbackHandler(BaseCallbackHandler):
             },
         )
         outer = self._open.get(parent) if parent is not None else None
-        # with_retry marks what it calls once more, and calls it as a child of the same run of its own.
+        # with_retry marks a repeated call and makes it as a child of the same LangChain run.
         before: ModelCall | None = None
         if outer is not None and _is_retry(extra.get("tags")):
             before = outer.last_model
@@ -228,7 +228,7 @@ class CallbackHandler(BaseCallbackHandler):
         return open_
 
     def _watch(self, id: UUID, open_: _Open) -> None:
-        """LangChain reports nothing of an answer in one piece whose task is cancelled."""
+        """Watches the call's task: LangChain does not report the cancellation of an answer in one piece."""
         task = quietly(asyncio.current_task)
         if task is None:
             return
@@ -244,7 +244,7 @@ class CallbackHandler(BaseCallbackHandler):
         open_ = self._take(id)
         if open_ is None:
             return
-        # A graph whose node has paused ends as one that is complete.
+        # LangGraph ends a graph with a paused node like a complete one.
         around = open_.around if type(error).__name__ in _PAUSES else None
         while around is not None:
             around.is_paused = True
@@ -255,12 +255,12 @@ class CallbackHandler(BaseCallbackHandler):
 
 
 def _ended(error: BaseException, open_: _Open) -> Ended:
-    """What an error says of the call that it ended."""
+    """Returns the ending that an error means."""
     names = {each.__name__ for each in type(error).__mro__}
     answer = open_.answer
-    if not names.isdisjoint(_PAUSES):  # LangGraph stops by an error what a person has to go on with.
+    if not names.isdisjoint(_PAUSES):  # LangGraph raises an error to wait for a person.
         return Ended(ending="unfinished", answer=answer)
-    if "GraphBubbleUp" in names:  # Another graph takes over.
+    if "GraphBubbleUp" in names:  # LangGraph raises an error to hand over to another graph.
         return Ended(ending="complete", answer=answer, worded=False)
     if is_time_out(error):
         return Ended(ending="failed", answer=answer, error=error, error_name="TimeoutError")
@@ -268,7 +268,7 @@ def _ended(error: BaseException, open_: _Open) -> Ended:
         return Ended(ending="aborted", answer=answer, error=error)
     body = fields(getattr(error, "body", None))
     if getattr(error, "status_code", None) is None and open_.has_begun:
-        if body:  # What the server of a model has sent in the midst of an answer.
+        if body:  # An error that the model's server sent within a stream.
             said = Answer()
             said.fail(fields(body.get("error")) or body)
             return Ended(
@@ -283,7 +283,7 @@ def _is_retry(tags: Any) -> bool:
     return any(isinstance(tag, str) and _RETRY.fullmatch(tag) for tag in list_of(tags))
 
 
-# What LangChain gives, as dicts of its members. Getters are not asked: they leave parts out.
+# LangChain's objects as dicts of their members, without getters, which leave parts out.
 
 
 def _result(response: Any) -> dict[str, Any]:
@@ -305,18 +305,18 @@ def _members(value: Any) -> dict[str, Any]:
 
 
 def _plain(outputs: Any) -> Any:
-    """With the last of its messages as a dict."""
+    """Returns the generation with its last message as a dict."""
     messages = fields(outputs).get("messages")
     if messages:
         return {"messages": [_members(messages[-1])]}
     return outputs if isinstance(outputs, str) or fields(outputs) else _members(outputs)
 
 
-# What of LangChain's chains is worth a run of its own: most are wrappers that call one model.
+# Which of LangChain's chains become a run: most are wrappers that call one model.
 
-# The name that with_structured_output gives to what it makes of a model.
+# The name that with_structured_output gives to its chain.
 _OF_ONE = re.compile("StructuredOutput")
-# Names that LangChain itself gives: none of them says which model or agent it is.
+# LangChain's own default names, which do not identify a model or agent.
 _OF_LANGCHAIN = re.compile(
     r"Runnable.*|ChannelWrite.*|ChannelRead.*|(LangGraph|CompiledGraph|CompiledStateGraph|StateGraph|RemoteGraph)"
     r"|Pregel.*|__\w+__|RouterRunnable|DynamicRunnable|\w*StructuredOutput\w*|AgentExecutor|\w+Chain|format_\w+"
@@ -325,7 +325,7 @@ _OF_LANGCHAIN = re.compile(
 
 
 def _chain_of(frame: FrameType | None) -> Any:
-    """The chain that begins. LangChain gives its name alone, so it is looked for among the callers."""
+    """Finds the chain that begins among the callers, since LangChain passes only its name."""
     for _ in range(16):
         if frame is None:
             return None
@@ -345,7 +345,7 @@ def _is_given(name: Any, chain: Any) -> bool:
 
 
 def _models_in(chain: Any, name: Any) -> float:
-    """How many models it calls at most, as far as it can be seen; infinity where anything may be in it."""
+    """Returns the most models that it can call; infinity where that cannot be known."""
     if isinstance(name, str) and _OF_ONE.search(name):
         return 1
     count = quietly(lambda: _models_of(chain, 32))

@@ -1,6 +1,6 @@
-"""Captures what the OpenAI SDK asks of models: chat completions and responses, in one piece and in streams.
+"""Captures chat completions and responses of the OpenAI SDK, in one piece and in streams.
 
-Any server that speaks the same will do. The SDK from 1.48 on: earlier ones do not say what is a retry.
+Works with any server of the same protocol, and with SDK 1.48 and newer; earlier ones do not mark retries.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ C = TypeVar("C")
 
 
 def capture(client: C, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> C:
-    """Returns ``client``, whose calls of models each become a run; it gives and raises what it did before.
+    """Returns ``client``, each of whose model calls becomes a run. Its results and errors do not change.
 
-    ``client``: an ``OpenAI`` or ``AsyncOpenAI``; those made of it by ``with_options`` are captured too.
-    ``log``: the client of this package, in whose active run the calls are nested; a run; or a function that
-    gives one of them at each call. ``describe`` and ``shown``: see docs/reference/instrumentation.md.
+    ``client``: an ``OpenAI`` or ``AsyncOpenAI``; clients that ``with_options`` makes of it are captured too.
+    ``log``: the client of this package, in whose current run the calls are nested; a run; or a function that
+    returns one of them for each call. ``describe`` and ``shown``: see docs/reference/instrumentation.md.
 
-    :raises TypeError: ``client`` is no client of the SDK.
-    :raises ValueError: an option is none.
+    :raises TypeError: ``client`` is not a client of the SDK.
+    :raises ValueError: an option is invalid.
     """
     return attach(client, log, Options(describe, shown), _DIALECT)
 
 
 def _reader_for(path: str) -> type[Reader] | None:
-    # Also completions without chat.
+    # Completions without chat too.
     if path.endswith("/completions"):
         return ChatReader
     return ResponsesReader if path.endswith("/responses") else None

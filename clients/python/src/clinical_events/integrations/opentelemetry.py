@@ -1,7 +1,7 @@
-"""Captures spans of generative AI that an application makes with OpenTelemetry.
+"""Captures an application's OpenTelemetry spans of generative AI.
 
-What a span says is read by ``_readers/_spans.py``, for every emitter that is known there; here the spans of
-one process become runs, each in that of the nearest span around it.
+``_readers/_spans.py`` reads the attributes of all known emitters; this module turns the spans of one process
+into runs, each nested in the run of the nearest span around it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ._readers._spans import Known as KnownSpan
 
 __all__ = ["SpanExporter", "SpanProcessor"]
 
-# Beyond this number the oldest open spans are forgotten: spans that never end must not fill the memory.
+# Beyond this number the oldest open spans are dropped, so that spans which never end cannot fill the memory.
 _MOST_OPEN = 10_000
-# Spans within more others than this are nested in none.
+# Spans that are nested deeper than this have no parent run.
 _DEEPEST = 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 @dataclass
 class _Node:
-    """A span that has not ended. ``claims`` is emptied by the one thread that says what the span is."""
+    """An open span. The thread that decides what the span is empties ``claims``."""
 
     span: Any
     around: _Node | None
@@ -42,13 +42,12 @@ class _Node:
 
 
 class SpanProcessor:
-    """A span processor of ``opentelemetry-sdk``, to be given to the tracer provider beside others.
+    """A span processor for a tracer provider of ``opentelemetry-sdk``.
 
-    A span of a model or an agent becomes a run, nested in that of the nearest span around it that is one.
-    That of a tool is an artifact of the run that it is in. It sees the spans that are sampled for tracing, no
-    others. ``log`` is the client, a run that the calls belong to, or a function that gives one of them;
-    ``describe`` and ``shown`` are those of every integration, and ``request`` of a call is its span. Changes
-    no span, does not raise.
+    A span of a model or an agent becomes a run, nested in the run of the nearest such span around it. A span
+    of a tool becomes an artifact of its run. Only spans that are sampled for tracing are seen. ``log`` is the
+    client, a run that the calls belong to, or a function that returns one of them; ``describe`` and ``shown``
+    are as in every integration, and ``request`` is the span. Changes no span and does not raise.
     """
 
     def __init__(self, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> None:
@@ -64,7 +63,7 @@ class SpanProcessor:
         quietly(lambda: self._end(span))
 
     def _on_ending(self, span: Any) -> None:
-        """Newer SDKs ask it of every processor."""
+        """Called by newer SDKs; does nothing."""
 
     def shutdown(self) -> None:
         """What was captured is the client's to send: flush or close that."""
@@ -73,7 +72,7 @@ class SpanProcessor:
         return True
 
     def replay(self, spans: Iterable[Any]) -> None:
-        """Takes spans that have all ended, in any order, as if each began and ended in its time."""
+        """Takes ended spans in any order and handles them in the order of their times."""
         by_id: dict[tuple[str, str], Any] = {}
         read: list[Span] = []
         for span in spans:
@@ -111,10 +110,11 @@ class SpanProcessor:
             found = quietly(partial(findings_of, read, node.known.kind)) or Findings(
                 failed=read.status == FAILED
             )
-            _tell(read, node.known, found, within, is_own=node.call is not None)
+            _report(read, node.known, found, within, is_own=node.call is not None)
 
     def _around(self, node: _Node) -> ModelCall | None:
-        """The innermost run around it. What was named only after it had begun is asked once more."""
+        """Returns the innermost run around the span. A span that was named only after its start is read
+        again."""
         unknown: list[_Node] = []
         around = node.around
         while around is not None and around.call is None:
@@ -128,9 +128,9 @@ class SpanProcessor:
         return call
 
     def _identify(self, node: _Node, span: Span, within: ModelCall | None, *, is_whole: bool) -> str | None:
-        """Begins the run of a span that is a call, as soon as its attributes say so.
+        """Begins the run of a span as soon as its attributes say that it is a call.
 
-        Returns why the span is nothing.
+        Returns the reason when the span is ignored.
         """
         if node.known is not None:
             return None
@@ -162,16 +162,16 @@ class SpanProcessor:
         return None
 
     def _pass_over(self, reason: str) -> None:
-        """One warning a reason, without words."""
+        """Warns once for each reason, without words of the span."""
         if reason not in self._warned:
             self._warned.add(reason)
-            warnings.warn(f"spans about models are passed over: {reason}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"spans about models are ignored: {reason}", RuntimeWarning, stacklevel=2)
 
 
 class SpanExporter:
-    """A span exporter of ``opentelemetry-sdk``: a processor hands it spans that have ended, many at once.
+    """A span exporter of ``opentelemetry-sdk``, which receives ended spans in batches.
 
-    A span is nested in the runs of the same batch alone. Prefer ``SpanProcessor``, which sees spans begin.
+    A span is nested only in runs of the same batch. Prefer ``SpanProcessor``, which sees spans begin.
     """
 
     def __init__(self, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> None:
@@ -179,7 +179,7 @@ class SpanExporter:
 
     def export(self, spans: Iterable[Any]) -> Any:
         self._processor.replay(spans)
-        # The application's SDK, which has called this and is imported, has the type of the result.
+        # The result's type comes from the application's SDK, which is imported already.
         return import_module("opentelemetry.sdk.trace.export").SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
@@ -189,7 +189,7 @@ class SpanExporter:
         return True
 
 
-def _tell(span: Span, known: KnownSpan, found: Findings, call: ModelCall, *, is_own: bool) -> None:
+def _report(span: Span, known: KnownSpan, found: Findings, call: ModelCall, *, is_own: bool) -> None:
     when: dict[str, Any] = {
         "latency_ms": round((span.end - span.start) / 1_000_000),
         "timestamp": _time(span.end),
@@ -215,7 +215,7 @@ def _tell(span: Span, known: KnownSpan, found: Findings, call: ModelCall, *, is_
         ending=found.ending or ("failed" if found.failed else "not read" if is_lost else "complete"),
         answer=found.answer,
         error_name=failure.get("error_name"),
-        # A model's span without words is one whose words were not captured; an agent's says nothing.
+        # A model's span without words had its words left out; an agent's span without words had none.
         worded=found.answer.has_content or shown is True or (known.kind == "model" and not found.answered),
         shown=shown if isinstance(shown, bool) else None,
         also=present(usage_of_all=found.usage_of_all),
@@ -225,7 +225,7 @@ def _tell(span: Span, known: KnownSpan, found: Findings, call: ModelCall, *, is_
 
 
 def _read(span: Any) -> Span:
-    """What a span of the SDK says now."""
+    """Reads the current data of an SDK span."""
     if isinstance(span, Span):
         return span
     context, parent, status = span.get_span_context(), span.parent, span.status
@@ -245,7 +245,7 @@ def _read(span: Any) -> Span:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """With dicts and lists in place of the SDK's own."""
+    """Converts the SDK's mappings and sequences to dicts and lists."""
     if isinstance(value, str | bool | int | float) or depth > 100:
         return value
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""Captures what models like those of scikit-learn predict, from arrays, data frames and lists.
+"""Captures predictions of scikit-learn-like models from arrays, data frames and lists.
 
-No library is imported: what has ``predict``, ``predict_proba`` or ``decision_function`` is such a model, and
-data are known by their methods.
+No library is imported: a model has ``predict``, ``predict_proba`` or ``decision_function``, and kinds of data
+are recognised by their methods.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from ._readers._answer import model_name, present, word
 __all__ = ["Prediction", "capture"]
 
 _METHODS = ("predict", "predict_proba", "decision_function")
-# Beyond it a number is not exact in every language that reads the record (RFC 8259, section 6).
+# A larger integer is not exact in every reader of JSON (RFC 8259, section 6).
 _MOST = 2**53
-# More names of columns than this are not told.
+# The most column names in an event.
 _MOST_NAMES = 4096
 _RANDOM = random.SystemRandom()
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """What ``describe`` and ``shown`` find as ``request``: the rows of one run, as they were given.
+    """The ``request`` that ``describe`` and ``shown`` receive: the rows of one run as they were given.
 
-    ``index`` has the labels of the rows in their data frame, or their numbers; ``predictions`` is None when
-    the call has failed.
+    ``index`` has the row labels of the data frame, or the row numbers; ``predictions`` is None when the call
+    failed.
     """
 
     method: str
@@ -45,7 +45,7 @@ class Prediction:
 
     @property
     def row(self) -> dict[str, Any]:
-        """The first row, by the names of its columns."""
+        """The first row, by column name."""
         row = self.rows[0] if self.rows else ()
         names = self.names if self.names is not None else [str(at) for at in range(len(row))]
         return dict(zip(names, row, strict=False))
@@ -63,21 +63,21 @@ def capture(
     describe: Describe | None = None,
     shown: Shown | None = None,
 ) -> Any:
-    """Returns a model that does all that ``model`` does, and whose predictions are captured.
+    """Returns a wrapper that behaves like ``model`` and captures its predictions.
 
-    ``per``: a run for each row, or one for each call. ``values``: the events have the values of the features
-    and of the predictions, exactly; without it they have counts and the names of columns, for values are
-    patient data. A missing number is null; infinity, and a whole number beyond 2**53, is text.
+    ``per``: one run for each row, or one for each call. ``values``: events hold the exact values of features
+    and predictions; otherwise only counts and column names, since values are patient data. A missing number
+    is null; infinity and an integer beyond 2**53 are text.
 
-    ``max_rows``: of a call with more rows as many are captured, chosen by chance, and each start says
-    ``captured_rows`` beside ``row_count``. ``log``, ``describe`` and ``shown`` are those of every
-    integration; ``request`` is a ``Prediction``. An error of the model is captured as one run, and raised.
-    The capture itself raises nothing.
+    ``max_rows``: a random sample of this size is captured from a call with more rows, and each start has
+    ``captured_rows`` beside ``row_count``. ``log``, ``describe`` and ``shown`` are as in every integration;
+    ``request`` is a ``Prediction``. An error of the model is captured as one run and raised. The capture
+    itself raises nothing.
     """
     if per not in ("row", "call"):
-        raise ValueError("per is 'row' or 'call'")
+        raise ValueError("per must be 'row' or 'call'")
     if max_rows is not None and (type(max_rows) is not int or max_rows < 1):
-        raise ValueError("max_rows is a number from 1 on, or None")
+        raise ValueError("max_rows must be at least 1, or None")
     if not any(hasattr(model, name) for name in _METHODS):
         raise TypeError("the model has neither predict nor predict_proba nor decision_function")
     name = model_name(model_id) or type(model).__name__
@@ -86,7 +86,7 @@ def capture(
 
 
 class _Captured:
-    """Stands in place of a model: its attributes are the model's."""
+    """A wrapper of a model with the model's attributes."""
 
     __slots__ = ("_capture", "_model")
     _capture: _Capture
@@ -97,7 +97,7 @@ class _Captured:
         object.__setattr__(self, "_capture", capture)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__slots__:  # Asked before there is a model, as when it is copied.
+        if name in self.__slots__:  # Called before the model is set, as in a copy.
             raise AttributeError(name)
         value: Any = getattr(self._model, name)
         return self._capture.around(name, value) if name in _METHODS and callable(value) else value
@@ -142,12 +142,12 @@ class _Capture:
 
     def _captured(self, moment: _Moment, result: Any, error: BaseException | None) -> None:
         try:
-            self._tell(moment, result, error)
-        except Exception as trouble:  # noqa: BLE001  # Its message may have values.
+            self._report(moment, result, error)
+        except Exception as trouble:  # noqa: BLE001  # The message may contain values.
             sentence = f"a prediction could not be captured ({type(trouble).__name__})"
             quietly(lambda: warnings.warn(sentence, RuntimeWarning, stacklevel=4))
 
-    def _tell(self, moment: _Moment, result: Any, error: BaseException | None) -> None:
+    def _report(self, moment: _Moment, result: Any, error: BaseException | None) -> None:
         moment.end()
         data = moment.data
         count = _count(data)
@@ -166,7 +166,7 @@ class _Capture:
         )
         each_row = self.per == "row" and made is not None and len(made) == len(rows or made)
         if not each_row:
-            said.update(present(feature_names=_told(names)))
+            said.update(present(feature_names=_reported(names)))
             self._run(moment, Prediction(moment.method, names, rows, list(index), made), said, error)
             return
         for at, prediction in enumerate(made or ()):
@@ -196,8 +196,8 @@ class _Capture:
             elif rows:
                 inputs["features"] = dict(zip(names, rows[0], strict=True)) if is_named else rows[0]
             if about.predictions is not None:
-                told = [_exact(value, unread) for value in about.predictions]
-                facts["prediction" if is_row else "predictions"] = told[0] if is_row else told
+                reported = [_exact(value, unread) for value in about.predictions]
+                facts["prediction" if is_row else "predictions"] = reported[0] if is_row else reported
             if about.method == "predict_proba":
                 classes = _rows(getattr(self.model, "classes_", ()), None)
                 facts["classes"] = [_exact(name, unread) for name in classes]
@@ -225,7 +225,7 @@ class _Capture:
 
 
 class _Moment:
-    """A call, and when it was."""
+    """A call and its time."""
 
     def __init__(self, method: str, data: Any) -> None:
         self.method = method
@@ -241,7 +241,7 @@ class _Moment:
 
 
 class _Scores(Answer):
-    """An answer that is numbers: a person can be shown them."""
+    """The answer of a prediction: numbers that a person can be shown."""
 
     def __init__(self, facts: dict[str, Any]) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ class _Scores(Answer):
         return self._facts
 
 
-# Data, by what they can do: arrays like those of numpy, frames of pandas and polars, sparse matrices, lists.
+# Kinds of data, by their methods: numpy-like arrays, pandas and polars frames, sparse matrices, lists.
 
 
 def _is_list(value: Any) -> bool:
@@ -279,12 +279,12 @@ def _names(data: Any, attribute: str = "columns") -> list[str] | None:
     return None if columns is None else [str(name) for name in columns]
 
 
-def _told(names: list[str] | None) -> list[str] | None:
+def _reported(names: list[str] | None) -> list[str] | None:
     return [model_name(name) or "" for name in names[:_MOST_NAMES]] if names is not None else None
 
 
 def _rows(data: Any, picked: list[int] | None) -> list[Any]:
-    """The rows of these numbers, or all, with scalars of Python where the data have them."""
+    """Returns the rows with these numbers, or all, with Python scalars where the data have them."""
     if hasattr(data, "iloc"):
         part = data if picked is None else data.iloc[picked]
         return list(part.itertuples(index=False, name=None) if hasattr(part, "itertuples") else part)
@@ -294,7 +294,7 @@ def _rows(data: Any, picked: list[int] | None) -> list[Any]:
         return list((data if picked is None else data.tocsr()[picked]).toarray().tolist())
     if hasattr(data, "tolist"):
         return list((data if picked is None else data[picked]).tolist())
-    if not _is_list(data):  # What is read once belongs to the model.
+    if not _is_list(data):  # An iterator can be read once, and the model needs it.
         raise TypeError
     return list(data) if picked is None else [data[at] for at in picked]
 
@@ -310,7 +310,7 @@ def _index(data: Any, picked: list[int] | None) -> list[Any] | None:
 
 
 def _predictions(result: Any, count: int | None, picked: list[int] | None) -> list[Any]:
-    """One for each row, also of several outputs, which come as a list of arrays."""
+    """Returns one prediction for each row, also when several outputs come as a list of arrays."""
     several = _is_list(result) and any(hasattr(each, "shape") for each in result)
     if several and all(_count(each) == count for each in result):
         return [list(row) for row in zip(*(_rows(each, picked) for each in result), strict=True)]
@@ -318,7 +318,7 @@ def _predictions(result: Any, count: int | None, picked: list[int] | None) -> li
 
 
 def _exact(value: Any, unread: list[str], depth: int = 0) -> Any:
-    """In JSON as it is, or text where JSON has no number for it. What is unknown is null, and counted."""
+    """Converts to JSON: text where JSON has no number, null (and counted) for other types."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if value is None or isinstance(value, bool):

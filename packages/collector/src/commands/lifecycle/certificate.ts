@@ -14,6 +14,7 @@ import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { version } from '../typed.js';
 import { cosigners, newestCheckpoint } from '../verify/log-checkpoints.js';
 import { type ErasureFacts, erasureRecordOf, type LeftEvents, type Person } from './erasure-record.js';
+import { instant } from '../../quantity.js';
 
 const FORMAT = 'clinical-events/certificate/v2';
 /** Maximum size of a certificate that is read: seven million events. */
@@ -150,14 +151,14 @@ export async function certificateOf(
               cosigned_by: cosigners(newest.newest.note, newest.history),
             },
       printed: new Date().toISOString(),
-      ...{ began: iso(parts[0]?.at) ?? '', keys_destroyed: iso(done?.at) },
+      ...{ began: instant(parts[0]?.at) ?? '', keys_destroyed: instant(done?.at) },
       ...erased,
       bytes_removed:
         erased.bytes_left > 0
           ? null
-          : iso(compactedAt(dataDir, { sequence: parts.at(-1)?.sequence ?? 0, erased: sequences })),
+          : instant(compactedAt(dataDir, { sequence: parts.at(-1)?.sequence ?? 0, erased: sequences })),
       ...keysOf(dataDir, done?.at),
-      key_epoch_ended: iso(since.find((each) => each.said.does === 'rotate')?.at),
+      key_epoch_ended: instant(since.find((each) => each.said.does === 'rotate')?.at),
       mirror_of,
       mirrors: mirror_of === null ? [] : await mirrorsOf(dataDir, action),
     };
@@ -169,10 +170,6 @@ export async function certificateOf(
 
 function entryOf({ sequence, entryId }: LoggedAction): Entry {
   return { sequence, id: entryId };
-}
-
-function iso(time: number | undefined): string | null {
-  return time === undefined ? null : new Date(time).toISOString();
 }
 
 /** @param doneAt until when copies may have included the keys. */
@@ -214,7 +211,10 @@ async function erasedEvents(log: EventLog, sequences: SequenceSet, withIds: bool
   return {
     ...{ organisations: [...ids.keys()].sort(), events: sequences.size, runs: runs.size },
     events_by_kind: Object.fromEntries(kinds),
-    ...{ first_received: first > last ? null : iso(first), last_received: first > last ? null : iso(last) },
+    ...{
+      first_received: first > last ? null : instant(first),
+      last_received: first > last ? null : instant(last),
+    },
     bytes_left: left,
     event_ids: withIds ? Object.fromEntries(ids) : {},
     event_numbers: withIds ? Object.fromEntries(numbers) : {},

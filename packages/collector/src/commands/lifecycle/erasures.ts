@@ -1,5 +1,7 @@
 /** `collector erase --list` and `--certificate`: the actions in the log. */
 import { type Actions, eventsOf } from '../../privacy/actions.js';
+import { isHoldKeyEverywhere } from '../../privacy/key-directories.js';
+import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { openStore } from '../../store/open-to-read.js';
 import { idFrom } from '../arguments.js';
 import type { Call } from '../define.js';
@@ -28,7 +30,7 @@ export async function showErasures(
     await printCertificate(dataDir, idFrom('--certificate', certificate), json === true);
     return;
   }
-  const lines = linesOf(openStore(dataDir).events.actions?.());
+  const lines = linesOf(openStore(dataDir).events.actions?.(), (hold) => isKeyEndedBy(dataDir, hold));
   process.stdout.write(json ? lines.map(jsonLine).join('') : tableOf(lines));
   if (lines.length === 0) process.stderr.write('collector: the log has no actions\n');
 }
@@ -45,8 +47,13 @@ export async function printCertificate(dataDir: string, action: string, isJson: 
   return made.bytes_left;
 }
 
+/** Whether the release of a hold has reached every key directory. */
+function isKeyEndedBy(dataDir: string, hold: string): boolean {
+  return !notesKeys(dataDir) || isHoldKeyEverywhere(readKeyPlaces(dataDir), hold);
+}
+
 /** The names of the members are a promise to programs. */
-function linesOf(actions: Actions | undefined) {
+function linesOf(actions: Actions | undefined, isKeyEnded: (hold: string) => boolean) {
   const lines = [];
   const listed = new Set<string>();
   for (const { said, sequence, entryId, at } of actions?.logged ?? []) {
@@ -54,12 +61,16 @@ function linesOf(actions: Actions | undefined) {
     if (said.does === 'done' || (said.does === 'erase' && listed.has(said.action))) continue;
     listed.add(said.action);
     const erase = said.does === 'erase' ? said : undefined;
+    const isDone =
+      said.does === 'release'
+        ? isKeyEnded(said.hold)
+        : erase === undefined || actions?.doneAt(said.action) !== undefined;
     const parts = actions?.partsIn(said.action) ?? [];
     lines.push({
       ...{ action: said.action, does: said.does, reason: erase?.reason ?? null, rule: erase?.rule ?? null },
       events: erase === undefined ? null : eventsOf(parts.flatMap(({ keys }) => keys)).size,
       ...{ sequence, entry_id: entryId, at: new Date(at).toISOString() },
-      state: erase === undefined || actions?.doneAt(said.action) !== undefined ? 'done' : 'pending',
+      state: isDone ? 'done' : 'pending',
     });
   }
   return lines;

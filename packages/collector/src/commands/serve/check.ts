@@ -10,7 +10,7 @@ import { isLoopback } from '../../loopback.js';
 import { exposureOf } from '../../store/directory-lock.js';
 import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { isShared } from '../../store/open.js';
-import { systemCode } from '../../system-code.js';
+import { messageOf, systemCode } from '../../system-code.js';
 import { programFault } from '../../tree/program.js';
 import { checkOrigin, hasHistory, readHistory, PrivateKeys, signingProgram } from '../../tree/key-files.js';
 import type { ProgramSinkSpec } from '../../tree/sink.js';
@@ -123,7 +123,7 @@ function reasonUnless(step: () => void): string | undefined {
     step();
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    return messageOf(error);
   }
 }
 

@@ -126,7 +126,7 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     );
     const copy = shared && (await copySharedLog(shared, dataDir, options.onProgress));
     const audit = new LogAudit({ ...options, shared: copy }, tree, checkpoints, accessLog);
-    const audited = await audit.tell(findings);
+    const audited = await audit.report(findings);
     const log = { ...audited, ...(await copy?.evidence.tell(findings)) };
     const { entries, unsigned, waiting } = log;
     for await (const unlawful of unlawfulFindings(options, log.erasures)) findings.add(unlawful);

@@ -1,12 +1,12 @@
-/** What an operator should look at, the most severe first, and what to do about it; and what is not set up yet. */
+/** Warnings with what to do about them, the most severe first; and hints for what is not set up. */
 import type { Hint, Warning } from './console-state.js';
 import { count, counted } from './format.js';
 import { type Child, chip, type Element, markup, type View } from './markup.js';
 
-/** Warnings of a kind that are shown one by one; two hundred keys that expire together are one thing to do. */
+/** The most warnings of a kind that are shown singly; two hundred expiring keys are one task. */
 const SHOWN = 2;
 
-/** Nothing where all is well: the status at the top says so. */
+/** Empty when there are no warnings: the status at the top says so. */
 export function attention({ state: { warnings } }: View): Child {
   if (warnings.length === 0) return false;
   const groups = Map.groupBy(warnings, ({ severity, id }) => `${severity}-${id}`);
@@ -41,7 +41,7 @@ function group(key: string, warnings: readonly Warning[]): Element {
   `;
 }
 
-/** What is not set up yet. May be folded away by anyone who has decided otherwise. */
+/** What is not set up. Can be collapsed by a reader who has decided otherwise. */
 export function hints({ state: { hints: list } }: View): Child {
   if (list.length === 0) return false;
   return markup`

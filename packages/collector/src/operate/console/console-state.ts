@@ -1,14 +1,15 @@
 /**
- * What the console shows, as `GET /console/state.json` gives it. Counts, instants and states only; the names of kinds
- * and codes are those of the protocol, keys are told by their ids, and no event and nobody's name is in it.
+ * The state that the console shows, as `GET /console/state.json` returns it. It has counts, instants and
+ * states only; kinds and codes have the protocol's names, keys are identified by their ids, and no event or
+ * person appears.
  *
- * Instants are RFC 3339 in UTC; times in milliseconds unless the name says otherwise; null is what is not known.
+ * Instants are RFC 3339 in UTC; times are milliseconds unless the name says otherwise; null means unknown.
  */
 
 export interface ConsoleState {
   readonly at: string;
   readonly version: string;
-  /** How `collector` is typed on its host, without a path. */
+  /** The command `collector` as typed on its host, without a path. */
   readonly command: string;
   readonly node: string;
   readonly started_at: string;
@@ -18,40 +19,40 @@ export interface ConsoleState {
     readonly checks: readonly HealthCheck[];
   };
   readonly traffic: {
-    /** Over the last ten seconds. */
+    /** Average of the last ten seconds. */
     readonly accepted_per_second: number;
     readonly refused_per_second: number;
-    /** At most 300, oldest first, about a second each: `ms` says how long. */
+    /** At most 300 samples, oldest first, of about a second each; `ms` is the length. */
     readonly seconds: readonly Second[];
   };
-  /** Since the start. */
+  /** Counted since the start. */
   readonly totals: {
-    /** By kind: answered with 201, new events and repeats alike. */
+    /** By kind: requests answered with 201, repeats included. */
     readonly accepted: Readonly<Record<string, number>>;
-    /** By code; only those that were ever given. */
+    /** By code; only codes that occurred. */
     readonly refused: Readonly<Record<string, number>>;
-    /** Of those accepted, the ones that were stored before. */
+    /** Accepted events that were stored before. */
     readonly repeats: number;
     readonly conflicts: number;
   };
-  /** Since the start; null where OTLP is not taken. */
+  /** Counted since the start; null when OTLP is off. */
   readonly otlp: {
     readonly items: readonly OtlpItems[];
     /** Events that were stored without their longest contents. */
     readonly shortened: number;
   } | null;
-  /** How complete the runs are that began since then, 30 days ago. Null before the first count. */
+  /** The completeness of runs that began since then, 30 days ago. Null before the first count. */
   readonly runs: {
     readonly since: string;
     readonly full: number;
     readonly minimum: number;
     readonly incomplete: number;
     readonly erased: number;
-    /** Of all of these. */
+    /** Of all these runs. */
     readonly without_outcome: number;
-    /** Events of records that began since then, whose run has no start or whose parent is not there. */
+    /** Events since then whose run has no start or whose parent is missing. */
     readonly orphan_events: number;
-    /** Not taken in yet. */
+    /** Events that the catalogue has not read. */
     readonly events_behind: number;
   } | null;
   readonly queue: {
@@ -66,7 +67,7 @@ export interface ConsoleState {
     readonly state: 'open' | 'refusing' | 'failed';
     readonly events: number;
     readonly bytes: number;
-    /** Over the time that was watched, at most a day; null until that is ten minutes. */
+    /** Over the observed time, at most a day; null until it is ten minutes. */
     readonly events_per_hour: number | null;
     readonly bytes_per_hour: number | null;
     readonly watched_seconds: number;
@@ -75,55 +76,55 @@ export interface ConsoleState {
     readonly free_bytes: number | null;
     readonly total_bytes: number | null;
     /**
-     * Free bytes by what the ledger grows a day, its index and tree included: in each of the last twelve hours, or in most
-     * of the last three to seven days. Null while that is not known, and when nothing does. Other things on the disk are
-     * not foreseen.
+     * Free bytes divided by the daily growth of the ledger, index and tree included, if it grew in each of
+     * the last twelve hours or on most of the last three to seven days. Null when unknown, and without
+     * growth. Other files on the disk are not considered.
      */
     readonly days_until_full: number | null;
-    /** When it can be known; null when it is given, or when nothing grows steadily. */
+    /** When the forecast will be known; null when it is known or nothing grows steadily. */
     readonly forecast_in_seconds: number | null;
   };
   readonly index: { readonly entries: number; readonly unwritten_tables: number } | null;
   readonly checkpoint: {
-    /** Events, and entries of the log's own. */
+    /** Events and the log's own entries. */
     readonly entries: number;
     readonly at: string;
-    /** In the log and not under it. */
+    /** Entries of the log that no checkpoint covers. */
     readonly entries_behind: number;
   } | null;
   /**
-   * Null where the log is in a data directory. Within the delay 99 of 100 batches came under a checkpoint, of those that
-   * this collector gave their places; null before the first.
+   * Null for a log in a data directory. The delay within which a checkpoint covers 99 of 100 batches that
+   * this collector sequenced; null before the first.
    */
   readonly database: { readonly merge_delay_p99_ms: number | null } | null;
-  /** Since when none can be made. */
+  /** Since when no checkpoint can be made. */
   readonly checkpoints_fail_since: string | null;
   readonly sinks: readonly Sink[];
   readonly last_verify: { readonly at: string; readonly intact: boolean; readonly events: number } | null;
-  /** By collector backup on this data directory. */
+  /** Of collector backup on this data directory. */
   readonly last_backup: {
     readonly at: string;
     readonly events: number;
     readonly events_since: number;
   } | null;
-  /** Null where payloads are not encrypted. */
+  /** Null when payloads are not encrypted. */
   readonly privacy: {
     readonly directories: number;
-    /** Of these, how many cannot be written. */
+    /** Directories that cannot be written. */
     readonly unreached: number;
     readonly epoch_begun: string;
-    /** Events that were erased. */
+    /** Erased events. */
     readonly erased: number;
-    /** Erasures that have begun and are not at their end. */
+    /** Erasures that have begun and are not complete. */
     readonly pending: number;
     readonly holds: number;
   } | null;
   readonly certificates: readonly { readonly name: string; readonly not_after: string }[];
-  /** Declared numbers that a card lists, in its order. */
+  /** The declared numbers of each card, in its order. */
   readonly cells: readonly Cell[];
   /** The most severe first. */
   readonly warnings: readonly Warning[];
-  /** What is not set up and most logs should have. */
+  /** What is not set up, although most logs should have it. */
   readonly hints: readonly Hint[];
 }
 
@@ -139,10 +140,10 @@ export interface Cell {
   readonly value: number;
   /** `instant`: seconds since 1970. */
   readonly format: 'count' | 'bytes' | 'instant';
-  /** The noun that follows a count: its singular and its plural. */
+  /** The noun after a count, in singular and plural. */
   readonly noun?: readonly [string, string];
   readonly more?: string;
-  /** It is a trouble: 0 is not listed. */
+  /** A non-zero value is a problem; 0 is not listed. */
   readonly warns?: true;
 }
 
@@ -160,13 +161,13 @@ export interface Key {
   readonly organisation: string;
   readonly note: string;
   readonly state: 'usable' | 'expired' | 'revoked';
-  /** The key that took its place when it was rotated. */
+  /** The key that replaced it at its rotation. */
   readonly replaced_by: string | null;
   /** Within the last hour. */
   readonly in_use: boolean;
   readonly created_at: string;
   readonly expires_at: string | null;
-  /** The three below: since the start. */
+  /** This and the next two: since the start. */
   readonly last_used_at: string | null;
   readonly requests: number;
   readonly over_rate: number;
@@ -176,7 +177,7 @@ export interface Sink {
   readonly number: number;
   readonly kind: 'directory' | 'file' | 'program' | 'witness';
   readonly state: 'ok' | 'failing' | 'forked' | 'untried';
-  /** Of the last checkpoint that it took. */
+  /** The time of the last checkpoint that it accepted. */
   readonly entries: number | null;
   readonly at: string | null;
   readonly failing_since: string | null;
@@ -197,12 +198,12 @@ export interface Hint {
   readonly what_to_do: string;
 }
 
-/** Spans (traces) or log records (logs) that came by OTLP. */
+/** Spans (traces) or log records (logs) received by OTLP. */
 interface OtlpItems {
   readonly signal: 'traces' | 'logs';
   readonly stored: number;
-  /** Those that are about no run, by reason. */
+  /** Those that belong to no run, by reason. */
   readonly ignored: Readonly<Record<string, number>>;
-  /** Those that can never be stored, by code. */
+  /** Those that cannot be stored, by code. */
   readonly rejected: Readonly<Record<string, number>>;
 }

@@ -1,11 +1,11 @@
-/** What was answered since the start, by kind and by reason; and how complete the runs of 30 days are. */
+/** Answers since the start by kind and reason, and the completeness of the runs of 30 days. */
 import { count, counted, day, percent } from './format.js';
 import { bar, card, type Child, facts, markup, table, type View } from './markup.js';
 import { cellsOf } from './states.js';
 
 type Counts = readonly (readonly [string, number])[];
 
-/** Whether nothing was answered since the start. */
+/** Whether no request was answered since the start. */
 export function isUnasked({ state: { totals, otlp } }: View): boolean {
   const ignored = otlp?.items.flatMap((items) => Object.entries(items.ignored)) ?? [];
   return (
@@ -13,9 +13,9 @@ export function isUnasked({ state: { totals, otlp } }: View): boolean {
   );
 }
 
-/** In place of the two cards below. */
+/** Replaces the two cards below. */
 export function unasked(): Child {
-  const text = 'Nothing yet. Events are counted here by kind, refusals by error code.';
+  const text = 'No requests. This card counts events by kind, and refusals by error code.';
   return card('accepted', 'Accepted and refused', 'since the start', empty(text));
 }
 
@@ -26,7 +26,7 @@ export function acceptedByKind({ state: { totals } }: View): Child {
     'Accepted by kind',
     `${count(total(counts))} since the start`,
     shares('Events accepted since the start, by kind', 'Kind', counts),
-    totals.repeats > 0 && note(`Among them ${counted(totals.repeats, 'repeat')} of what was stored before.`),
+    totals.repeats > 0 && note(`${counted(totals.repeats, 'repeat')} of stored events included.`),
   );
 }
 
@@ -38,12 +38,12 @@ export function refusedByReason({ state: { totals } }: View): Child {
     'Refused by reason',
     all === 0 ? 'since the start' : `${count(all)} since the start`,
     counts.length === 0
-      ? empty('Nothing was refused. Refusals are counted here by error code.')
+      ? empty('No refusals. This card counts them by error code.')
       : shares('Requests refused since the start, by error code', 'Error code', counts),
   );
 }
 
-/** The results of spans and log records; nothing where OTLP is not taken. */
+/** The results of spans and log records; empty when OTLP is off. */
 export function openTelemetry({ state: { otlp } }: View): Child {
   if (otlp === null) return false;
   const counts = new Map<string, number>();
@@ -63,7 +63,7 @@ export function openTelemetry({ state: { otlp } }: View): Child {
   );
 }
 
-/** The catalogue is always a moment behind; worth a word is more than has come in this time. */
+/** The catalogue always lags; the page mentions it beyond the events of this time. */
 const BEHIND_SECONDS = 10;
 
 export function runs(view: View): Child {
@@ -76,14 +76,16 @@ export function runs(view: View): Child {
       '',
       empty(
         database === null
-          ? 'Not counted yet. It begins when the ledger is open.'
-          : 'Not counted here: the log is in a database. Ask a mirror of it, by collector runs.',
+          ? 'Counting begins when the ledger is open.'
+          : 'Not counted here, because the log is in a database. Run collector runs on its mirror.',
       ),
     );
   }
   const all = found.full + found.minimum + found.incomplete + found.erased;
   if (all === 0 && found.orphan_events === 0) {
-    const text = `No run has begun since ${day(found.since)}. Each is counted here as full, minimum or incomplete, by its events so far.`;
+    const text =
+      `No run has begun since ${day(found.since)}. This card counts runs as full, minimum or incomplete, ` +
+      'by their events so far.';
     return card('runs', title, '', empty(text));
   }
   const levels: Counts = [
@@ -100,11 +102,11 @@ export function runs(view: View): Child {
     shares(`Runs that began since ${day(found.since)}, by how complete they are so far`, 'Runs', levels, all),
     facts(cellsOf(view, 'runs')),
     found.events_behind > BEHIND_SECONDS * traffic.accepted_per_second &&
-      note(`${counted(found.events_behind, 'event')} still to be looked at.`),
+      note(`${counted(found.events_behind, 'event')} not counted yet.`),
   );
 }
 
-/** A table of names, numbers and their shares of all. */
+/** A table of names, numbers and their shares of the total. */
 function shares(caption: string, first: string, counts: Counts, all = total(counts)): Child {
   const columns = [
     { name: first },

@@ -1,23 +1,23 @@
-/** Numbers and times as an operator reads them: short, with their unit, and the same in the collector and in every browser. */
+/** Numbers and times for operators: short, with their unit, and equal in the collector and every browser. */
 
-/** Between a number and its unit, so that they stay on one line. */
+/** Keeps a number and its unit on one line. */
 const SPACE = '\u00a0';
-/** Where there is no value. */
+/** Stands for a missing value. */
 export const NONE = '–';
 
-/** A whole number, its thousands apart. */
+/** A whole number with thousands separators. */
 export function count(number: number): string {
   return String(Math.round(number)).replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** A whole number, in millions or billions where it would be long. */
+/** A whole number, abbreviated to millions or billions. */
 export function large(number: number): string {
   if (number < 9_999_500) return count(number);
   const [unit, name] = number < 999_950_000 ? [1e6, 'million'] : [1e9, 'billion'];
   return `${(Math.floor((number / unit) * 100) / 100).toFixed(2)}${SPACE}${name}`;
 }
 
-/** Events a second, or the like: a decimal while it is small. */
+/** A rate such as events per second: one decimal while it is small. */
 export function rate(perSecond: number): string {
   return perSecond >= 9.95 ? count(perSecond) : String(Math.round(perSecond * 10) / 10);
 }
@@ -26,7 +26,7 @@ const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
 
 export function bytes(number: number): string {
   let [value, unit] = [number, 0];
-  // 1,023.9 is written as 1,024 already.
+  // 1,023.9 rounds to 1,024.
   for (; value >= 1023.5 && unit < BYTE_UNITS.length - 1; unit++) value /= 1024;
   return `${unit === 0 ? count(value) : rate(value)}${SPACE}${BYTE_UNITS[unit] ?? ''}`;
 }
@@ -44,7 +44,7 @@ const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
-/** Coarsely: the largest unit of which there is one, days from two of them. */
+/** In the largest unit that is at least one; days from two of them. */
 export function duration(ms: number): string {
   const [unit, name] =
     ms >= 2 * DAY_MS
@@ -57,12 +57,12 @@ export function duration(ms: number): string {
   return `${count(Math.floor(Math.max(0, ms) / unit))}${SPACE}${name}`;
 }
 
-/** How long before `now` it was. @param at both in milliseconds since 1970. */
+/** The time between `at` and `now`, both in milliseconds since 1970. */
 export function ago(at: number, now: number): string {
   return now - at < SECOND_MS ? 'just now' : `${duration(now - at)} ago`;
 }
 
-/** A time to come, in whole days once it is days. */
+/** A future time, in whole days if it is days away. */
 export function days(number: number): string {
   if (number >= 3650) return `over 10${SPACE}years`;
   if (number < 1) return number * DAY_MS < HOUR_MS ? `under 1${SPACE}h` : duration(number * DAY_MS);
@@ -78,7 +78,7 @@ export function day(instant: string): string {
 export function percent(part: number): string {
   const hundredths = part * 100;
   if (hundredths > 0 && hundredths < 0.1) return `<${SPACE}0.1${SPACE}%`;
-  // What is not all of it is not called so.
+  // Less than everything is never shown as 100 %.
   const shown =
     hundredths < 9.95
       ? Math.round(hundredths * 10) / 10

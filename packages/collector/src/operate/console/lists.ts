@@ -11,7 +11,7 @@ const SINK_MOODS: Readonly<Record<Sink['state'], Mood>> = {
   forked: 'critical',
 };
 
-/** Nothing where there is no sink: the facts say so. */
+/** Empty without a sink: the facts say so. */
 export function sinks(view: View): Child {
   const { sinks: list } = view.state;
   if (list.length === 0) return false;
@@ -26,7 +26,7 @@ export function sinks(view: View): Child {
   return card(
     'sinks',
     'Checkpoint sinks',
-    'where checkpoints leave this host',
+    'copies of checkpoints on other hosts',
     table('Sinks: where checkpoints are sent', columns, rows, 'stacks'),
   );
 }
@@ -63,7 +63,7 @@ const KEY_COLUMNS = [
   { name: 'Expires', className: 'date' },
 ];
 
-/** Who sends, and until when. A key is shown by its id, which is not secret. */
+/** Senders and the end of their keys. A key id is not secret. */
 export function keys(view: View): Child {
   const { keys: list, keys_not_listed: others, command } = view.state;
   const usable = list.filter(({ state }) => state === 'usable').length;
@@ -74,7 +74,7 @@ export function keys(view: View): Child {
     'API keys',
     `${count(usable)} usable of ${count(list.length + others)}; use since the start`,
     list.length === 0
-      ? markup`<p class="empty">There is no key, so no one can send: ${command} keys create makes one.</p>`
+      ? markup`<p class="empty">No keys, so nothing can be sent: ${command} keys create makes one.</p>`
       : markup`
           <div class="scroll" tabindex="0" role="group" aria-labelledby="keys-heading">
             ${table(caption, KEY_COLUMNS, rows, 'stacks')}
@@ -102,7 +102,7 @@ function keyRow(key: Key, now: number): Child[] {
   ];
 }
 
-/** A replaced key that still comes means a sender that does not have the new one yet. */
+/** A replaced key in use means a sender that does not have the new key yet. */
 function keyState({ state, replaced_by: by, in_use }: Key): Child {
   if (state !== 'usable' || by === null) return chip(KEY_MOODS[state], state);
   return [

@@ -1,6 +1,6 @@
 /**
- * The page's script: asks for the state every second and shows it. While the tab is hidden it asks for nothing; when the
- * collector does not answer it keeps what it had, says since when, and asks ever more rarely.
+ * The page's script: requests the state every second and renders it. It pauses while the tab is hidden. When
+ * the collector does not answer, it keeps the last state, shows its age and requests at growing intervals.
  */
 import { render } from 'preact';
 import type { ConsoleState } from './console-state.js';
@@ -51,10 +51,10 @@ class Live {
       cache: 'no-store',
       signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
     });
-    if (answer.status === 401) throw new Refused('The operator token is asked for: reload the page.');
-    if (!answer.ok) throw new Refused(`It answers with ${answer.status}. Asking again.`);
+    if (answer.status === 401) throw new Refused('The operator token is required: reload the page.');
+    if (!answer.ok) throw new Refused(`The collector answers with status ${answer.status}. Retrying.`);
     const state = (await answer.json()) as ConsoleState;
-    // A screen on a wall outlives upgrades: a state of another version is for the script of that version.
+    // A screen on a wall outlives upgrades: a state of another version needs that version's script.
     if (this.#state !== undefined && this.#state.version !== state.version) {
       location.reload();
       return;
@@ -67,8 +67,7 @@ class Live {
 
   #failed(error: unknown): void {
     this.#failures = Math.min(this.#failures + 1, 10);
-    const reason =
-      error instanceof Refused ? error.message : 'The collector cannot be reached. Asking again.';
+    const reason = error instanceof Refused ? error.message : 'The collector cannot be reached. Retrying.';
     this.#lost = { since: this.#answeredAt, reason };
   }
 
@@ -84,13 +83,13 @@ class Live {
     document.title = pageTitle(view);
   }
 
-  /** Not even the first answer came: the page is still the one that the collector wrote. */
+  /** The first answer is missing: the page is still the one that the collector rendered. */
   #drawNoState(): void {
     const status = this.root.querySelector('[role=status] strong');
     if (status !== null && this.#lost !== undefined) status.textContent = this.#lost.reason;
   }
 
-  /** The second under the pointer is read out beside the charts. */
+  /** The second under the pointer is described beside the charts. */
   #mark(event: PointerEvent): void {
     const plot = event.target instanceof Element ? event.target.closest('[data-plot]') : null;
     if (plot === null) return this.#unmark();

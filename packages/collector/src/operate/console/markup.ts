@@ -1,4 +1,4 @@
-/** How the page is written: templates of markup, and the pieces that its parts share. */
+/** Templates of markup, and the elements that the page's parts share. */
 import library from 'htm';
 import { type ComponentChildren, h, type VNode } from 'preact';
 import type { ConsoleState } from './console-state.js';
@@ -7,25 +7,25 @@ export type Element = VNode;
 export type Child = ComponentChildren;
 
 type Template = (template: TemplateStringsArray, ...values: unknown[]) => Element;
-/** The types of the library are those of its CommonJS form. */
+/** The library's types are those of its CommonJS form. */
 const htm = library as unknown as { bind(create: typeof h): Template };
 
 /**
- * Markup with values in it. A value is never markup: text stays text. As in JSX, a line break and the spaces around it
- * are no space. Not named `html`: Prettier would move line breaks as if they were spaces.
+ * Markup with values in it. A value is always text. As in JSX, a line break with the spaces around it is
+ * dropped. Not named `html`, because Prettier would move line breaks as if they were spaces.
  */
 export const markup = htm.bind(h);
 
 export interface View {
   readonly state: ConsoleState;
   /**
-   * `page`: as the collector wrote it, without the script. `live`: the collector has just answered. Else since when there
-   * is no answer, and why.
+   * `page`: rendered by the collector, without the script. `live`: the collector has just answered. Otherwise
+   * the time since which there is no answer, and the reason.
    */
   readonly connection: 'page' | 'live' | Lost;
-  /** Seconds before the end of the charts that the reader points at. */
+  /** Seconds before the end of the charts at which the reader points. */
   readonly marked: number | undefined;
-  /** The time of day, in the zone of the reader if that is known. @param at milliseconds since 1970 */
+  /** The time of day, in the reader's zone if known. @param at milliseconds since 1970 */
   readonly timeOfDay: (at: number) => string;
 }
 
@@ -35,12 +35,12 @@ export interface Lost {
   readonly reason: string;
 }
 
-/** When the state was taken: ages are counted from then, by the collector's own clock. */
+/** When the state was taken: ages are computed from it, by the collector's clock. */
 export function takenAt({ state }: View): number {
   return Date.parse(state.at);
 }
 
-/** A part of the page under a heading. @param note a few words beside the heading. */
+/** A part of the page with a heading. @param note a few words after the heading. */
 export function card(id: string, title: string, note: string, ...content: readonly Child[]): Element {
   return markup`
     <section id=${id} class="card" aria-labelledby=${`${id}-heading`}>
@@ -59,7 +59,7 @@ export interface Fact {
   readonly more?: Child;
 }
 
-/** Names and values, one below the other. */
+/** Names and values, one per line. */
 export function facts(list: readonly Fact[]): Child {
   if (list.length === 0) return false;
   return markup`
@@ -76,19 +76,19 @@ export function facts(list: readonly Fact[]): Child {
   `;
 }
 
-/** What follows a value, in small print on a line of its own. */
+/** Small print on a line of its own, after a value. */
 export function small(text: Child): Element {
   return markup`<span class="more">${text}</span>`;
 }
 
 export type Mood = 'good' | 'idle' | 'warning' | 'critical';
 
-/** A state in a word, never by colour alone. */
+/** A state as a word, never by colour alone. */
 export function chip(mood: Mood, text: string): Element {
   return markup`<span class=${`chip ${mood}`}>${text}</span>`;
 }
 
-/** A part of a whole, for the eye: the number stands beside it. */
+/** A bar for a share; the number is printed next to it. */
 export function bar(part: number, mood = ''): Element {
   const width = `${Math.round(Math.min(1, Math.max(0, part)) * 1000) / 10}%`;
   return markup`
@@ -107,13 +107,13 @@ export function metered(part: number, text: string): Element {
 
 export interface Column {
   readonly name: string;
-  /** `number`: set to the right. */
+  /** `number`: aligned to the right. */
   readonly className?: string;
 }
 
 /**
- * A table that stays one, or whose rows become blocks on a narrow screen, where each value bears the name of its column.
- * The roles say what the style sheet would else take from it there.
+ * A table that stays one on narrow screens, or whose rows become blocks in which each value carries its
+ * column's name. The roles keep its semantics, which the style sheet would remove.
  * @param rows the first cell of each is its heading.
  */
 export function table(

@@ -1,4 +1,4 @@
-/** The figures that are looked at first. */
+/** The most important figures. */
 import type { Second } from './console-state.js';
 import { ago, bytes, count, counted, days, duration, large, milliseconds, rate } from './format.js';
 import { type Child, type Element, markup, takenAt, type View } from './markup.js';
@@ -36,7 +36,7 @@ function unit(text: string): Element {
   return markup`<span class="unit">${text}</span>`;
 }
 
-/** The number large, what follows it small. */
+/** A large number followed by small text. */
 function figure(text: string): Child {
   const found = /^([\d.,]+)(\D.*)?$/.exec(text);
   return found === null ? words(text) : [found[1], unit(found[2] ?? '')];
@@ -58,7 +58,7 @@ function storedText({ state: { ledger } }: View): string {
     : `${bytes(ledger.bytes)}; ${count(ledger.events_per_hour)} more an hour`;
 }
 
-/** The last times that there were, within the five minutes that are known. */
+/** The newest measured times within the last five minutes. */
 function latencyTile(view: View): Element {
   const { seconds } = view.state.traffic;
   const name = 'Acknowledged in';
@@ -70,18 +70,18 @@ function latencyTile(view: View): Element {
   const last = seconds.findLast(({ p99_ms }) => p99_ms !== null);
   const past = last && latencyOf([last]);
   if (last === undefined || past === undefined) {
-    return tile(name, words('Idle'), 'No event for five minutes');
+    return tile(name, words('Idle'), 'No events for five minutes');
   }
   const when = ago(Date.parse(last.at), takenAt(view));
   return tile(name, figure(milliseconds(past.p99)), `99 % of the last, ${when}`);
 }
 
-/** When it is full if that is foreseen, else what is left. */
+/** When the disk will be full, if known; otherwise what is free. */
 function diskTile({ state: { disk } }: View): Element {
   const { free_bytes: free, total_bytes: total, days_until_full: left } = disk;
   const { forecast_in_seconds: forecastIn } = disk;
   if (free === null || total === null)
-    return tile('Disk', words('No answer'), 'Its file system was asked for space');
+    return tile('Disk', words('No answer'), 'Its file system does not answer');
   if (left !== null)
     return tile('Disk full in', figure(days(left)), `${bytes(free)} free of ${bytes(total)}`);
   const forecast =
@@ -94,7 +94,7 @@ function diskTile({ state: { disk } }: View): Element {
 function checkpointTile(view: View): Element {
   const { checkpoint, ledger } = view.state;
   const name = 'Last checkpoint';
-  if (checkpoint === null) return tile(name, words('None yet'), 'Signed as soon as the ledger is open');
+  if (checkpoint === null) return tile(name, words('None yet'), 'Signed when the ledger is open');
   const { at, entries_behind: behind } = checkpoint;
   const covers = ledger.events === 0 ? 'Of the empty log' : 'Covers every event';
   return tile(
@@ -104,7 +104,7 @@ function checkpointTile(view: View): Element {
   );
 }
 
-/** The worst p99 and the middle p50 of the seconds in which something was acknowledged. */
+/** The worst p99 and the median p50 of the seconds with acknowledgements. */
 function latencyOf(seconds: readonly Second[]): { readonly p50: number; readonly p99: number } | undefined {
   const p50 = seconds.flatMap(({ p50_ms }) => (p50_ms === null ? [] : [p50_ms])).sort((a, b) => a - b);
   const middle = p50[Math.floor(p50.length / 2)];

@@ -1,6 +1,6 @@
 /**
- * The operator's console: one page that says whether all is well, and if not, what to do. The collector renders it, and
- * its script renders the same page of each new state.
+ * The operator's console: one page that shows whether the collector is healthy and what to do if not. The
+ * collector renders it, and its script renders the same page for each new state.
  */
 import { attention, hints, summary } from './attention.js';
 import { acceptedByKind, isUnasked, openTelemetry, refusedByReason, runs, unasked } from './counts.js';
@@ -29,7 +29,7 @@ export function page(view: View): Element {
   `;
 }
 
-/** Made once of a state: while the reader points along the charts only those change. */
+/** Rendered once per state: while the pointer moves along the charts, only they change. */
 const below = new WeakMap<ConsoleState, Child>();
 
 function belowTraffic(view: View): Child {
@@ -45,7 +45,7 @@ function belowTraffic(view: View): Child {
   return made;
 }
 
-/** Side by side, and of about the same height. */
+/** Cards side by side, of about the same height. */
 function columnsOf(view: View): readonly Child[] {
   return isUnasked(view)
     ? [[unasked(), health(view)], [runs(view), storage(view)], [proof(view)]]
@@ -56,7 +56,7 @@ function columnsOf(view: View): readonly Child[] {
       ];
 }
 
-/** For the tab: what is wrong, before the name. */
+/** For the tab: the number of problems, then the name. */
 export function pageTitle({ connection, state: { health: found, warnings } }: View): string {
   const name = 'Collector';
   if (typeof connection === 'object') return `No answer – ${name}`;
@@ -67,7 +67,7 @@ export function pageTitle({ connection, state: { health: found, warnings } }: Vi
 function header(view: View): Element {
   const { version, started_at: started } = view.state;
   const { mood, text, more } = status(view);
-  // A screen reader reads the status when it changes, and only then.
+  // A screen reader reads the status only when it changes.
   return markup`
     <header class="top">
       <h1>Event collector</h1>
@@ -94,7 +94,7 @@ function status(view: View): { mood: Mood; text: string; more: string } {
   const failed = state.health.checks.filter(({ ok }) => !ok);
   if (failed.length > 0) {
     const reasons = failed.map(({ name, reason }) => reason ?? name).join('; ');
-    return { mood: 'critical', text: 'Not taking events', more: reasons };
+    return { mood: 'critical', text: 'Not accepting events', more: reasons };
   }
   const isCritical = state.warnings.some(({ severity }) => severity === 'critical');
   const mood = isCritical ? 'critical' : state.warnings.length > 0 ? 'warning' : 'good';

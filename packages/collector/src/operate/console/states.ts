@@ -31,7 +31,7 @@ function textOf({ value, format, noun }: Cell, view: View): string {
   return noun === undefined ? count(value) : counted(value, ...noun);
 }
 
-/** In the words of an operator; a check without one is shown by its name. */
+/** An operator's words; a check without an entry is shown by its name. */
 const CHECKS: Readonly<Record<string, string>> = {
   http_thread: 'HTTP thread',
   startup: 'start',
@@ -62,7 +62,9 @@ export function health(view: View): Child {
       {
         name: 'Queue',
         value: metered(full, percent(Math.floor(full * 100) / 100)),
-        more: `${count(queue.events)} of ${count(queue.max_events)} events, ${bytes(queue.bytes)} of ${bytes(queue.max_bytes)}`,
+        more:
+          `${count(queue.events)} of ${count(queue.max_events)} events, ${bytes(queue.bytes)} of ` +
+          `${bytes(queue.max_bytes)}`,
       },
       ...cellsOf(view, 'health'),
     ]),
@@ -89,18 +91,18 @@ export function storage(view: View): Child {
   );
 }
 
-/** Also why there is no forecast for the disk, which is at the top once there is one. */
+/** Also explains why there is no disk forecast; a known forecast is at the top. */
 function growth({ state: { ledger } }: View): Fact {
   const { events_per_hour: events, bytes_per_hour: size, watched_seconds: watched } = ledger;
   const name = 'Growth';
   if (events === null || size === null) {
     const left = duration(Math.max(1, WATCHED_SECONDS - watched) * 1000);
-    return { name, value: `available in ${left}`, more: 'once ten minutes were watched' };
+    return { name, value: `available in ${left}`, more: 'after ten minutes of observation' };
   }
   return {
     name,
     value: `${count(events)} events an hour`,
-    more: `${bytes(size)} an hour, over the last ${duration(watched * 1000)}; what else fills the disk is not foreseen`,
+    more: `${bytes(size)} an hour, over the last ${duration(watched * 1000)}; other files are not considered`,
   };
 }
 
@@ -116,7 +118,7 @@ function disk({ state: { disk: space } }: View): Fact {
   };
 }
 
-/** What shows later that the log is whole. */
+/** The means of proving later that the log is intact. */
 export function proof(view: View): Child {
   const { sinks, database, privacy, certificates } = view.state;
   return card(
@@ -128,13 +130,13 @@ export function proof(view: View): Child {
       ...(sinks.length === 0
         ? [{ name: 'Sinks', value: 'none', more: 'checkpoints stay on this host' }]
         : []),
-      // A log in a database is verified where its mirror is, and backed up by the tools of the database.
+      // A log in a database is verified on its mirror, and backed up with the database's tools.
       ...(database === null ? [verify(view), backup(view)] : [mergeDelay(database.merge_delay_p99_ms)]),
       {
-        name: 'Keys of payloads',
+        name: 'Payload keys',
         value:
           privacy === null
-            ? 'payloads in the clear'
+            ? 'payloads not encrypted'
             : database === null
               ? counted(privacy.directories, 'directory', 'directories')
               : 'in a database of their own',
@@ -167,7 +169,7 @@ function checkpoint(view: View): Fact {
 
 function mergeDelay(p99: number | null): Fact {
   const value = p99 === null ? 'not known yet' : `p99 ${milliseconds(p99)}`;
-  return { name: 'Merge delay', value, more: 'from a commit to the checkpoint over it' };
+  return { name: 'Merge delay', value, more: 'from commit to checkpoint' };
 }
 
 function verify(view: View): Fact {
@@ -197,7 +199,7 @@ function backup(view: View): Fact {
 const DAY_MS = 86_400_000;
 const SOON_DAYS = 14;
 
-/** The day, and how long until then when that is soon. */
+/** The day, and the time until then if it is soon. */
 export function expiry(instant: string, now: number): Child {
   const left = (Date.parse(instant) - now) / DAY_MS;
   if (left <= 0) return [day(instant), ' ', chip('warning', 'over')];

@@ -1,11 +1,11 @@
-/** The last five minutes: events a second, and how long an acknowledgement took. */
+/** The last five minutes: events per second, and the time of an acknowledgement. */
 import type { Second } from './console-state.js';
 import { NONE, milliseconds, rate } from './format.js';
 import { card, type Child, type Element, markup, table, takenAt, type View } from './markup.js';
 
 /*
- * The charts of the last five minutes: steps, a second wide, because a second is what was counted. Where nothing was
- * measured there is nothing. The drawing is stretched to its place by the browser; what is written stands beside it.
+ * The charts are drawn in steps one second wide, the unit of measurement. Seconds without a measurement stay
+ * empty. The browser stretches the drawing to its place; texts are outside of it.
  */
 
 export const SPAN_SECONDS = 300;
@@ -15,26 +15,26 @@ const END = `V${HEIGHT}Z`;
 
 /** Of one second. */
 export interface Step {
-  /** Seconds between its end and the end of the chart. */
+  /** Seconds between the end of this second and the end of the chart. */
   readonly ago: number;
-  /** How long it was. */
+  /** Its length in milliseconds. */
   readonly seconds: number;
   readonly value: number | null;
 }
 
 interface Series {
   readonly className: string;
-  /** An area stands on the axis, a line does not. */
+  /** An area ends at the axis, a line does not. */
   readonly area: boolean;
   readonly steps: readonly Step[];
 }
 
 export interface Plot {
-  /** What it shows, for those who do not see it. */
+  /** A description for readers who do not see the chart. */
   readonly label: string;
   readonly series: readonly Series[];
   readonly format: (value: number) => string;
-  /** The scale does not end below this. */
+  /** The scale reaches at least this value. */
   readonly least: number;
   /** Seconds before the end that are marked. */
   readonly marked: number | undefined;
@@ -85,7 +85,7 @@ interface Place {
   readonly from: number;
   readonly to: number;
   readonly y: number;
-  /** Whether it goes on where the one before ends. */
+  /** Whether it begins where the previous one ends. */
   readonly joined: boolean;
 }
 
@@ -94,7 +94,7 @@ function* placesOf(steps: readonly Step[], top: number): Generator<Place> {
   for (const { ago, seconds, value } of steps) {
     const to = SPAN_SECONDS - ago;
     if (value === null || to <= 0) continue;
-    // A second that was looked at late is wider; one that begins within a hair of the last one's end is joined to it.
+    // A late sample is wider; one that begins within a hair of the previous end is joined to it.
     const begin = Math.max(0, to - seconds);
     const joined = Math.abs(begin - end) < 0.5;
     yield { from: joined ? end : begin, to, y: HEIGHT * (1 - value / top), joined };
@@ -125,7 +125,7 @@ function short(number: number): string {
 
 const ROW_SECONDS = 10;
 
-/** A second, and how many seconds before the end of the charts it ended. */
+/** A second, and the seconds between its end and the end of the charts. */
 type Past = Second & { readonly ago: number };
 
 export function traffic(view: View): Element {
@@ -142,7 +142,10 @@ export function traffic(view: View): Element {
     'traffic',
     'Last five minutes',
     marked === undefined ? 'second by second' : `at ${when}`,
-    markup`<div class="charts">${rateChart(seconds, shown, marked)}${latencyChart(seconds, shown, marked)}</div>`,
+    markup`<div class="charts">
+      ${rateChart(seconds, shown, marked)}
+      ${latencyChart(seconds, shown, marked)}
+    </div>`,
     markup`
       <details>
         <summary>The same as a table</summary>
@@ -162,10 +165,12 @@ function rateChart(seconds: readonly Past[], shown: Past | undefined, marked: nu
       { className: 'refused', name: 'refused', value: valueOf(shown && refusedRate(shown), rate) },
     ],
     {
-      label: `Accepted events a second over the last five minutes, at most ${rate(mostOf(accepted))}; refused, at most ${rate(mostOf(refused))}.`,
+      label:
+        `Accepted events a second over the last five minutes, at most ${rate(mostOf(accepted))}; ` +
+        `refused, at most ${rate(mostOf(refused))}.`,
       series: [
         { className: 'accepted', area: true, steps: accepted },
-        // No line along the axis where nothing was refused: it would hide the other.
+        // Without refusals there is no line: it would hide the axis.
         {
           className: 'refused',
           area: true,
@@ -187,13 +192,15 @@ function latencyChart(
   const p50 = stepsOf(seconds, ({ p50_ms }) => p50_ms);
   const p99 = stepsOf(seconds, ({ p99_ms }) => p99_ms);
   return chart(
-    'Time to the acknowledgement',
+    'Time to acknowledge',
     [
       { className: 'p50', name: 'half within', value: valueOf(shown?.p50_ms, milliseconds) },
       { className: 'p99', name: '99 % within', value: valueOf(shown?.p99_ms, milliseconds) },
     ],
     {
-      label: `Milliseconds to the acknowledgement over the last five minutes: the 99th percentile was at most ${milliseconds(mostOf(p99))}.`,
+      label:
+        'Milliseconds to acknowledge over the last five minutes: the 99th percentile was at most ' +
+        `${milliseconds(mostOf(p99))}.`,
       series: [
         { className: 'p99', area: false, steps: p99 },
         { className: 'p50', area: false, steps: p50 },
@@ -211,7 +218,7 @@ interface LegendEntry {
   readonly value: string;
 }
 
-/** A plot under its name, with a name and a value beside a sample of each line. */
+/** A plot with its title, and a name and value for each line. */
 function chart(title: string, legend: readonly LegendEntry[], drawn: Plot): Element {
   return markup`
     <figure>
@@ -237,29 +244,29 @@ function isIdle({ state: { traffic: found } }: View): boolean {
   return found.seconds.every(({ accepted, refused }) => accepted === 0 && refused === 0);
 }
 
-/** Two empty charts would say less, in more room. */
+/** Replaces two empty charts. */
 function idle({ state: { ledger, command } }: View): Element {
   const text =
     ledger.events > 0
-      ? 'Nothing was accepted or refused. As soon as something is, rates and times are drawn here.'
+      ? 'No events were accepted or refused. Rates and times appear here with the first one.'
       : [
-          'No event has come yet. The page ',
+          'No events yet. The page ',
           markup`<a href="docs">Interface</a>`,
           ' shows how to send one; ',
           markup`<code>${command} demo</code>`,
-          ' sends made-up runs. Rates and times are then drawn here.',
+          ' sends made-up runs. Rates and times then appear here.',
         ];
   return card('traffic', 'Last five minutes', '', markup`<p class="empty">${text}</p>`);
 }
 
-/** Where the charts end: at the last second, or when it was looked at if that is long ago. */
+/** The end of the charts: the last second, or the time of the request if that second is long past. */
 function endOf(view: View): number {
   const at = view.state.traffic.seconds.at(-1)?.at;
   const now = takenAt(view);
   return at === undefined || now - Date.parse(at) > 2000 ? now : Date.parse(at);
 }
 
-/** The second that is pointed at, or the last one. */
+/** The second under the pointer, or the last one. */
 function secondAt(seconds: readonly Past[], marked: number | undefined): Past | undefined {
   if (marked === undefined) return seconds.at(-1);
   return seconds.find(({ ago, ms }) => ago <= marked && ago + ms / 1000 >= marked);
@@ -286,7 +293,7 @@ function rowsTable(seconds: readonly Past[], timeOfDay: (ago: number) => string)
   const columns = ['Until', 'Accepted a second', 'Refused a second', 'Half within', '99 % within'].map(
     (name, i) => (i === 0 ? { name } : { name, className: 'number' }),
   );
-  const caption = 'The ten seconds until then, newest first. Of times, the longest second.';
+  const caption = 'Periods of ten seconds, newest first. Times are those of the slowest second.';
   return markup`
     <div class="scroll" tabindex="0" role="group" aria-label="The last five minutes as a table">
       ${table(caption, columns, rows)}

@@ -1,4 +1,4 @@
-/** What the receiver answers, in the encoding of the request. */
+/** The receiver's answers, in the encoding of the request. */
 import { create, type DescMessage, type MessageInitShape, toBinary, toJsonString } from '@bufbuild/protobuf';
 import type { Encoding, Signal } from '../decoded.js';
 import {
@@ -8,8 +8,8 @@ import {
 } from './generated/otlp_pb.js';
 
 /**
- * An ExportTraceServiceResponse or ExportLogsServiceResponse. It has a partial_success unless nothing was rejected and
- * there is no message; one that rejects nothing warns.
+ * An ExportTraceServiceResponse or ExportLogsServiceResponse. It has a partial_success when items were
+ * rejected or there is a message; one without rejected items is a warning.
  */
 export function successBody(signal: Signal, encoding: Encoding, rejected: number, message: string): Buffer {
   const isWhole = rejected === 0 && message === '';

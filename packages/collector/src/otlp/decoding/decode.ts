@@ -1,4 +1,4 @@
-/** Requests of OTLP/HTTP, decoded. */
+/** Decodes requests of OTLP/HTTP. */
 import type { Decoded, DecodedLog, DecodedSpan, Encoding } from '../decoded.js';
 import { MOST_ITEMS, tooMany } from './fault.js';
 import type { Form, Message } from './form.js';
@@ -12,7 +12,7 @@ const SPAN_ID_DIGITS = 16;
 const PARENT_IS_KNOWN = 0x100;
 const PARENT_IS_REMOTE = 0x200;
 
-/** Spans and events, or log records, that may yet be made. */
+/** The number of spans and events, or log records, that may still be decoded. */
 class Budget {
   #left = MOST_ITEMS;
 
@@ -23,14 +23,14 @@ class Budget {
 
 type Around = Pick<Decoded, 'resource' | 'scope' | 'scopeVersion'>;
 
-/** @throws {DecodingFault} for a body that is no ExportTraceServiceRequest, or one beyond the limits. */
+/** @throws {DecodingFault} for a body that is not an ExportTraceServiceRequest or exceeds the limits. */
 export function decodeSpans(body: Uint8Array, encoding: Encoding): DecodedSpan[] {
   const form = FORMS[encoding];
   const request = form.requestOf(body, 'traces');
   return decoded(form, request, ['resourceSpans', 'scopeSpans', 'spans'], spanOf);
 }
 
-/** @throws {DecodingFault} for a body that is no ExportLogsServiceRequest, or one beyond the limits. */
+/** @throws {DecodingFault} for a body that is not an ExportLogsServiceRequest or exceeds the limits. */
 export function decodeLogs(body: Uint8Array, encoding: Encoding): DecodedLog[] {
   const form = FORMS[encoding];
   const request = form.requestOf(body, 'logs');

@@ -1,18 +1,21 @@
-/** Messages within each other: more are a fault in both encodings, so that what walks them cannot overflow the stack. */
+/** The limit of nested messages in both encodings, so that recursion cannot overflow the stack. */
 export const MOST_LEVELS = 100;
 
 /**
- * More messages in a request than this are a fault: two bytes can be a message, and what is made of them is bounded here.
- * A full request of 64 MiB has 1.2 million, where each span has 1 KiB of contents and 13 attributes.
+ * The most messages in a request. Two bytes can be a message, so this bounds the memory of decoded requests.
+ * A full request of 64 MiB has 1.2 million, with 1 KiB of contents and 13 attributes per span.
  */
 export const MOST_MESSAGES = 2 ** 21;
 
-/** Spans with their events, or log records, of a request. */
+/** The most spans with their events, or log records, in a request. */
 export const MOST_ITEMS = 2 ** 18;
 
 export type DecodingFaultCode = 'malformed' | 'too_deep' | 'too_many';
 
-/** A request that is no OTLP. The message names fields of OTLP and counts, never a name or a value of the body. */
+/**
+ * A request that is not OTLP. The message has names of OTLP fields and counts, never a name or value of the
+ * body.
+ */
 export class DecodingFault extends Error {
   override readonly name = 'DecodingFault';
   readonly #problem: string;
@@ -26,7 +29,7 @@ export class DecodingFault extends Error {
     this.#problem = problem;
   }
 
-  /** @returns itself, with the name of the field around it where the place matters. */
+  /** @returns itself, with the name of the surrounding field if the position matters. */
   in(field: string): this {
     if (this.code !== 'malformed') return this;
     this.#place = `${field}${this.#place === '' ? '' : '.'}${this.#place}`;

@@ -1,19 +1,15 @@
-/** OTLP/JSON, as the OpenTelemetry protocol 1.x specifies it ("JSON Protobuf Encoding"), and what its SDKs send. */
+/**
+ * OTLP/JSON as the OpenTelemetry protocol 1.x specifies it ("JSON Protobuf Encoding"), and as its SDKs send
+ * it.
+ */
 import { isUtf8 } from 'node:buffer';
-import { type Fields, isObject } from '@clinical-events/protocol/spans';
+import { type Fields, isObject } from '@clinical-events/protocol';
+import { CLOSE_BRACE, CLOSE_BRACKET, OPEN_BRACE, OPEN_BRACKET, tokenize } from '../../json-text.js';
 import { DecodingFault, MOST_LEVELS, MOST_MESSAGES, tooDeep, tooMany } from './fault.js';
 import { forEachOf, type Form, type Message, wholeNumber } from './form.js';
 
-/** Opening braces and brackets, and commas, of a request: what JSON.parse makes of it is bounded by their number. */
+/** The most opening braces, brackets and commas in a request, which bound what JSON.parse builds. */
 const MOST_MARKS = 2 * MOST_MESSAGES;
-
-const QUOTE = 0x22;
-const COMMA = 0x2c;
-const OPEN_BRACKET = 0x5b;
-const BACKSLASH = 0x5c;
-const CLOSE_BRACKET = 0x5d;
-const OPEN_BRACE = 0x7b;
-const CLOSE_BRACE = 0x7d;
 
 const MOST_UINT64 = 2n ** 64n - 1n;
 const INT64_LIMIT = 2n ** 63n;
@@ -22,15 +18,15 @@ const NOT_FINITE: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity'
 export const jsonForm: Form = {
   requestOf(body) {
     if (!isUtf8(body)) throw new DecodingFault('malformed', 'the request is not UTF-8');
-    examine(body);
     const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+    assertWithinLimits(text);
     let request: unknown;
     try {
       request = JSON.parse(text);
     } catch {
-      throw new DecodingFault('malformed', 'the request is no JSON'); // V8 says what stands in it.
+      throw new DecodingFault('malformed', 'the request is not JSON'); // V8's message quotes the text.
     }
-    if (!isMessage(request)) throw new DecodingFault('malformed', 'the request is no JSON object');
+    if (!isObject(request)) throw new DecodingFault('malformed', 'the request is not a JSON object');
     return request;
   },
   forEach: (of, name, act) => forEachOf(messages(of, name), name, act),
@@ -43,88 +39,81 @@ export const jsonForm: Form = {
   time(of, name) {
     const value = member(of, name) ?? 0;
     const time = integer(value);
-    if (time === undefined || time < 0n || time > MOST_UINT64) throw wrong(name, 'no time in nanoseconds');
+    if (time === undefined || time < 0n || time > MOST_UINT64) throw wrong(name, 'not a time in nanoseconds');
     return time;
   },
   number(of, name) {
     const value = Number(integer(member(of, name) ?? 0));
-    if (!(value >= -(2 ** 31) && value < 2 ** 32)) throw wrong(name, 'no integer of 32 bits');
+    if (!(value >= -(2 ** 31) && value < 2 ** 32)) throw wrong(name, 'not a 32-bit integer');
     return value;
   },
   attributes: (of) => fieldsOf(of, 'attributes'),
   value: valueOf,
 };
 
-/** Bounds what JSON.parse makes, before it does. Of JSON that is broken it may say anything. */
-function examine(json: Uint8Array): void {
+/** Bounds what JSON.parse builds, before it does. For a text that is not JSON, either fault may result. */
+function assertWithinLimits(json: string): void {
   let objects = 0;
   let arrays = 0;
-  let marks = 0;
-  for (let at = 0; at < json.length; at++) {
-    const byte = json[at];
-    if (byte === QUOTE) {
-      for (at++; at < json.length && json[at] !== QUOTE; at++) if (json[at] === BACKSLASH) at++;
-    } else if (byte === COMMA) marks++;
-    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      marks++;
-      if ((byte === OPEN_BRACE ? ++objects : ++arrays) > MOST_LEVELS) throw tooDeep();
-    } else if (byte === CLOSE_BRACE) objects--;
-    else if (byte === CLOSE_BRACKET) arrays--;
-  }
-  if (marks > MOST_MARKS) throw tooMany(MOST_MARKS, 'objects, lists and commas');
+  const counts = tokenize(json, 2 * MOST_LEVELS, (code) => {
+    if (code === OPEN_BRACE) objects++;
+    else if (code === CLOSE_BRACE) objects--;
+    else if (code === OPEN_BRACKET) arrays++;
+    else if (code === CLOSE_BRACKET) arrays--;
+    if (objects > MOST_LEVELS || arrays > MOST_LEVELS) throw tooDeep();
+  });
+  if (counts === undefined) throw tooDeep();
+  // The outermost value has no mark.
+  if (counts.values - 1 > MOST_MARKS) throw tooMany(MOST_MARKS, 'objects, lists and commas');
 }
 
 function wrong(name: string, problem: string): DecodingFault {
   return new DecodingFault('malformed', `is ${problem}`).in(name);
 }
 
-function isMessage(value: unknown): value is Message {
-  return isObject(value) && !Array.isArray(value);
-}
-
-/** Undefined where it is absent: null is. */
+/** Undefined for an absent member and for null. */
 function member(of: Message, name: string): unknown {
   return (of as Fields)[name] ?? undefined;
 }
 
 function messages(of: Message, name: string): readonly Message[] {
   const value = member(of, name) ?? [];
-  if (!Array.isArray(value) || !value.every(isMessage)) throw wrong(name, 'no list of objects');
+  if (!Array.isArray(value) || !value.every(isObject)) throw wrong(name, 'not a list of objects');
   return value;
 }
 
 function message(of: Message, name: string): Message | undefined {
   const value = member(of, name);
-  if (value !== undefined && !isMessage(value)) throw wrong(name, 'no object');
+  if (value !== undefined && !isObject(value)) throw wrong(name, 'not an object');
   return value;
 }
 
 function text(of: Message, name: string): string {
   const value = member(of, name) ?? '';
-  if (typeof value !== 'string') throw wrong(name, 'no text');
+  if (typeof value !== 'string') throw wrong(name, 'not a string');
   return value.toWellFormed();
 }
 
-/** Digits, or a number: SDKs send either. Undefined for what is neither. */
+/** Decimal digits or a number: SDKs send either. Undefined for other values. */
 function integer(value: unknown): bigint | undefined {
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
   return typeof value === 'string' && /^-?\d{1,20}$/.test(value) ? BigInt(value) : undefined;
 }
 
 function int64Of(value: unknown): number | string {
-  // Most of them. -0 is 0.
+  // The usual case. -0 becomes 0.
   if (Number.isSafeInteger(value)) return (value as number) + 0;
   const whole = integer(value);
   if (whole !== undefined && whole >= -INT64_LIMIT && whole < INT64_LIMIT) return wholeNumber(whole);
   // OpenTelemetry for JavaScript sends any number without a fraction as an integer.
   if (whole !== undefined && typeof value === 'number') return value;
-  throw wrong('intValue', 'no integer of 64 bits');
+  throw wrong('intValue', 'not a 64-bit integer');
 }
 
 function doubleOf(value: unknown): number | null {
   const number = typeof value === 'string' && /^-?\d/.test(value) ? Number(value) : value;
   if (NOT_FINITE.has(number)) return null;
-  if (typeof number !== 'number' || Number.isNaN(number)) throw wrong('doubleValue', 'no number');
+  if (typeof number !== 'number' || Number.isNaN(number)) throw wrong('doubleValue', 'not a number');
   return Number.isFinite(number) ? number : null;
 }
 
@@ -134,11 +123,11 @@ function booleanOf(value: unknown): boolean {
 }
 
 function bytesOf(value: unknown): string {
-  if (typeof value !== 'string' || !/^[\w+/-]*={0,2}$/.test(value)) throw wrong('bytesValue', 'no base64');
+  if (typeof value !== 'string' || !/^[\w+/-]*={0,2}$/.test(value)) throw wrong('bytesValue', 'not base64');
   return Buffer.from(value, 'base64').toString('base64');
 }
 
-/** The last of a name counts, as in what JSON.parse makes of an object. */
+/** The last of equal names counts, as in JSON.parse. */
 function fieldsOf(of: Message, name: string): Fields {
   const fields = Object.create(null) as Record<string, unknown>;
   forEachOf(messages(of, name), name, (item) => {

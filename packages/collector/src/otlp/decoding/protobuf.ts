@@ -1,4 +1,7 @@
-/** OTLP in protobuf. The bytes are examined first: protobuf-es reads a message that is longer than what it is in. */
+/**
+ * OTLP in protobuf. The bytes are checked first: protobuf-es accepts a message that is longer than its
+ * parent.
+ */
 import { type DescMessage, fromBinary, ScalarType } from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import type { Fields } from '@clinical-events/protocol/spans';
@@ -19,12 +22,12 @@ const REQUESTS: Readonly<Record<Signal, DescMessage>> = {
   logs: ExportLogsServiceRequestSchema,
 };
 
-/** Their bytes are in what they are in. */
+/** Nested messages stay in the bytes of their parent. */
 const ONE_BY_ONE: Readonly<Record<string, DescMessage>> = { spans: SpanSchema, logRecords: LogRecordSchema };
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** What is absent is its zero, as protobuf-es makes it, but where the message around it is absent. */
+/** An absent field is its zero value, as in protobuf-es; every field of an absent message is undefined. */
 export const protobufForm: Form = {
   requestOf(body, signal) {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
@@ -64,7 +67,7 @@ function read(type: DescMessage, bytes: Uint8Array): Message {
   }
 }
 
-/** The last of a name counts, as in JSON. */
+/** The last of equal names counts, as in JSON. */
 function fieldsOf(list: readonly KeyValue[]): Fields {
   const fields = Object.create(null) as Record<string, unknown>;
   for (const { key, value } of list) fields[key] = valueOf(value);
@@ -92,7 +95,7 @@ function valueOf(any: AnyValue | undefined): unknown {
   }
 }
 
-/** Of a type of message, by number of field: its type on the wire, and the shape of what is a message. */
+/** A message type: for each field number its wire type, and the shape of nested messages. */
 type Shape = Map<number, { readonly wire: WireType; readonly shape: Shape | undefined }>;
 
 const shapes = new Map<DescMessage, Shape>();
@@ -116,7 +119,7 @@ function wireOf(scalar: ScalarType | undefined): WireType {
   return isVarint ? WireType.Varint : WireType.LengthDelimited;
 }
 
-/** Bounds what is made of the bytes, and finds what is longer than the message that it is in. */
+/** Limits what is built from the bytes, and finds messages that are longer than their parent. */
 class Examination {
   readonly #bytes: Uint8Array;
   readonly #reader: BinaryReader;
@@ -127,7 +130,7 @@ class Examination {
     this.#reader = new BinaryReader(bytes);
   }
 
-  /** Of the message from where the reader is to `end`, the `level`th within each other. */
+  /** Checks the message from the reader's position to `end`, nested `level` deep. */
   message(shape: Shape, end: number, level: number): void {
     if (level > MOST_LEVELS) throw tooDeep();
     if (++this.#messages > MOST_MESSAGES) throw tooMany(MOST_MESSAGES, 'messages');
@@ -155,5 +158,5 @@ class Examination {
 }
 
 function malformed(): DecodingFault {
-  return new DecodingFault('malformed', 'the request is no protobuf of OTLP');
+  return new DecodingFault('malformed', 'the request is not OTLP in protobuf');
 }

@@ -1,4 +1,4 @@
-/** An evaluation becomes an explanation, the feedback of a person, or an outcome that the operator has named. */
+/** Maps an evaluation to an explanation, a person's feedback, or an outcome that the operator has named. */
 import type { EventKind } from '@clinical-events/protocol';
 import { type Findings, nameOf, text } from '@clinical-events/protocol/spans';
 
@@ -7,12 +7,12 @@ export type Evaluation = Findings['evaluations'][number];
 const OUTCOMES = ['validated', 'contradicted', 'partial'];
 const THUMB = /^(?:thumbs?[ _-]?)?(up|down)$/i;
 
-/** A score is a number; some emitters write text. */
+/** A score is a number; some emitters send a string. */
 export function scoreOf(score: unknown): number | string | undefined {
   return typeof score === 'number' && Number.isFinite(score) ? score : nameOf(score);
 }
 
-/** @param outcomes names of the evaluations that are outcomes. */
+/** @param outcomes names of evaluations that are outcomes. */
 export function evaluated(
   { name, score, label, explanation, by }: Evaluation,
   outcomes: ReadonlySet<string>,
@@ -28,7 +28,7 @@ export function evaluated(
   const [, direction] = THUMB.exec(labelled ?? '') ?? [];
   const onlyWords = about.score === undefined && labelled === undefined && words !== undefined;
   const thumbs = direction !== undefined && { direction: direction.toLowerCase() };
-  // Of a score the scale is not known, so it is no rating.
+  // A score without a scale is not a rating.
   const type = thumbs ? 'thumbs' : onlyWords ? 'text' : 'survey';
   return { kind: 'user-feedback', members: { feedback_type: type, ...thumbs, ...about, comment: words } };
 }

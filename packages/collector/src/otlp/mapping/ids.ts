@@ -1,11 +1,14 @@
-/** Ids that a repeat makes again: UUIDs of version 8 (RFC 9562) from SHA-256 (docs/reference/otlp.md). */
+/**
+ * Ids that a repeated request reproduces: UUIDs of version 8 (RFC 9562) from SHA-256
+ * (docs/reference/otlp.md).
+ */
 import { hash } from 'node:crypto';
 
-/** @param parts each is hashed behind its length, so that no two lists of parts give the same bytes. */
+/** @param parts each is hashed after its length, so that different lists of parts give different bytes. */
 function uuid(...parts: readonly string[]): string {
   const lengths = parts.map((part) => Buffer.byteLength(part));
   const isShort = lengths.every((length) => length < 128);
-  // A length of one byte is a character of ASCII, and a text is hashed in half the time of bytes.
+  // A length of one byte is an ASCII character; hashing a string takes half the time of hashing bytes.
   const framed = isShort
     ? parts.map((part, at) => `\0\0\0${String.fromCharCode(lengths[at] as number)}${part}`).join('')
     : Buffer.concat(parts.flatMap((part, at) => [uint32(lengths[at] as number), Buffer.from(part)]));
@@ -25,7 +28,7 @@ export function runIdOf(organisation: string, traceId: string): string {
   return uuid('clinical-events otlp run 1', organisation, traceId);
 }
 
-/** @param ordinal the number of the event among those of its kind that the span makes, from 0 on. */
+/** @param ordinal the number of the event among the span's events of its kind, from 0 on. */
 export function spanEventId(
   organisation: string,
   { traceId, spanId }: { readonly traceId: string; readonly spanId: string },
@@ -35,12 +38,12 @@ export function spanEventId(
   return uuid('clinical-events otlp span 1', organisation, traceId, spanId, kind, String(ordinal));
 }
 
-/** @param record all that the record says, in whatever order its members stand. */
+/** @param record the whole record, with its members in any order. */
 export function logEventId(organisation: string, record: unknown): string {
   return uuid('clinical-events otlp log 1', organisation, canonical(record));
 }
 
-/** JSON without spaces whose members are in the order of their UTF-16 units (RFC 8785). */
+/** JSON without spaces, with members in the order of their UTF-16 units (RFC 8785). */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value ?? null);

@@ -1,4 +1,4 @@
-/** The events of one log record: artifacts of the run, made from the record alone, and never an output. */
+/** Maps one log record to events: artifacts of the run, made from the record alone, never an output. */
 import { evaluationOf, nameOf, parsedContent, userOf } from '@clinical-events/protocol/spans';
 import type { DecodedLog } from '../decoded.js';
 import { evaluated } from './evaluations.js';
@@ -9,7 +9,7 @@ import { instant, originOf, ownRunOf, timestampOf } from './origin.js';
 
 const EVALUATION = 'gen_ai.evaluation.result';
 const WORDS = /^gen_ai\.(?:client\.inference\.operation\.details|choice|\w+\.message)$/;
-/** Of the attributes, those that are words. */
+/** The attributes that hold content. */
 const CONTENTS = {
   input_messages: 'gen_ai.input.messages',
   output_messages: 'gen_ai.output.messages',
@@ -21,7 +21,7 @@ export function eventsOfLog(log: DecodedLog, options: MappingOptions): Mapped {
   if (eventName !== EVALUATION && !WORDS.test(eventName)) return none('not_about_models');
   if (log.traceId === '' && ownRunOf(log) === undefined) return none('no_trace_id');
   const origin = originOf(log, options.organisation);
-  // Without its resource, to which a collector on the way may add.
+  // Without the resource, which an intermediate collector may extend.
   const all = { ...log, time: String(time), resource: undefined };
   const eventId = logEventId(options.organisation, all);
   const at = instant(time);
@@ -57,7 +57,7 @@ function words({ attributes, eventName, body }: DecodedLog, eventId: string) {
   );
   const artifact = {
     ...{ artifact_type: 'other', artifact_uri: `urn:uuid:${eventId}` },
-    description: 'What a log record says of a call.',
+    description: 'Data of a call from a log record.',
     event_name: eventName,
     operation: nameOf(attributes['gen_ai.operation.name']),
     model: nameOf(attributes['gen_ai.request.model']),

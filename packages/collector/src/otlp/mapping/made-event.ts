@@ -1,11 +1,11 @@
-/** The bytes of an event, within the size that the collector takes. */
+/** Encodes an event within the size that the collector accepts. */
 import { hash } from 'node:crypto';
 import { type EventKind, PROTOCOL_VERSION } from '@clinical-events/protocol';
 
 export interface MadeEvent {
   readonly kind: EventKind;
   readonly body: Buffer;
-  /** Whether contents were left out because the event would be too large. */
+  /** Whether contents were omitted because the event would be too large. */
   readonly isShortened: boolean;
 }
 
@@ -19,14 +19,14 @@ export interface Draft {
   readonly timestamp: string;
   /** Whole milliseconds. */
   readonly latencyMs?: number | undefined;
-  /** `hostname`, `app_name` and the like. */
+  /** Members such as `hostname` and `app_name`. */
   readonly source: Members;
   readonly instrumentation: Members;
-  /** `artifact`, `inputs` and the like, by name. */
+  /** `artifact`, `inputs` and other objects, by name. */
   readonly payload: Readonly<Record<string, Members | undefined>>;
 }
 
-/** The members that are words and other contents, which may be of any length. */
+/** The members with content, which may have any length. */
 const CONTENTS: Readonly<Record<string, readonly string[]>> = {
   inputs: ['prompt', 'messages', 'system_instructions'],
   output: ['summary'],
@@ -37,12 +37,13 @@ const CONTENTS: Readonly<Record<string, readonly string[]>> = {
   feedback: ['comment'],
   outcome: ['description'],
 };
-/** What an event cannot be without (packages/protocol/schemas). */
+/** The members that every event needs (packages/protocol/schemas). */
 const REQUIRED = ['output_uri', 'artifact_type', 'artifact_uri', 'ending', 'feedback_type', 'outcome_type'];
 
 /**
- * The event in bytes. One that is larger than `maxBytes` goes without its longest contents, whose length and SHA-256
- * stand in `system_metadata.instrumentation.shortened`; where that is not enough, it says no more than what it is of.
+ * The event as bytes. An event larger than `maxBytes` loses its longest contents, whose length and SHA-256
+ * are recorded in `system_metadata.instrumentation.shortened`; if that is not enough, only the required
+ * members remain.
  */
 export function makeEvent(draft: Draft, maxBytes: number): MadeEvent {
   const { kind } = draft;
@@ -72,19 +73,21 @@ function bytesOf({ eventId, runId, parentId, timestamp, latencyMs, ...draft }: D
   return Buffer.from(text.includes('\\ud') ? wellFormed(text) : text);
 }
 
-/** Readers refuse half a surrogate pair, which JSON.stringify writes as an escape; U+FFFD takes its place. */
+/**
+ * Replaces each unpaired surrogate by U+FFFD: readers refuse one, and JSON.stringify writes it as an escape.
+ */
 function wellFormed(json: string): string {
   const text = json.replace(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) =>
     escape.length > 2 ? '\ufffd' : escape,
   );
-  // Names of members that have become the same are one member.
+  // Names that become equal are one member.
   return JSON.stringify(JSON.parse(text));
 }
 
 interface Content {
   readonly of: string;
   readonly name: string;
-  /** Contents that are no text are JSON. */
+  /** Contents that are not text are written as JSON. */
   readonly text: string;
 }
 
@@ -115,7 +118,7 @@ function bare(draft: Draft): Draft {
   };
 }
 
-/** The members of the payload that `isKept` names. */
+/** The members of the payload that satisfy `isKept`. */
 function kept({ payload }: Draft, isKept: (of: string, name: string) => boolean): Draft['payload'] {
   return Object.fromEntries(
     Object.entries(payload).map(([of, members]) => {

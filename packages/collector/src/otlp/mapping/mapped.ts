@@ -1,4 +1,4 @@
-/** What a span or a log record is mapped by, and to: events, or the reason why there are none. */
+/** The input and the result of mapping a span or log record: events, or the reason why there are none. */
 import { type Fields, text } from '@clinical-events/protocol/spans';
 import type { MadeEvent } from './made-event.js';
 
@@ -6,18 +6,18 @@ export interface MappingOptions {
   readonly organisation: string;
   /** `marked`: only spans with `clinical_events.shown` are outputs. */
   readonly shown: 'default' | 'marked';
-  /** Names of the evaluations that are outcomes. */
+  /** Names of evaluations that are outcomes. */
   readonly outcomes: ReadonlySet<string>;
   readonly maxEventBytes: number;
 }
 
 export interface Mapped {
   readonly events: readonly MadeEvent[];
-  /** Why there are none. */
+  /** The reason why there are no events. */
   readonly reason?: Reason | undefined;
 }
 
-/** Labels of a metric: few, and never changed. */
+/** Labels of a metric: few, and never renamed. */
 export const REASONS = [
   ...([
     'not_about_models',
@@ -31,7 +31,7 @@ export const REASONS = [
 ];
 export type Reason = (typeof REASONS)[number];
 
-/** By the words of `identify`. */
+/** By the causes that `identify` returns. */
 const BY_CAUSE: Readonly<Record<string, Reason>> = {
   embeddings: 'embeddings',
   'steps of agents': 'agent_step',
@@ -45,7 +45,7 @@ const BY_CAUSE: Readonly<Record<string, Reason>> = {
   'other operations of the AI SDK': 'other_operation',
   'other requests to models': 'other_operation',
 };
-/** Attributes by which a span says that it is of one of the dialects, whatever its value. */
+/** Attributes that mark a span as one of the dialects, with any value. */
 const KINDS = ['gen_ai.operation.name', 'traceloop.span.kind', 'langfuse.observation.type'];
 
 export function none(reason: Reason): Mapped {

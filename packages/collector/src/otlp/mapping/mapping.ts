@@ -1,6 +1,6 @@
 /**
- * The events of one span: a function of that span alone, its resource and its scope, so that neither the order nor the
- * batches in which spans come change an event (docs/reference/otlp.md, "Mapping"). Does not throw.
+ * Maps one span to events. The result depends on the span, its resource and its scope alone, so the order and
+ * batching of spans do not matter (docs/reference/otlp.md, "Mapping"). Does not throw.
  */
 import type { EventKind } from '@clinical-events/protocol';
 import {
@@ -33,7 +33,7 @@ export type { Mapped, MappingOptions } from './mapped.js';
 type Members = Readonly<Record<string, unknown>>;
 
 const MOST_ARTIFACTS = 4096;
-/** A longer query stands in the first of the events of its documents, and the others name that event. */
+/** A longer query is in the first event of its documents only, and the others refer to that event. */
 const LONG_QUERY = 1024;
 const INT32_MAX = 2 ** 31 - 1;
 const NAMES = {
@@ -86,12 +86,12 @@ class SpanEvents {
     });
   }
 
-  /** A model or an agent: its start, what it made on its way, how it ended. */
+  /** A call of a model or agent: its start, intermediate results and end. */
   call(known: Known, found: Findings): void {
     const { answer } = found;
     this.#start(known);
     const [first, ...others] = answer.choices;
-    // What a model made on its way to the answer of an agent, its own span says.
+    // The intermediate results of an agent's model are in the model's own span.
     const steps =
       known.kind === 'agent'
         ? []
@@ -103,7 +103,7 @@ class SpanEvents {
     this.#end(known.kind, found);
   }
 
-  /** A span that is no call: what it is of belongs to the run. */
+  /** A span that is not a call: its events belong to the run. */
   step(kind: Kind, found: Findings): void {
     const failure = found.failed && { error_name: found.errorName ?? 'unknown' };
     if (kind === 'tool') {
@@ -171,7 +171,7 @@ class SpanEvents {
     }
     const description = 'How the call of the model ended.';
     const members = { artifact_type: 'other', description, ...facts, text: words };
-    // Its ordinal is that of no other artifact, whatever number of them there is.
+    // Not the ordinal of any other artifact, however many there are.
     this.#artifact({ kind: 'internal-artifact', members }, 0);
   }
 
@@ -195,7 +195,10 @@ class SpanEvents {
     return { kind, members: { ...members, ...failure } };
   }
 
-  /** What the application says of whether a person was shown it; what was copied from baggage is text. */
+  /**
+   * The application's statement that a person saw the output; a value that was copied from baggage is a
+   * string.
+   */
   get #shown(): boolean | undefined {
     const said = this.#span.attributes['clinical_events.shown'];
     if (said === 'true' || said === 'false') return said === 'true';
@@ -253,7 +256,7 @@ class SpanEvents {
   }
 }
 
-/** What the model made on its way to a choice. */
+/** The intermediate results of one choice. */
 function stepsOf({ reasoning, toolCalls }: Choice, number?: number): Artifact[] {
   const choice = number === undefined ? {} : { choice: number };
   const artifacts = toolCalls.map(({ id, name, input, invalid }) => {
@@ -278,8 +281,8 @@ function anotherOf(choice: Choice & { readonly facts?: Members }, number: number
 }
 
 /**
- * A time that a span does not say is the other one, and 1970 where it says neither; a span that ends before it begins
- * has both times as it says them. There is no latency then, and `fault` says which of these it is.
+ * A missing time is replaced by the other one, or by 1970 when both are missing; a span that ends before it
+ * begins keeps both. In each of these cases there is no latency, and `fault` names the case.
  */
 function timesOf({ start: from, end: to }: DecodedSpan) {
   const [start, end] = [instant(from), instant(to)];

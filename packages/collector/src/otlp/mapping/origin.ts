@@ -1,4 +1,4 @@
-/** Where a span or log record comes from: what each of its events says beside what it is about. */
+/** The origin of a span or log record: members that all of its events share. */
 import { countTooHigh, type Fields, firstName, modelName } from '@clinical-events/protocol/spans';
 import type { Decoded } from '../decoded.js';
 import { runIdOf } from './ids.js';
@@ -14,16 +14,16 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const OWN_RUN = 'clinical_events.run.id';
 const NO_FIELDS: Fields = {};
 
-/** By resource: one resource has most spans of a request. */
+/** By resource: most spans of a request share one. */
 const places = new WeakMap<Fields, { readonly source: Fields; readonly sdk: string | undefined }>();
 
-/** The run that the application names, if what it says is a UUID; of a span before that of its resource. */
+/** The run that the application names, if it is a UUID; a span's own value precedes its resource's. */
 export function ownRunOf({ attributes, resource }: Decoded): string | undefined {
   const said = attributes[OWN_RUN] ?? resource[OWN_RUN];
   return typeof said === 'string' && UUID.test(said) && said !== NIL ? said.toLowerCase() : undefined;
 }
 
-/** @param more that the instrumentation says of it. */
+/** @param more members from the instrumentation. */
 export function originOf(decoded: Decoded, organisation: string, more: Fields = NO_FIELDS): Origin {
   const { traceId, spanId, attributes, resource, scope, scopeVersion } = decoded;
   const { droppedAttributesCount: dropped } = decoded;
@@ -66,12 +66,12 @@ function placeOf(resource: Fields) {
 
 const LAST = 253_402_300_799_999_999_999n;
 
-/** Nanoseconds since 1970 that RFC 3339 can write; undefined for 0, which says nothing. */
+/** Nanoseconds since 1970 within the range of RFC 3339; undefined for 0, which means unstated. */
 export function instant(nanoseconds: bigint): bigint | undefined {
   return nanoseconds > 0n && nanoseconds <= LAST ? nanoseconds : undefined;
 }
 
-/** In UTC, to the millisecond, or to the nanosecond where it has that. */
+/** In UTC, to the millisecond, or to the nanosecond if it has that precision. */
 export function timestampOf(nanoseconds: bigint): string {
   const milliseconds = new Date(Number(nanoseconds / 1_000_000n)).toISOString();
   const rest = nanoseconds % 1_000_000n;

@@ -1,6 +1,6 @@
-/** Where it is logged who read what: the contract that every driver keeps. */
+/** The contract of an access log, in which readings of events are logged. */
 
-/** Where a reading goes on: how many whole lines are in front of it, and the driver's hint. */
+/** A position to read from: the number of whole lines before it, and a hint of the driver. */
 export interface LineCursor {
   readonly lines: number;
   readonly at: number;
@@ -8,36 +8,35 @@ export interface LineCursor {
 
 export interface AccessLogStore {
   /**
-   * On return the line is the last one, whole, on stable storage. Other processes append too. A log on this host
-   * ({@link LocalAccessLog}) does not give the thread away: the end of a reading is logged while the process exits, when
-   * nothing is awaited any more.
+   * Appends a line durably. Other processes append too. A log on this host ({@link LocalAccessLog}) works
+   * synchronously, because the end of a reading is logged while the process exits.
    * @param line without a line feed.
    */
   append(line: string): void | Promise<void>;
   /**
-   * The text from a line on, each line with a line feed behind it, up to what is there when it is asked for. What
-   * stands behind the last line feed is torn, or is being written. In pieces, each valid until the next.
-   * @param from the first line when not given.
-   * @throws {@link AccessLogAltered} when no line begins there any more, {@link AccessLogUnfit}.
+   * Yields the text from a line on up to the current end, in pieces, each valid until the next one. Each line
+   * ends with a line feed; bytes after the last line feed are torn or being written.
+   * @param from by default the first line.
+   * @throws {@link AccessLogAltered} if no line begins there any more; {@link AccessLogUnfit}.
    */
   lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
-  /** Of a log in a database: the role that has put a line there, where that is known. */
+  /** For a log in a database: the role that wrote a line, if known. */
   writerOf?(line: number): Promise<string | undefined>;
-  /** On return all that could be read before the call is on stable storage. */
+  /** Makes all lines durable that could be read before the call. */
   flush(): Promise<void>;
 }
 
-/** One on the disk of this process: a line is there when `append` returns. */
+/** An access log on this host: a line is durable when `append` returns. */
 export interface LocalAccessLog extends AccessLogStore {
   append(line: string): void;
 }
 
-/** Something else stands where the log should. */
+/** The access log is not a regular file. */
 export class AccessLogUnfit extends Error {
   override name = 'AccessLogUnfit';
 }
 
-/** The log is not the one that was read before. The message says how it shows, in words that follow nothing. */
+/** The access log is not the one that was read before. The message is a sentence about the difference. */
 export class AccessLogAltered extends Error {
   override name = 'AccessLogAltered';
 }

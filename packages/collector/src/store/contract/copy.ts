@@ -1,11 +1,11 @@
-/** A log on its way into a back-up: what a driver promises of it. */
+/** The contract of a log that is copied to a back-up. */
 
-/** The log is another one than the copy was made of, or continued differently. The message says how it shows. */
+/** The copy was made of another log or has diverged from it. The message names the difference. */
 export class LogDiffers extends Error {
   override name = 'LogDiffers';
 }
 
-/** What was copied by one call. */
+/** The result of a copy. */
 export interface Copied {
   readonly segmentsCopied: number;
   readonly segmentsThere: number;
@@ -18,22 +18,22 @@ export interface LogCopy {
   readonly events: number;
   readonly entries: number;
   readonly lastReceivedAt: number | undefined;
-  /** Whether nothing but the beginning of one entry stands after the last whole one, as where a file was cut. */
+  /** Whether at most the beginning of one entry follows the last whole one, as in a truncated file. */
   readonly endsWhole: boolean;
-  /** Name of the segment that the log grows in. */
+  /** Name of the current segment. */
   readonly growing: string;
   /**
-   * On return `directory` holds this log, on stable storage. Until then it holds at least what it held.
-   * @param grewIn the `growing` of the last copy that was finished there; segments before it are not read again.
+   * Copies this log to `directory`, durably. Until the end `directory` keeps all that it contained.
+   * @param grewIn the `growing` of the last complete copy there; earlier segments are not read again.
    * @throws LogDiffers before anything is written; StoreDamaged.
    */
   copyTo(directory: string, grewIn: string | undefined, onProgress: Progress): Copied;
   /**
-   * The leaf hashes of the log, side by side, from an entry on. Valid until the next are asked for.
+   * Yields the adjacent leaf hashes from an entry on. Each result is valid until the next one.
    * @throws StoreDamaged
    */
   leaves(from: number): Generator<{ readonly hashes: Buffer; readonly count: number }>;
 }
 
-/** Called with how many bytes are done, and of how many. */
+/** Called with the number of bytes done, and the total. */
 export type Progress = (bytes: number, of: number) => void;

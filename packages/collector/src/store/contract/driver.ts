@@ -1,6 +1,6 @@
 /**
- * A log that several collectors write to, and what the collector needs of its driver. The driver is a package of its own
- * that `store/open.ts` loads by the scheme of an address; it reads the address, and the collector only passes it on.
+ * The contract of a driver for a log that several collectors write to. The driver is a separate package,
+ * which `store/open.ts` loads by the scheme of an address; only the driver interprets the address.
  */
 import type { Actions } from '../../privacy/actions.js';
 import type { KeyPlaces } from '../../privacy/key-directories.js';
@@ -15,80 +15,89 @@ import type { HoldRecords, LifecycleKeys, Requests, SharedRequests } from './req
 import type { TreeStore } from './tree.js';
 
 export interface StoreDriver {
-  /** Why the text is no address of a log; undefined when it is one. The reason does not repeat the text. */
+  /** The fault of an address; undefined if it is valid. The text does not repeat the address. */
   addressFault(address: string): string | undefined;
   /**
-   * All on one connection.
-   * @param keys where those of its payloads are; without them what is encrypted stays closed.
-   * @throws when the database cannot be reached, or holds no log that this collector can read; KeysUnfit, KekFault.
+   * Opens a log for reading on one connection.
+   * @param keys the locations of its payload keys; without them encrypted payloads are not opened.
+   * @throws if the database cannot be reached, or contains no log that this collector can read; KeysUnfit,
+   * KekFault.
    */
   openToRead(address: string, keys?: KeyPlaces): Promise<OpenSharedStore>;
-  /** The same for the time of `work`, with a directory of what is public of the log. */
+  /** Opens a log during `work`, with a directory of its public files. */
   withView<Result>(
     address: string,
     keys: KeyPlaces | undefined,
     work: (view: SharedView) => Promise<Result>,
   ): Promise<Result>;
-  /** What a mirror asks of the collectors of its log. @throws when the database cannot be reached, or holds no log. */
+  /**
+   * Opens the requests of a mirror to collectors.
+   * @throws if the database cannot be reached, or contains no log.
+   */
   openRequests(address: string): Promise<SharedRequests>;
-  /** For a collector among others. Closing it closes its tree. */
+  /** Opens a log for a collector among others. Closing it closes its tree. */
   openToWrite(address: string, options: SharedStoreOptions): Promise<SharedStore>;
-  /** The API keys, for writing. */
+  /** Opens the API keys for writing. */
   openKeys(address: string): SharedKeyStore;
-  /** How the database fares, without a look at the events. */
+  /** Checks the database without reading events. */
   examine(address: string): Promise<StoreFinding[]>;
 }
 
 export interface SharedView {
   readonly shared: OpenSharedStore;
-  /** Its keys and the checkpoints that are kept, as a data directory has them. For its owner alone, and gone afterwards. */
+  /**
+   * A temporary, private directory with its public keys and kept checkpoints, laid out like a data directory.
+   */
   readonly dataDir: string;
 }
 
 export interface SharedStoreOptions {
-  /** Of this program, for people who look at the table of collectors. */
+  /** The version of this program, for the table of collectors. */
   readonly version: string;
-  /** The directory of private keys, which also has the key that the collectors of a log seal their batches with. */
+  /**
+   * The directory of private keys, which also contains the key that seals the batches of all collectors of a
+   * log.
+   */
   readonly signingKeys: string;
-  /** Where the keys of payloads are; undefined where these are not encrypted. */
+  /** Returns the payload keys to open; undefined if payloads are not encrypted. */
   readonly keysOf: (log: NotedKeys) => Promise<WantedKeys | undefined>;
-  /** Something is degraded, but nothing is lost and nothing is refused. */
+  /** Called when the store is degraded but loses and refuses nothing. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** Events that were acknowledged are gone. */
+  /** Called when acknowledged events are lost. */
   readonly onLost: (reason: string) => void;
   readonly gauges?: SharedGauges;
-  /** Told what has its place by now. */
+  /** Called when batches got their positions in the log. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
 
-/** What a log says of the keys of its payloads. */
+/** The information of a log about its payload keys. */
 export interface NotedKeys {
   readonly ledgerId: string;
-  /** Where they are; undefined while payloads are not encrypted. */
+  /** The location of the keys; undefined if payloads are not encrypted. */
   readonly noted: string | undefined;
-  /** Whether there is an encrypted payload among the newest, or one that was taken out. */
+  /** Whether an encrypted or removed payload is among the newest. */
   readonly isEncrypted: boolean;
-  /** Nothing is stored yet. */
+  /** Whether the log is empty. */
   readonly isNew: boolean;
 }
 
-/** Keys of payloads that are to be opened: one place, the address of their database. */
+/** Payload keys to open: one place, the address of their database. */
 export interface WantedKeys extends Omit<PayloadKeysOptions, 'vault' | 'kek'> {
   readonly places: KeyPlaces;
-  /** Called once they are open. */
+  /** Called when they are open. */
   readonly onOpened: () => Promise<void>;
 }
 
-/** What the log holds that has its place. */
+/** The size of the sequenced part of a log. */
 export interface Sequenced {
   readonly entries: number;
   readonly ownEntries: number;
   readonly bytes: number;
-  /** Of each batch that got its place just now, how long ago it was committed, in milliseconds. */
+  /** For each batch that was just sequenced, the time since its commit, in milliseconds. */
   readonly agesMs?: readonly number[];
 }
 
-/** As a start finds the log. */
+/** The log at a start. */
 export interface FoundLog {
   readonly ledgerId: string;
   readonly events: number;
@@ -98,29 +107,29 @@ export interface FoundLog {
 
 export interface SharedStore extends Store {
   readonly opened: FoundLog;
-  /** What has its place. */
+  /** The sequenced entries. */
   readonly committed: Committed;
   readonly tree: TreeStore;
   readonly publicKeys: SharedPublicKeys;
   readonly accessLog: AccessLogStore;
   readonly requests: Requests;
   readonly holdRecords: HoldRecords;
-  /** By their kind, the bodies of the newest entries of the log's own. */
+  /** By kind, the bodies of the newest own entries of the log. */
   readonly newestOwn: ReadonlyMap<number, Buffer>;
-  /** Those that are in the log, as they were known last. */
+  /** The actions in the log at the last refresh. */
   readonly actions: Actions;
-  /** Undefined where payloads are not encrypted. */
+  /** Undefined if payloads are not encrypted. */
   readonly keys: LifecycleKeys | undefined;
-  /** Stores a head of the access log, unless the newest in the log says more. @param entry with the head as its body. */
+  /** Stores a head of the access log, unless a newer one is in the log. @param entry the head is its body. */
   appendAccessHead(entry: Candidate): Promise<void>;
-  /** On return the action has its place in the log, and is among `actions`. */
+  /** Stores an action. On return it has its position in the log and is in `actions`. */
   appendAction(entry: Candidate): Promise<void>;
-  /** Whether it is on this collector to do what was asked for: one of all does. */
+  /** Whether this collector is the one of all that carries out requests. */
   isOnUs(): Promise<boolean>;
-  /** On return the actions of others are known. */
+  /** Adds the actions of other collectors to `actions`. */
   refreshActions(): Promise<void>;
-  /** By what keys events are encrypted. */
+  /** The keys of events. */
   keysOf(sequences: SequenceSet): Promise<TakenKeys[]>;
-  /** Of each of some lists of keys those by which events of the log are encrypted that no action has erased yet. */
+  /** Selects, from each list of keys, those of events in the log that no action has erased. */
   keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]>;
 }

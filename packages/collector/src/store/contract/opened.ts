@@ -1,4 +1,4 @@
-/** What is opened together. */
+/** Opened stores. */
 import type { Envelope } from '@clinical-events/protocol';
 import type { StoredKeys } from '../../privacy/stored-keys.js';
 import type { SequenceSet } from '../../privacy/sequence-set.js';
@@ -9,66 +9,66 @@ import type { AccessLogStore } from './access-log.js';
 import type { SharedPublicKeys } from './keys.js';
 import type { HoldRecords } from './requests.js';
 
-/** What is stored in a data directory, for reading, beside a collector or without one. */
+/** A data directory, opened for reading, with or without a running collector. */
 export interface OpenStore {
-  /** To be closed by anyone who has read events or looked for some. */
+  /** Must be closed after use. */
   readonly events: EventLog;
-  /** To be closed by anyone who has read hashes. */
+  /** Must be closed after use. */
   readonly tree: TreeReader;
   readonly accessLog: AccessLogStore;
 }
 
-/** Of a log that several collectors write to. */
+/** A log that several collectors write to, opened for reading. */
 export interface OpenSharedStore extends Omit<OpenStore, 'events'> {
   readonly events: EntryLog;
-  /** The database of the keys of its payloads; undefined where these are not encrypted. */
+  /** The database of its payload keys; undefined if payloads are not encrypted. */
   readonly encryptionKeys: string | undefined;
   readonly publicKeys: SharedPublicKeys;
   readonly holdRecords: HoldRecords;
-  /** The keys of its payloads as they are now; undefined where they are not opened. */
+  /** The current payload keys; undefined if they are not opened. */
   storedKeys(): Promise<StoredKeys | undefined>;
-  /** Checkpoints that stay when newer ones come, by their size. */
+  /** The kept checkpoints, ordered by size. */
   checkpoints(): Promise<{ readonly size: number; readonly note: string }[]>;
-  /** The log as its rows are, for the copy that `verify` reads. */
+  /** The rows of the log, for the copy that `verify` reads. */
   evidence(): Evidence;
-  /** To be called once. */
+  /** Must be called once. */
   close(): Promise<void>;
 }
 
-/** A row of a log in a database, as it is. */
+/** A row of a log in a database. */
 export interface EvidenceRow {
   readonly sequence: number;
   /** Undefined if it cannot be decoded. */
   readonly envelope: Envelope | undefined;
-  /** By its leaf; by the row where the leaf is of another. */
+  /** From its leaf, or from the row if the leaf belongs to another entry. */
   readonly commitment: Buffer;
   readonly state: PayloadState;
-  /** Salt and body; of an encrypted payload what its frame would hold in place of them (embedded/sealed-frame.ts). */
+  /** Salt and body; for an encrypted payload their sealed form in a frame (embedded/sealed-frame.ts). */
   readonly stored: Buffer;
-  /** Whether its leaf commits to it. */
+  /** Whether the row matches its leaf. */
   readonly fits: boolean;
-  /** By which the key of an encrypted payload is found. */
+  /** The place of an encrypted payload's key. */
   readonly place: number | undefined;
 }
 
-/** What is found of a log by its tables alone. */
+/** Results from the tables of a log alone. */
 export interface TableFindings {
-  /** Entries that have no place in the log. */
+  /** Number of entries without a position in the log. */
   readonly unsequenced: number;
 }
 
-/** What the audit of a log in a database asks the database. */
+/** The database, for the audit of a log in it. */
 export interface Evidence {
-  /** In their order, up to the end of the log. A row that is not there is left out. */
+  /** The existing rows in order, up to the end of the log. */
   rows(): AsyncGenerator<readonly EvidenceRow[], void>;
-  /** How many entries the log says that it has; known when all rows were read. */
+  /** Number of entries of the log; known when all rows were read. */
   readonly entries: number;
-  /** Undefined where keys are not opened. They are found by places, not by sequences. */
+  /** Keys, which are found by place instead of sequence; undefined if they are not opened. */
   readonly keys: StoredKeys | undefined;
-  /** On return the keys are those that are there now. */
+  /** Reads changes of the keys. */
   refreshKeys(): Promise<void>;
-  /** On return it is known what actions have erased by now: also those that came after the rows were read. */
+  /** All events erased so far, also by actions after the rows were read. */
   erasedByNow(): Promise<SequenceSet>;
-  /** Adds what the tables alone can say. To be called when all rows were read. */
+  /** Adds findings from the tables alone. Call when all rows were read. */
   tell(findings: FindingList): Promise<TableFindings>;
 }

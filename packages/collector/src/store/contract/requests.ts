@@ -1,30 +1,33 @@
-/** What commands ask of a collector to be done to stored events. */
+/** The requests of commands to a collector about stored events. */
 import type { KeyObject } from 'node:crypto';
 import type { StoredKeys } from '../../privacy/stored-keys.js';
 import type { TakenKeys } from '../../privacy/payload-keys.js';
 
-/** An answer waits so long for who asked, in milliseconds. */
+/** Time that an answer is kept for the command, in milliseconds. */
 export const KEPT_ANSWER_MS = 3_600_000;
 
-/** Where commands lay what they ask to be done to stored events, and find the answers: JSON, by the id of the action. */
+/** Requests and their answers: JSON texts by the id of the action. */
 export interface Requests {
-  /** On return the request is durable. */
+  /** Stores a request durably. */
   lay(id: string, request: string): Promise<void>;
-  /** Those that were not taken yet, begun ones too, in an order that stays. Answers that nobody has taken are cleared. */
+  /** The requests that were not taken yet, also begun ones, in a stable order. Removes old answers. */
   waiting(): Promise<readonly { readonly id: string; readonly request: string }[]>;
-  /** For a collector, before it does what is asked. @returns false where it was withdrawn or taken; it is not to be done. */
+  /** Called by a collector before it carries out a request. @returns false if it was withdrawn or taken. */
   begin(id: string): Promise<boolean>;
-  /** For who asked. @returns whether it is gone for good and was not begun: of this and `begin`, one alone has its way. */
+  /**
+   * Called by the command.
+   * @returns whether it was withdrawn; only one of `begin` and `withdraw` succeeds.
+   */
   withdraw(id: string): Promise<boolean>;
-  /** On return it is not waiting any more. */
+  /** Removes a request. */
   take(id: string): Promise<void>;
-  /** Who asked may have gone: another answer may replace it. */
+  /** Stores an answer, in place of an earlier one. */
   answer(id: string, answer: string): Promise<void>;
-  /** Undefined while there is none. */
+  /** The answer to a request; undefined while there is none. */
   answerTo(id: string): Promise<string | undefined>;
 }
 
-/** The keys that are destroyed or replaced, as PayloadKeys has it. */
+/** The operations of PayloadKeys that requests need. */
 export interface LifecycleKeys {
   readonly stored: Pick<StoredKeys, 'noted' | 'holdKey'>;
   destroy(taken: readonly TakenKeys[]): Promise<string[]>;
@@ -40,30 +43,30 @@ export interface LifecycleKeys {
   readonly directories: { readonly all: number; readonly inTrouble: number };
 }
 
-/** The records of legal holds of a log that has several mirrors, by the actions with which they began. */
+/** The records of legal holds of a log in a database, by the ids of the holds. */
 export interface HoldRecords {
   put(action: string, record: string): Promise<void>;
   get(action: string): Promise<string | undefined>;
-  /** On return it is not there. */
   remove(action: string): Promise<void>;
 }
 
-/** The keys of legal holds, for a command that begins one. */
+/** The keys of legal holds, for a command that begins a hold. */
 export interface HoldKeys {
-  /** On return the key is durable. */
+  /** Returns the key of a hold, durable. */
   newHoldKey(action: string): Promise<KeyObject>;
   /** @returns the copies that could not be reached. */
   destroyHold(action: string): Promise<string[]>;
   close(): Promise<void>;
 }
 
-/** Of a log that several collectors write to: what is asked of them. */
+/** The requests to the collectors of a log in a database. */
 export interface SharedRequests {
   readonly ledgerId: string;
   readonly requests: Requests;
   readonly holdRecords: HoldRecords;
   /**
-   * @param address of the database of keys; empty: as the log says. @param kek as `--kek` has it.
+   * @param address the database of keys; empty for the one that the log names. @param kek the value of
+   * `--kek`.
    * @throws KeysUnfit, KekFault
    */
   openHoldKeys(address: string, kek: string): Promise<HoldKeys>;

@@ -1,18 +1,19 @@
 /**
- * Where the tree over the ledger is kept: the contract that every driver keeps.
+ * The contract of the storage of the tree over the ledger.
  *
- * The hashes are derived: the entries of the log give all of them. The newest checkpoint, the head, is not: it is a
- * signed statement that was given out, and the log must agree with it permanently.
+ * The hashes are derived from the entries of the log. The newest checkpoint, the head, is not: it is a
+ * published, signed statement that the log must match permanently.
  */
 
-/** The tree as it can be read. `hashes` is all that a proof needs (tree/merkle.ts, HashSource). */
+/** The tree, for reading. A proof needs only `hashes` (tree/merkle.ts, HashSource). */
 export interface TreeReader {
   /**
-   * Hashes `first` to `first + count - 1` of a level, 32 bytes each: hash i of level L is the Merkle tree hash of the
-   * 256^L entries from i * 256^L on (RFC 6962 2.1). Fewer bytes when fewer are there. In memory of the caller's own.
+   * Hashes `first` to `first + count - 1` of a level, 32 bytes each: hash i of level L is the Merkle tree
+   * hash of the 256^L entries from i * 256^L on (RFC 6962 2.1). Fewer bytes if fewer hashes exist. The buffer
+   * belongs to the caller.
    */
   hashes(level: number, first: number, count: number): Promise<Buffer>;
-  /** How many whole hashes of a level are there. */
+  /** The number of complete hashes of a level. */
   hashCount(level: number): Promise<number>;
   /** The newest checkpoint, a signed note (C2SP tlog-checkpoint); undefined before the first. */
   head(): Promise<string | undefined>;
@@ -20,21 +21,20 @@ export interface TreeReader {
 }
 
 export interface TreeStore extends TreeReader {
-  /** Puts hashes at a level from `first` on, over what is there. Not on stable storage before `flush`. */
+  /** Writes hashes of a level from `first` on. They are not durable before `flush`. */
   put(level: number, first: number, hashes: Buffer): Promise<void>;
-  /** On return everything put before the call is on stable storage. After an error all of it has to be put again. */
+  /** Makes all hashes durable that were put before the call. After an error all of them must be put again. */
   flush(): Promise<void>;
   /**
-   * On return the note is the head, on stable storage; until then the one before is. Of two sequencers that swap the
-   * same head, one succeeds.
-   * @param expected the head that the caller has seen last; undefined when there was none.
-   * @param keptSize the size of the note's tree, when the note stays after a newer one comes.
-   * @throws {@link HeadMoved} when the head is another one; then nothing was changed.
+   * Replaces the head, durably and atomically. If two sequencers swap the same head, one of them succeeds.
+   * @param expected the last head that the caller has seen; undefined if there was none.
+   * @param keptSize the size of the tree of the note, if the note is kept after newer ones.
+   * @throws {@link HeadMoved} if the head is a different one; then nothing was changed.
    */
   swapHead(expected: string | undefined, note: string, keptSize?: number): Promise<void>;
 }
 
-/** The newest checkpoint is not the one that this process has seen last. */
+/** The newest checkpoint is not the last one that this process has seen. */
 export class HeadMoved extends Error {
   override name = 'HeadMoved';
 }

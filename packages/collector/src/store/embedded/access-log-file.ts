@@ -1,10 +1,9 @@
 /**
- * `access.log`, to which every command that reads events appends. The file is opened for each call: what stands under
- * its name is what counts.
+ * `access.log`, to which every command that reads events appends. It is opened by name for each call.
  *
- * Root appends too, in a directory whose owner is not root and may have put anything under the name. So no link is
- * followed, nothing is written into a file that has another name elsewhere, unless it is the directory's owner's own,
- * only a file that was made here is handed over, and a pipe holds nothing up.
+ * Root appends too, in a directory whose owner may have put anything under the name. So no link is followed,
+ * a file with another hard link is written only if it belongs to the owner of the directory, only a file
+ * created here changes its owner, and a pipe blocks nothing.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -21,23 +20,23 @@ import { handOver, nodeFiles } from '../../files.js';
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
 const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;
 const LINE_FEED = 0x0a;
-/** About a millisecond's work for anyone who hashes it. */
+/** Takes about a millisecond to hash. */
 const PIECE_BYTES = 64 << 10;
 const BEGINNING: LineCursor = { lines: 0, at: 0 };
 
-/** Where the access log of a data directory is. */
+/** The access log of a data directory. */
 export function accessLogPath(dataDirectory: string): string {
   return path.join(dataDirectory, 'access.log');
 }
 
-/** Where a mirror logs who reads on it: its access log is a copy. */
+/** The log of readings on a mirror, whose access log is a copy. */
 export function readingsLogPath(dataDirectory: string): string {
   return path.join(dataDirectory, 'mirror-access.log');
 }
 
 export class AccessLogFile implements LocalAccessLog {
   readonly #path: string;
-  /** Whether the file's name is known to be on stable storage. */
+  /** Whether the name of the file is on stable storage. */
   #named = false;
 
   constructor(
@@ -48,22 +47,24 @@ export class AccessLogFile implements LocalAccessLog {
   }
 
   /**
-   * A file that is made for it is readable by its owner alone.
-   * @throws the system's error, or one with the code `ENOTREG` (no regular file) or `EMLINK` (also a file of others).
+   * Appends a line. A new file is readable only by its owner.
+   * @throws the error of the system, or one with the code `ENOTREG` (not a regular file) or `EMLINK` (another
+   * hard link).
    */
   append(line: string): void {
     const { fd, made } = this.#openToAppend();
     try {
       const stat = fs.fstatSync(fd);
-      if (!stat.isFile()) throw fault('ENOTREG', 'no regular file');
+      if (!stat.isFile()) throw fault('ENOTREG', 'not a regular file');
       const { uid } = fs.statSync(this.dataDirectory);
-      if (stat.nlink > 1 && stat.uid !== uid) throw fault('EMLINK', 'a file with another name');
+      if (stat.nlink > 1 && stat.uid !== uid) throw fault('EMLINK', 'a file with another hard link');
       if (made) handOver(fd, this.dataDirectory);
-      // Two processes may see the same torn line, and then an empty one stands between theirs.
+      // Two processes may see the same torn line, which leaves an empty line between theirs.
       const isTorn = stat.size > 0 && byteAt(fd, stat.size - 1) !== LINE_FEED;
       const bytes = Buffer.from(`${isTorn ? '\n' : ''}${line}\n`);
-      // In one call, so that no other process's line comes between. A disk that is nearly full takes a part of it.
-      if (fs.writeSync(fd, bytes) < bytes.length) throw fault('ENOSPC', 'not all of it was written');
+      // In one call, so that no line of another process comes between. A nearly full disk may take only a
+      // part.
+      if (fs.writeSync(fd, bytes) < bytes.length) throw fault('ENOSPC', 'the line was written only in part');
       fs.fsyncSync(fd);
     } finally {
       fs.closeSync(fd);
@@ -74,14 +75,14 @@ export class AccessLogFile implements LocalAccessLog {
   async *lines({ at }: LineCursor = BEGINNING): AsyncGenerator<Buffer, void> {
     const fd = this.#open();
     if (fd === undefined) {
-      if (at > 0) throw new AccessLogAltered('it is shorter than it was, or gone');
+      if (at > 0) throw new AccessLogAltered('it was truncated or removed');
       return;
     }
     try {
       const end = nodeFiles.size(fd);
-      if (end < at) throw new AccessLogAltered('it is shorter than it was, or gone');
+      if (end < at) throw new AccessLogAltered('it was truncated or removed');
       if (at > 0 && byteAt(fd, at - 1) !== LINE_FEED) {
-        throw new AccessLogAltered('it was changed among the lines that the log has heads of');
+        throw new AccessLogAltered('lines were changed that a head in the log covers');
       }
       const piece = Buffer.alloc(Math.min(PIECE_BYTES, end - at));
       for (let position = at; position < end;) {
@@ -110,8 +111,8 @@ export class AccessLogFile implements LocalAccessLog {
   }
 
   /**
-   * For a copy: the bytes up to the last whole line.
-   * @returns undefined when there is none. @throws AccessLogUnfit
+   * The bytes up to the last whole line, for a copy.
+   * @returns undefined if there is none. @throws AccessLogUnfit
    */
   copy(): { bytes: number; pieces: () => Generator<Uint8Array> } | undefined {
     const bytes = this.#read((fd) => {
@@ -132,7 +133,7 @@ export class AccessLogFile implements LocalAccessLog {
     }
   }
 
-  /** @returns undefined when there is no file. */
+  /** @returns undefined if there is no file. */
   #read<Value>(read: (fd: number) => Value): Value | undefined {
     const fd = this.#open();
     if (fd === undefined) return undefined;
@@ -168,7 +169,7 @@ export class AccessLogFile implements LocalAccessLog {
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
     }
-    // Another process has made it meanwhile.
+    // Another process has created it.
     return { fd: fs.openSync(this.#path, APPENDING), made: false };
   }
 }
@@ -183,5 +184,5 @@ function fault(code: string, message: string): Error {
 }
 
 function unfit(): AccessLogUnfit {
-  return new AccessLogUnfit('it is no regular file, and was not opened');
+  return new AccessLogUnfit('it is not a regular file and was not opened');
 }

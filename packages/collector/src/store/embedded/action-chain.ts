@@ -1,10 +1,10 @@
 /**
- * How the actions of a log (privacy/actions.ts) are found without passing all of it. The frame of each action names the
- * newest action before it, by sequence and address, and so does the header of each segment. The newest action stands in
- * the last segment, or its header names it; each leads to the one before it. No address changes when a segment is compacted.
+ * Finds the actions of a log (privacy/actions.ts) without reading all of it. The frame of each action names
+ * the previous action by sequence and address, and so does the header of each segment. The newest action is
+ * in the last segment, or its header names it. Compaction changes no address.
  *
- * What a pointer says is believed where an action with this sequence stands at this address, and where each header on the
- * way names the same one. Otherwise the log is passed whole: a hold that was overlooked would hold nothing.
+ * A pointer is trusted if an action with this sequence is at this address, and each header on the way names
+ * the same action. Otherwise the whole log is read: an overlooked hold would have no effect.
  */
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
@@ -32,7 +32,7 @@ import {
 } from './log-frames.js';
 import { segmentName, type Segment } from './segment.js';
 
-/** Adds what the frame of an entry of the log's own says to `actions`, if that is an action. @param size of the frame. */
+/** Adds the action in a frame of `size` bytes to `actions`; does nothing for other entries. */
 export function noteAction(actions: Actions, buffer: Buffer, offset: number, size: number): void {
   if (!isAction(buffer, offset)) return;
   const end = offset + size;
@@ -48,12 +48,12 @@ function isSame(one: FrameStart | undefined, other: FrameStart): boolean {
   return one?.sequence === other.sequence && one.address === other.address;
 }
 
-/** Compares the pointers in a part of the log that is passed with the actions that stand there. */
+/** Compares pointers with the actions in a part of the log, which is passed in order. */
 export class ActionTrail {
-  /** Whether each pointer so far named the newest action before it. */
+  /** Whether each pointer so far named the previous action. */
   isWhole = true;
 
-  /** @param newest the newest action before the first entry that is passed. */
+  /** @param newest the newest action before the first passed entry. */
   constructor(public newest: FrameStart) {}
 
   /** Passes an entry. @param address of its frame. */
@@ -65,9 +65,9 @@ export class ActionTrail {
 }
 
 /**
- * The frames of all actions up to `newest`, oldest first, without the ones up to `known`.
- * @param newest an action of the last segment, or what its header names.
- * @returns undefined where a pointer or a header does not name the newest action before it.
+ * The frames of all actions after `known` up to `newest`, oldest first.
+ * @param newest an action in the last segment, or the one that its header names.
+ * @returns undefined if a pointer or a header does not name the previous action.
  */
 export function chainBack(
   files: Files,
@@ -103,20 +103,23 @@ export function chainBack(
   return isSame(due, known) ? found.reverse() : undefined;
 }
 
-/** A log as its reader has it. */
+/** A log, as its reader provides it. */
 interface ReadLog {
   readonly files: Files;
-  /** As they are now. */
+  /** The current segments. */
   segments(): readonly Segment[];
   open(segment: Segment): number;
-  /** All that is durable. @throws StoreDamaged */
+  /** All durable frames. @throws StoreDamaged */
   frames(): Iterable<FramePlace>;
 }
 
-/** How far a reader has looked in the last segment. */
+/** The progress of a reader in the last segment. */
 interface Looked {
   readonly segment: Segment;
-  /** The first frame of the newest batch, and its header: a collector takes back a batch that it failed to flush. */
+  /**
+   * The first frame of the newest batch, and its header; a collector may take back a batch that it failed to
+   * flush.
+   */
   readonly from: FrameStart;
   readonly header: Buffer;
   /** The newest action before that batch. */
@@ -124,19 +127,19 @@ interface Looked {
   readonly end: SegmentEnd;
 }
 
-/** The actions of a log, as a reader knows them: what has come since is looked for each time. */
+/** The actions of a log for a reader; each `get` adds new ones. */
 export class NotedActions {
   #actions = new Actions();
-  /** The sequences of all that were found. */
+  /** The sequences of all known actions. */
   readonly #known = new Set<number>();
   #newest = NO_ACTION;
   #looked: Looked | undefined;
-  /** A pass has met an action that no pointer leads to. */
+  /** Whether a pass has met an action that no pointer leads to. */
   #isOverlooked = false;
 
   constructor(private readonly log: ReadLog) {}
 
-  /** Those that are in the log now. @throws StoreDamaged where it has to be passed whole, and cannot be. */
+  /** The current actions. @throws StoreDamaged if the whole log must be read and is damaged. */
   get(): Actions {
     if (this.#isTakenBack()) this.#forget();
     else if (!this.#isOverlooked && !this.#hasGrown()) return this.#actions;
@@ -150,7 +153,7 @@ export class NotedActions {
     return this.#actions;
   }
 
-  /** Whether a pass has met an action that is not among those that were found: then `get` passes the log whole. */
+  /** Whether a block contains an unknown action; then `get` reads the whole log. */
   overlooks({ buffer, offsets }: FrameBlock): boolean {
     const looked = this.#looked?.end.nextSequence ?? 0;
     const isUnknown = (sequence: number) => sequence < looked && !this.#known.has(sequence);
@@ -159,7 +162,7 @@ export class NotedActions {
     return found;
   }
 
-  /** Whether the newest batch that was read is not there any more. */
+  /** Whether the newest batch was taken back. */
   #isTakenBack(): boolean {
     if (this.#looked === undefined) return false;
     const { segment, from, header, end } = this.#looked;
@@ -178,7 +181,7 @@ export class NotedActions {
     return next !== segment.path && files.look(next) !== undefined;
   }
 
-  /** Reads what is new in the last segment; all of it when it is another one than the last time. */
+  /** Reads the new part of the last segment. */
   #look(segment: Segment): { readonly looked: Looked; readonly trail: ActionTrail } {
     const before = this.#looked?.segment.path === segment.path ? this.#looked : undefined;
     const trail = new ActionTrail(before?.actionBefore ?? segment.actionBefore);
@@ -203,7 +206,7 @@ export class NotedActions {
     const { files } = this.log;
     let end = yield* readFrames(files, [segment], { from });
     if (isBlank(files, this.log.open(segment), end.offset)) return end;
-    // A batch that is just being written, a torn tail, or damage, after which actions may follow.
+    // A batch in progress, a torn tail, or damage with actions after it.
     const after = { address: end.address, sequence: end.nextSequence };
     for (const frame of readFrames(files, [segment], { from: after, onDamage: 'continue' })) {
       yield frame;
@@ -213,7 +216,7 @@ export class NotedActions {
     return end;
   }
 
-  /** Takes in the actions up to `newest`. @returns false where pointers do not lead to all of them. */
+  /** Adds the actions up to `newest`. @returns false if pointers do not lead to all of them. */
   #follow(segments: readonly Segment[], newest: FrameStart): boolean {
     const since = chainBack(this.log.files, segments, newest, this.#newest);
     for (const frame of since ?? []) this.#note(frame, 0, frame.length);

@@ -1,4 +1,7 @@
-/** For `collector verify`: compares what frames and headers name as the newest action before them with what was read. */
+/**
+ * Compares the pointers to actions in frames and headers with the actions that were read, for `collector
+ * verify`.
+ */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { finding, type VerifyFinding } from '../findings.js';
 import type { Place } from './altered-frame.js';
@@ -6,31 +9,32 @@ import { frameActionBefore, frameKind, type FrameStart, NO_ACTION } from './fram
 import type { SurveyedSegment } from './segment.js';
 
 export class ActionPointers {
-  /** In the order of the log. */
+  /** Wrong pointers, in the order of the log. */
   readonly misnamed: VerifyFinding[] = [];
   #newest = NO_ACTION;
-  /** Address of the entry that is due, unless something before it is damaged. */
+  /** Address of the next entry, unless `#isMoved`. */
   #address = 0;
+  /** Whether damage has shifted addresses. */
   #isMoved = false;
-  /** What could not be read may have been an action. */
+  /** Whether an unreadable entry since the newest action may have been an action. */
   #mayMissOne = false;
 
-  /** @param placeOf where in the log a place is, in the form that the caller has. */
+  /** @param placeOf converts a place of the caller to a location. */
   constructor(private readonly placeOf: (place: number) => Place) {}
 
-  /** Takes in that entries could not be read, or stand in another place than they should. */
+  /** Passes damage with `count` unreadable entries. */
   passDamage(count: number): void {
     this.#isMoved = true;
     if (count > 0) this.#mayMissOne = true;
   }
 
-  /** @param place of the pointer in the header. */
+  /** Passes a segment header. @param place the place of its pointer. */
   passHeader({ actionBefore, firstSequence, faults }: SurveyedSegment, place: number): void {
     if (faults.length > 0) return;
     this.#compare(actionBefore, firstSequence, `the segment that begins with entry ${firstSequence}`, place);
   }
 
-  /** Passes an entry of any kind. */
+  /** Passes an entry. */
   pass(buffer: Buffer, offset: number, size: number, sequence: number, place: number): void {
     if (frameKind(buffer, offset) === ENTRY_KINDS.lifecycleAction) {
       const named = frameActionBefore(buffer, offset);

@@ -1,4 +1,4 @@
-/** What became of an entry, or of a part of the log: for `collector verify`. It trusts nothing that it reads. */
+/** Classifies altered frames and damage for `collector verify`. It trusts none of the bytes. */
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
 import { finding, type VerifyFinding, type FindingPlace } from '../findings.js';
@@ -24,30 +24,31 @@ import {
 } from './frame.js';
 import { sealedExtensionHolds, type Opening } from './sealed-frame.js';
 
-/** Where something is in the log; nowhere in the copy of a log in a database, which is thrown away. */
+/** A location in the log; empty for a log in a database, whose copy is temporary. */
 export type Place = Pick<FindingPlace, 'file' | 'offset'>;
 
-/** The bytes of one event's frame as they are in the log. */
+/** The bytes of a frame in the log. */
 export interface FrameBytes {
   readonly at: Place;
   readonly frame: Buffer;
   readonly sequence: number;
-  /** Durable-before of the frame in front of it; undefined when that is not known. */
+  /** Durable-before of the previous frame; undefined if unknown. */
   readonly before: number | undefined;
-  /** Of an encrypted payload: whether it could be opened, and what it is then. */
+  /** For an encrypted payload: the result of opening it. */
   readonly opened?: { readonly opening: Opening; readonly salted: Buffer | undefined };
 }
 
-/** The leaf that an event should have, if any is known. */
+/** The leaf that an event should have. */
 export interface Expected {
+  /** Undefined if unknown. */
   readonly leaf: Buffer | undefined;
-  /** Whether a checkpoint speaks of the event, also when no leaf of it is known. */
+  /** Whether a checkpoint covers the event. */
   readonly covered?: boolean;
-  /** Whether a signed root comes out with it. */
+  /** Whether the leaf is proved by a signed root. */
   readonly proven: boolean;
 }
 
-/** What of an event is not what was written; undefined when nothing is, or when the bytes cannot be an event. */
+/** The finding for an altered event; undefined if it is unaltered, or the bytes cannot be an event. */
 export function alteredFinding(
   bytes: FrameBytes,
   { leaf, proven, covered = false }: Expected,
@@ -83,7 +84,7 @@ export function alteredFinding(
   const which =
     leaf !== undefined
       ? event
-      : `${event}, ${covered ? 'whose hash the tree lacks' : 'which is under no checkpoint'},`;
+      : `${event}, ${covered ? 'whose hash the tree lacks' : 'which no checkpoint covers'},`;
   const rest = leaf === undefined ? '' : intact;
   if (!fits)
     return fitted(
@@ -99,7 +100,7 @@ export function alteredFinding(
   return holds ? undefined : fitted(frame, finding('frame_altered', place, which, rest));
 }
 
-/** A checksum does not come to match by accident. */
+/** Adds that the checksum was adapted: a match is no accident. */
 function fitted(frame: Buffer, found: VerifyFinding): VerifyFinding {
   if (!checksumHolds(frame, 0, frame.length)) return found;
   return { ...found, message: `${found.message}; the checksum of its frame was made to match` };
@@ -111,7 +112,7 @@ function leafOf(envelope: Buffer, commitment: Buffer): Buffer {
   return leaf;
 }
 
-/** A part of the log that holds no readable event. */
+/** The finding for damage. */
 export function damageFinding({ kind, bytes, sequence, count }: Damage, place: Place): VerifyFinding {
   const { file = 'ledger' } = place;
   switch (kind) {
@@ -133,7 +134,7 @@ export function damageFinding({ kind, bytes, sequence, count }: Damage, place: P
   }
 }
 
-/** The leaf of an event as its frame says it; undefined when that cannot be read. */
+/** The leaf computed from a frame; undefined if it cannot be read. */
 export function ownLeaf(frame: Buffer): Buffer | undefined {
   const parts = partsOf(frame);
   return parts && leafOf(parts.envelope, parts.commitment);
@@ -142,11 +143,11 @@ export function ownLeaf(frame: Buffer): Buffer | undefined {
 interface FrameParts {
   readonly envelope: Buffer;
   readonly commitment: Buffer;
-  /** The salt and the payload behind it. */
+  /** Salt and payload. */
   readonly salted: Buffer;
 }
 
-/** The parts of all the bytes of a frame; undefined when the lengths in its envelope leave no room for a salt. */
+/** The parts of a frame; undefined if the lengths in its envelope leave no room for a salt. */
 function partsOf(frame: Buffer): FrameParts | undefined {
   if (frame.length < HEADER_BYTES || envelopeEnd(frame, 0) + SALT_BYTES > frame.length) return undefined;
   return {
@@ -156,15 +157,15 @@ function partsOf(frame: Buffer): FrameParts | undefined {
   };
 }
 
-/** The id in the frame, in its text form (RFC 9562); undefined when the frame is cut short before it ends. */
+/** The event id in text form (RFC 9562); undefined if the frame is too short. */
 function eventIdText(frame: Buffer): string | undefined {
   if (frame.length < HEADER_BYTES) return undefined;
   return uuidText(frameEventId(frame, 0));
 }
 
 /**
- * Whether the header of a frame, whose size is plausible, says what a collector of this version writes in this place.
- * @param before durable-before of the frame in front of it; undefined when that is not known.
+ * Whether a frame of plausible size has a header that a collector of this version writes at this position.
+ * @param before durable-before of the previous frame; undefined if unknown.
  */
 export function headerHolds(
   source: Buffer,
@@ -182,18 +183,18 @@ export function headerHolds(
 function extensionHolds(source: Buffer, offset: number): boolean {
   const state = framePayloadState(source, offset);
   if (state === ENCRYPTED) return sealedExtensionHolds(source, offset);
-  // Compacted: the extension is as long as it was, and zeros.
+  // Compaction keeps the length of the extension and fills it with zeros.
   if (state === ERASED) return frameExtensionLength(source, offset) >= SALT_BYTES;
   return state === PLAIN && frameExtensionLength(source, offset) === plainExtensionLength(source, offset);
 }
 
-/** The frames of a batch share one, which is the sequence of the first of them. */
+/** Checks durable-before: the frames of a batch share the sequence of the first one. */
 function durableBeforeHolds(durableBefore: number, sequence: number, before: number | undefined): boolean {
   if (durableBefore === sequence) return true;
   return before === undefined ? durableBefore < sequence : durableBefore === before;
 }
 
-/** Whether a frame holds its payload encrypted, or has none any more. */
+/** Whether the payload of a frame is encrypted or erased. */
 function isClosed(frame: Buffer): boolean {
   const state = framePayloadState(frame, 0);
   return state === ERASED || (state === ENCRYPTED && sealedExtensionHolds(frame, 0));

@@ -1,10 +1,10 @@
 /**
- * Removes the encrypted bytes of erased events from a data directory, in the background. A round ends the segment that is
- * written to, if it has erased events, and has a thread compact the segments that are due (compaction.ts).
+ * Removes the encrypted bytes of erased events from a data directory in the background. A round closes the
+ * current segment if it has erased events, and lets a thread compact segments (compaction.ts).
  *
- * A round costs a segment that ends early, and the reading of all segments that the erasures have touched. So it begins an
- * hour after the first erasure that it is for, and a day after the round before at the earliest; at a start, and when a
- * command asks for it, at once.
+ * A round costs an early end of the current segment and a reading of all affected segments. So it begins at
+ * least an hour after the first new erasure and a day after the previous round; or immediately, at a start or
+ * by request of a command.
  */
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
@@ -15,21 +15,21 @@ import { type Erasure, erasuresIn } from './compaction.js';
 import { askedIn } from './inbox.js';
 import type { CompactionThreadData, CompactionTrouble } from './compaction-thread.js';
 
-/** The compiled thread, also when the sources are run as they are (Vitest): threads start from files. */
+/** The compiled thread, also under Vitest: a thread starts from a file. */
 const THREAD = new URL(
   'compaction-thread.js',
   import.meta.url.replace(/\/src\/(?=store\/embedded\/)/, '/dist/'),
 );
 const DAY_MS = 86_400_000;
-/** So that the erasures of one night come together. */
+/** Collects the erasures of one night in one round. */
 const GATHER_MS = 3_600_000;
-/** What could not be done is tried again after this time. */
+/** Pause after a failed round. */
 const RETRY_MS = 3_600_000;
 export interface BackgroundCompactionOptions {
   readonly dataDir: string;
   readonly store: {
     readonly actions: Actions;
-    /** On return none of these events is in the segment that is written to. */
+    /** On return none of these events is in the current segment. */
     endSegmentOf(events: SequenceSet): Promise<void>;
   };
   readonly onTrouble: (what: string, error: unknown) => void;
@@ -41,16 +41,18 @@ export class BackgroundCompaction {
   #round: Promise<void> | undefined;
   #worker: Worker | undefined;
   readonly #closing = new AbortController();
-  /** On the clock of `performance.now`. */
+  /** Earliest time of the next round, on the clock of `performance.now`. */
   #nextAt = 0;
-  /** The entry of the newest erasure of which no encrypted bytes are left; undefined before the first round. */
+  /**
+   * The sequence of the newest erasure without remaining encrypted bytes; undefined before the first round.
+   */
   #through: number | undefined;
 
   constructor(options: BackgroundCompactionOptions) {
     this.#options = options;
   }
 
-  /** Looks at once whether a round is due, and from now on. */
+  /** Checks immediately and in intervals whether a round should begin. */
   start(intervalMs: number): this {
     const look = () => {
       this.look().catch(() => undefined);
@@ -60,7 +62,7 @@ export class BackgroundCompaction {
     return this;
   }
 
-  /** Erasures whose encrypted bytes may be in the data directory; 0 before the first round. */
+  /** Number of erasures whose encrypted bytes may be in the data directory; 0 before the first round. */
   get pending(): number {
     const through = this.#through ?? Infinity;
     const { logged } = this.#options.store.actions;
@@ -68,12 +70,12 @@ export class BackgroundCompaction {
     return new Set(newer.map(({ said }) => said.action)).size;
   }
 
-  /** On return no round is due, or one has failed and was reported. Never rejects. */
+  /** Runs a round if it is time for one; reports its failure. Never rejects. */
   look(): Promise<void> {
     return (this.#round ??= this.#look().finally(() => (this.#round = undefined)));
   }
 
-  /** On return nothing is under way. What was cut off is done after the next start. */
+  /** Stops. The next start continues an interrupted round. */
   async close(): Promise<void> {
     this.#closing.abort();
     clearInterval(this.#timer);
@@ -91,11 +93,11 @@ export class BackgroundCompaction {
       if (this.#closing.signal.aborted || (!this.#isDue() && asked.length === 0)) return;
       isWhole = await this.#compact();
     } catch (error) {
-      onTrouble('encrypted bytes of erased events cannot be removed; it is tried again', error);
+      onTrouble('encrypted bytes of erased events cannot be removed; the removal is retried', error);
     }
     const now = performance.now();
     if (!isWhole) this.#nextAt = now + RETRY_MS;
-    // A start may find nothing to do, and is no reason to wait for a day.
+    // The round at a start does not delay the next one by a day.
     else if (this.#through !== undefined) this.#nextAt = now + DAY_MS;
     this.#through = isWhole ? newest : (this.#through ?? 0);
     for (const file of asked) nodeFiles.remove(file);
@@ -111,7 +113,7 @@ export class BackgroundCompaction {
     return first !== undefined && Date.now() - first.at >= GATHER_MS;
   }
 
-  /** @returns whether all segments that are due are compacted. */
+  /** @returns whether all segments with erased events are compacted. */
   async #compact(): Promise<boolean> {
     const { dataDir, store, onTrouble } = this.#options;
     const erasures = erasuresIn(store.actions);
@@ -123,7 +125,7 @@ export class BackgroundCompaction {
     let isWhole = true;
     worker.on('message', ({ trouble }: CompactionTrouble) => {
       isWhole = false;
-      onTrouble('a segment keeps encrypted bytes of erased events; it is tried again', trouble);
+      onTrouble('a segment keeps encrypted bytes of erased events; the removal is retried', trouble);
     });
     await once(worker, 'exit');
     return isWhole;

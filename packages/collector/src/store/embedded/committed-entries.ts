@@ -1,7 +1,7 @@
 /**
- * What this process has committed, read again for the sequencer by the descriptor that it was written by: a segment that
- * another hand removes or replaces is still read to its end. All of it is durable, so a frame that does not hold is
- * damage, and there is no tail to judge.
+ * Reads the committed entries of this process for the sequencer, through the descriptor that they were
+ * written through: a segment that another process removes or replaces is still read to its end. All entries
+ * are durable, so an invalid frame is damage, and there is no tail to judge.
  */
 import { leafHash } from '../../tree/merkle.js';
 import type { Committed, CommittedEntry, Cursor } from '../contract/events.js';
@@ -10,7 +10,7 @@ import { walk } from './log-frames.js';
 import type { SegmentLog } from './segment-log.js';
 
 const WINDOW_BYTES = 256 << 10;
-/** As much as a batch of the ledger may have, so that the sequencer keeps up with it turn by turn; some 3 ms of work. */
+/** The largest batch of the ledger, so that the sequencer keeps up with it; about 3 ms of work. */
 const BATCH_ENTRIES = 1024;
 const BATCH_BYTES = 4 << 20;
 
@@ -41,7 +41,7 @@ export class CommittedEntries implements Committed {
     return this.log.nextSequence - 1;
   }
 
-  // eslint-disable-next-line @typescript-eslint/require-await -- the page cache needs no wait; a database would.
+  // eslint-disable-next-line @typescript-eslint/require-await -- only a database needs to wait
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
     if (from.sequence >= this.log.nextSequence) return from;
     const passage = new Passage(this.log, this.#window, from);
@@ -50,14 +50,14 @@ export class CommittedEntries implements Committed {
   }
 }
 
-/** One pass up to the end that the log had when it began. Each batch is a walk of its own, as the log grows meanwhile. */
+/** A pass up to the end of the log at its start. Each batch is a separate walk, because the log grows. */
 class Passage {
   readonly #entry = new Entry();
   readonly #end: number;
-  /** Of the entry that is due. */
+  /** Address and sequence of the next entry. */
   #address: number;
   #sequence: number;
-  /** Address of the newest entry that was passed. */
+  /** Address of the last passed entry. */
   #passed = 0;
 
   constructor(
@@ -77,7 +77,7 @@ class Passage {
     return this.#address >= this.#end;
   }
 
-  /** To be read to its end at once. @param wanted the first sequence that is. */
+  /** A batch, which must be consumed without a pause. @param wanted the first sequence to yield. */
   *batch(wanted: number): Generator<CommittedEntry, void> {
     const { files, segments } = this.log.written(this.#address);
     const from = { address: this.#address, sequence: this.#sequence };

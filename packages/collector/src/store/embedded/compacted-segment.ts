@@ -1,25 +1,25 @@
 /**
- * A segment without the payloads of its erased events (docs/internals/formats.md). It reads as if nothing had been taken
- * out: at its old size, every frame at its old address, live ones byte for byte, and in place of each erased one the frame that
- * it was with payload state 2 and zeros for extension and payload. So readers, the id index and proofs know nothing of it.
+ * A segment without the payloads of its erased events (docs/internals/formats.md). It reads at its original
+ * size, with every frame at its original address: live frames are identical, erased ones have payload state 2
+ * and zeros as extension and payload. Readers, the id index and proofs are not affected.
  *
  *   offset  size  field; little-endian
  *        0     8  "CLINSEGC"
- *        8    72  as in the segment that it was (segment.ts)
- *       80        groups of frames, one behind the other
- *                 of each group  kind (4): 0 frames as they are, 1 packed | size when it is read (8) | size here (8)
- *                   | CRC-32 of its bytes here (4)
- *                 of each compaction, oldest first  sequence of the action of the newest erasure that it removed bytes of (8)
- *                   | when, milliseconds since 1970 UTC (8) | id of the entry of that action (16)
+ *        8    72  as in the original segment (segment.ts)
+ *       80        groups of frames
+ *                 for each group: kind (4): 0 unpacked, 1 packed | expanded size (8) | stored size (8)
+ *                   | CRC-32 of its stored bytes (4)
+ *                 for each compaction, oldest first: sequence of the newest erasure carried out (8)
+ *                   | time, milliseconds since 1970 UTC (8) | id of the entry of that erasure (16)
  *     end-36   8  "CLINSEGF"
- *            8+8  offset of the first of these rows, size of the segment when it is read
- *          4+4+4  how many groups, how many compactions, CRC-32 of the rows and of the 24 bytes before this
+ *            8+8  offset of the first row, expanded size of the segment
+ *          4+4+4  number of groups, number of compactions, CRC-32 of the rows and of the 24 bytes before this
  *
- *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of its erased frames | live
- *   frames. The block has of each frame in its order: 0 and its size (4), or 1 and of the erased frame bytes 4 to 31 and
- *   the envelope.
+ *   A packed group: length of the block (4) | block, by Zstandard (RFC 8878) | commitments of erased frames
+ *   | live frames. The block has, for each frame in order: 0 and its size (4) if it is live; 1, bytes 4 to 31
+ *   of the frame and the envelope if it is erased.
  *
- * What does not hold reads as zeros, which are no frames: readers report that as damage.
+ * A damaged group reads as zeros, which readers report as damage.
  */
 import { crc32, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import path from 'node:path';
@@ -48,20 +48,20 @@ const FOOTER_BYTES = 36;
 const ROW_BYTES = 24;
 const COMPACTION_BYTES = 32;
 const SEGMENT = /\.segment(\.draft)?$/;
-/** What a group reads as: a single frame of it costs as much to read. */
+/** Expanded size of a group, which is read as a whole. */
 const GROUP_BYTES = 512 << 10;
 const FLUSH_BYTES = 1 << 20;
 const COMMITMENT_BYTES = 32;
-/** In front of the commitment, behind the checksum. */
+/** The fixed fields of a frame between checksum and commitment. */
 const [FIXED_FROM, FIXED_TO] = [4, 32];
 const ENVELOPE_AT = 64;
 
 interface Group {
   readonly isPacked: boolean;
-  /** When it is read. */
+  /** Expanded offset and size. */
   readonly at: number;
   readonly size: number;
-  /** Here. */
+  /** Stored offset and length. */
   readonly offset: number;
   readonly length: number;
   readonly crc: number;
@@ -70,11 +70,11 @@ interface Group {
 interface Expanded {
   readonly groups: readonly Group[];
   readonly size: number;
-  /** The group that was read last, as it reads. */
+  /** The expanded bytes of the group that was read last. */
   last: { readonly group: Group; readonly bytes: Buffer } | undefined;
 }
 
-/** The same files, with every compacted segment as what it was. */
+/** A file layer that presents compacted segments in their original layout. */
 export function expanding(files: Files): Files {
   const open = new Map<number, Expanded>();
   return {
@@ -98,19 +98,19 @@ export function expanding(files: Files): Files {
   };
 }
 
-/** The segments of a log on this machine, as they read. */
+/** Expanded segments on the local file system. */
 export const segmentFiles = expanding(nodeFiles);
 
 /** One compaction of a segment. */
 export interface Compaction {
-  /** The newest erasure that it removed bytes of: its entry of the log, by sequence and id. */
+  /** The entry of the newest erasure whose bytes it removed, by sequence and id. */
   readonly through: number;
   readonly entryId: string;
   /** Milliseconds since 1970. */
   readonly at: number;
 }
 
-/** Of a segment, oldest first; empty where it was never compacted. */
+/** The compactions of a segment, oldest first; empty if it was never compacted. */
 export function compactionsOf(files: Files, file: string): Compaction[] {
   const fd = files.open(file, 'r');
   try {
@@ -130,7 +130,7 @@ export function compactionsOf(files: Files, file: string): Compaction[] {
   }
 }
 
-/** The end of a compacted segment, by which two files of the same segment differ; undefined for any other. */
+/** The footer of a compacted segment, which differs between compactions; undefined for any other segment. */
 export function footerOf(file: string): Buffer | undefined {
   const fd = nodeFiles.open(file, 'r');
   try {
@@ -142,13 +142,13 @@ export function footerOf(file: string): Buffer | undefined {
 
 interface SegmentTail {
   readonly footer: Buffer;
-  /** Offset of the rows, and the rows: of each group, then of each compaction. */
+  /** Offset of the rows, and the rows of groups, then of compactions. */
   readonly from: number;
   readonly rows: Buffer;
   readonly groups: number;
 }
 
-/** Undefined where it is no compacted segment, or its table does not hold. */
+/** @returns undefined if the file is not a compacted segment, or its table is damaged. */
 function tailOf(files: Files, fd: number): SegmentTail | undefined {
   const magic = Buffer.alloc(8);
   files.read(fd, magic, 0, 8, 0);
@@ -222,7 +222,7 @@ function readExpanded(files: Files, fd: number, expanded: Expanded, wanted: Want
   return length;
 }
 
-/** The place of the group that an offset is in. */
+/** The index of the group that contains an expanded offset. */
 function groupAt(groups: readonly Group[], at: number): number {
   let [low, high] = [0, groups.length - 1];
   while (low < high) {
@@ -243,7 +243,7 @@ function groupBytes(files: Files, fd: number, expanded: Expanded, group: Group):
   return bytes;
 }
 
-/** Undefined for what no group is. */
+/** @returns undefined if the bytes are not a packed group. */
 function unpacked(packed: Buffer, size: number): Buffer | undefined {
   const bytes = Buffer.alloc(size);
   try {
@@ -285,13 +285,13 @@ function countErased(block: Buffer): number {
   return count;
 }
 
-/** Of what a block says of a erased frame, with the 1 in front. */
+/** The length of a erased frame's record in a block, including its marker. */
 function erasedLength(block: Buffer, at: number): number {
   const envelope = at + 1 + FIXED_TO - FIXED_FROM;
   return envelopeEnd(block, envelope - ENVELOPE_AT) - at;
 }
 
-/** Writes the groups of a segment, one frame after the other. */
+/** Writes the groups of a segment frame by frame. */
 class GroupWriter {
   #frames: { readonly bytes: Buffer; readonly isErased: boolean }[] = [];
   #size = 0;
@@ -307,7 +307,10 @@ class GroupWriter {
     private readonly fd: number,
   ) {}
 
-  /** Actions stand in groups of their own, as they are: who follows their pointers reads no other frames. */
+  /**
+   * Adds a frame. Actions are in unpacked groups of their own, so that following their pointers expands no
+   * group.
+   */
   add(frame: Buffer, isErased: boolean): void {
     const isAction = frameKind(frame, 0) === ENTRY_KINDS.lifecycleAction;
     if (isAction !== this.#holdsActions && this.#frames.length > 0) this.#flush();
@@ -318,7 +321,7 @@ class GroupWriter {
     if (this.#size >= GROUP_BYTES) this.#flush();
   }
 
-  /** On return the file is whole, and on stable storage. */
+  /** Writes the rows and the footer. On return the file is complete and on stable storage. */
   end(compactions: readonly Compaction[]): void {
     if (this.#frames.length > 0) this.#flush();
     const rows = Buffer.concat([...this.#rows, ...compactions.map(compactionRow)]);
@@ -373,7 +376,7 @@ class GroupWriter {
     this.files.write(this.fd, bytes, bytes.length, this.#at);
     this.#at += bytes.length;
     this.#unflushed += bytes.length;
-    // The flush of a batch never waits behind a whole segment.
+    // Small flushes, so that the flush of a batch never waits for a whole segment.
     if (this.#unflushed < FLUSH_BYTES) return;
     this.files.datasync(this.fd);
     this.#unflushed = 0;
@@ -388,20 +391,20 @@ function compactionRow({ through, at, entryId }: Compaction): Buffer {
   return row;
 }
 
-/** What is removed from a segment. */
+/** The payloads to remove from a segment. */
 export interface Removal {
   readonly erased: SequenceSet;
-  /** The newest of the erasures by which they are erased. */
+  /** The newest erasure among those that erased them. */
   readonly newest: Pick<Compaction, 'through' | 'entryId'>;
 }
 
 /**
- * Rewrites a segment without the payloads of erased events. On return the smaller file has the segment's name, durably; or
- * the segment is as it was. What was written is read back and compared with the segment first. Readers that have the old
- * file open continue with it.
- * @param next the segment after it: the one that is written to is never compacted.
- * @param pause called after each slice of work, some 512 KiB.
- * @throws StoreDamaged when the segment does not hold what was written, or what was read back is not the same.
+ * Rewrites a segment without the payloads of erased events. The new file is read back and compared with the
+ * segment, then durably takes its name; after an error the segment is unchanged. Readers continue with the
+ * old file if they have it open.
+ * @param next the following segment; the current segment is never compacted.
+ * @param pause called after each slice of work, about 512 KiB.
+ * @throws StoreDamaged if the segment is damaged, or the bytes read back differ.
  */
 export async function compactSegment(
   files: Files,
@@ -440,7 +443,7 @@ export async function compactSegment(
   files.syncDirectory(path.dirname(segment.path));
 }
 
-/** Pauses after each half MiB. */
+/** Pauses after each half MiB of work. */
 class Slices {
   #bytes = 0;
 
@@ -459,7 +462,7 @@ function isErased(frame: Buffer, offset: number, erased: SequenceSet): boolean {
   return framePayloadState(frame, offset) === ERASED || erased.has(frameSequence(frame, offset));
 }
 
-/** @throws StoreDamaged at the first frame that is not the same. */
+/** @throws StoreDamaged at the first frame that differs. */
 async function assertSame(
   files: Files,
   [segment, draft]: readonly [Segment, Segment],
@@ -473,13 +476,13 @@ async function assertSame(
       const there = written.next();
       if (there.done || !isSame(buffer.subarray(offset, offset + size), there.value, erased)) {
         const place = offsetIn(segment, address);
-        const reason = 'a compacted frame is not the one that it was';
+        const reason = 'a compacted frame differs from the original';
         throw damagedAt(draft.path, place, frameSequence(buffer, offset), reason);
       }
       await slices.took(2 * size);
     }
   } finally {
-    // It has the file open.
+    // Closes its file.
     written.return({ address: 0, offset: 0, nextSequence: 0 });
   }
 }

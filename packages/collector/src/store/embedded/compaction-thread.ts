@@ -1,4 +1,4 @@
-/** Compacts a log beside the collector that writes it, at a rate at which neither disk nor processor is lacking to it. */
+/** Compacts a log in the background, at a rate that leaves disk and processor to the collector. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { SequenceSet } from '../../privacy/sequence-set.js';
@@ -6,7 +6,7 @@ import { compactLog } from './compaction.js';
 
 export interface CompactionThreadData {
   readonly dataDir: string;
-  /** As in `Erasure`, with the events as text. */
+  /** Like `Erasure`, with the events as text. */
   readonly erasures: readonly {
     readonly sequence: number;
     readonly entryId: string;
@@ -14,12 +14,12 @@ export interface CompactionThreadData {
   }[];
 }
 
-/** A segment that stays as it was. */
+/** The error of a segment that stays unchanged. */
 export interface CompactionTrouble {
   readonly trouble: unknown;
 }
 
-/** Of a slice, some 512 KiB: at most 16 MiB are read in a second. */
+/** Minimum time for a slice of about 512 KiB, which limits reading to 16 MiB a second. */
 const SLICE_MS = 32;
 
 async function main({ dataDir, erasures }: CompactionThreadData): Promise<void> {

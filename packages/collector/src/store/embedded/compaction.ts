@@ -1,7 +1,7 @@
 /**
- * Which segments have encrypted bytes of erased events, and their removal, one segment after the other. It follows from the
- * log and its segments, so that a start continues what was cut off: a segment is due while an erasure names events of it and
- * no compaction of it is as new (compacted-segment.ts).
+ * Finds segments with encrypted bytes of erased events, and compacts them one by one. A segment must be
+ * compacted if an erasure names events of it and its last compaction is older (compacted-segment.ts). This
+ * follows from the log alone, so a start continues an interrupted compaction.
  */
 import path from 'node:path';
 import { assertFree, type Files, nodeFiles } from '../../files.js';
@@ -10,21 +10,21 @@ import { SequenceSet } from '../../privacy/sequence-set.js';
 import { compactionsOf, compactSegment, expanding, segmentFiles } from './compacted-segment.js';
 import { listSegments, type Segment, sizeOf } from './segment.js';
 
-/** What an erasure names, and the entry of the log that orders it. */
+/** An entry of an erasure, and the events that it names. */
 export interface Erasure {
   readonly sequence: number;
   readonly entryId: string;
   readonly erased: SequenceSet;
 }
 
-/** In the order of the log. */
+/** The erasures in the order of the log. */
 export function erasuresIn({ logged }: Actions): Erasure[] {
   return logged.flatMap(({ sequence, entryId, said }) =>
     said.does === 'erase' ? [{ sequence, entryId, erased: eventsOf(said.keys) }] : [],
   );
 }
 
-/** A segment that is not written to any more, and the one after it. */
+/** A closed segment, and the one after it. */
 type Ended = readonly [segment: Segment, next: Segment];
 
 function dueSegments(files: Files, dataDir: string, erasures: readonly Erasure[], all: SequenceSet): Ended[] {
@@ -33,7 +33,8 @@ function dueSegments(files: Files, dataDir: string, erasures: readonly Erasure[]
   return segments.flatMap((segment, i) => {
     const next = segments[i + 1];
     if (next === undefined || !all.meets(segment.firstSequence, next.firstSequence)) return [];
-    // A restored log may have lost the erasures of a compaction, and have given their numbers to others.
+    // A restored log may have lost the erasures of a compaction and assigned their sequences to other
+    // entries.
     const isKnown = ({ through, entryId }: { through: number; entryId: string }) =>
       byEntry.get(through) === entryId;
     const { through = 0 } = compactionsOf(files, segment.path).findLast(isKnown) ?? {};
@@ -48,13 +49,13 @@ export interface CompactionOptions {
   readonly files?: Files;
   /** See compactSegment. */
   readonly pause?: () => Promise<void>;
-  /** A segment stays as it was; the others are compacted. */
+  /** Called when a segment stays unchanged; the others are compacted. */
   readonly onTrouble: (error: unknown) => void;
 }
 
 /**
- * On return no segment but the one that is written to has encrypted bytes of erased events, except those of which trouble
- * was reported. A collector may write beside it, and others read; no two may compact at a time.
+ * Compacts all closed segments with encrypted bytes of erased events, and reports those that it could not
+ * compact. A collector may write and others may read meanwhile; only one process may compact.
  */
 export async function compactLog(
   dataDir: string,
@@ -67,7 +68,7 @@ export async function compactLog(
   const removal = { erased, newest: { through: newest.sequence, entryId: newest.entryId } };
   for (const [segment, next] of dueSegments(files, dataDir, erasures, erased)) {
     try {
-      // For this and the next segment of the log: a disk that a compaction has filled would refuse events.
+      // Space for this file and the next segment: a disk filled by a compaction would refuse events.
       await assertFree(path.dirname(segment.path), 2 * sizeOf(files, segment.path));
       await compactSegment(files, segment, next, removal, pause);
     } catch (error) {
@@ -76,7 +77,10 @@ export async function compactLog(
   }
 }
 
-/** When the last of the segments was compacted that an erasure names events of, in ms since 1970; undefined without one. */
+/**
+ * Time at which the last segment with events of an erasure was compacted, in ms since 1970; undefined if none
+ * was.
+ */
 export function compactedAt(
   dataDir: string,
   { sequence, erased }: Omit<Erasure, 'entryId'>,

@@ -1,10 +1,10 @@
 /**
- * The embedded driver: segments are the truth, the id index is derived from them.
+ * The embedded driver: segments are authoritative, the id index is derived from them.
  *
- * Append, in this order: look each event up (index, then the batch itself), stage the new ones' frames, make
- * room, write and flush, and only then add them to the index. So the index never speaks of an event that is not
- * durable, and an answer about a repeat is never given before the event it speaks of is durable: either the
- * index knew it, or it stands earlier in the batch whose flush all answers wait for.
+ * Order of an append: look up each event (index, then the batch itself), stage the frames of new ones, make
+ * room, write and flush, then add them to the index. So the index never names an event that is not durable,
+ * and a repeat is reported only when the first copy is durable: it is in the index, or earlier in the same
+ * batch, whose flush precedes all answers.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -46,30 +46,29 @@ import { publishedTo } from './id-index/index-state.js';
 import { bucketOf, FrameOpener, FrameSealer, keyNameIn, type Opening } from './sealed-frame.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
-/* The events staged for one batch, by fingerprint: the part of the dedup that the index does not know yet. */
-
-/** More than any batch has, a power of two; kept under half full by `CAPACITY`. */
+/** A power of two larger than any batch; `CAPACITY` keeps the table at most half full. */
 const SLOTS = 8192;
 const CAPACITY = SLOTS / 2;
 
+/** The events staged for one batch, by fingerprint. The id index does not contain them yet. */
 class BatchIds {
-  /** Staged events in their order: fingerprint, and where the frame stands in the staging buffer. */
+  /** Staged events in order: fingerprint, and offset of the frame in the staging buffer. */
   readonly high = new Uint32Array(CAPACITY);
   readonly low = new Uint32Array(CAPACITY);
   readonly place = new Float64Array(CAPACITY);
   count = 0;
-  // A slot holds an event's number if it was filled for this batch; so nothing need be cleared between batches.
+  // A slot is valid only if it was filled for the current batch, so the table is never cleared.
   readonly #filledFor = new Float64Array(SLOTS);
   readonly #numbers = new Int32Array(SLOTS);
   #batch = 0;
 
-  /** Forgets the batch before. */
+  /** Starts a batch. */
   begin(): void {
     this.#batch++;
     this.count = 0;
   }
 
-  /** Collects into `places` where events with this fingerprint stand. */
+  /** Collects the offsets of events with this fingerprint into `places`. */
   find(high: number, low: number, places: number[]): void {
     places.length = 0;
     for (let slot = low % SLOTS; this.#filledFor[slot] === this.#batch; slot = (slot + 1) % SLOTS) {
@@ -94,8 +93,8 @@ class BatchIds {
 export interface Encryption {
   readonly suite: Suite;
   /**
-   * @param isNeeded whether the newest events are encrypted, so that their keys have to be there.
-   * @param isNew whether nothing is stored yet.
+   * @param isNeeded whether the newest events are encrypted, so that their keys must exist.
+   * @param isNew whether the log is empty.
    */
   readonly openKeys: (
     ledgerId: string,
@@ -107,49 +106,46 @@ export interface Encryption {
 export interface EmbeddedStoreOptions {
   readonly directory: string;
   readonly segmentBytes: number;
-  /** Of a ledger that is begun; a random one when not given. */
+  /** Id of a new ledger; random by default. */
   readonly ledgerId?: string;
-  /** How payloads are encrypted; not at all when it is not given. */
+  /** Encryption of payloads; without it they are stored in plain text. */
   readonly encryption?: Encryption;
   /** See SegmentLogOptions. */
   readonly lock?: HeldFile | undefined;
-  /** A signed checkpoint says how many entries were durable once; 0 when there is none. */
+  /** Number of entries that a signed checkpoint covers; 0 by default. */
   readonly vouchedEntries?: number;
   /** Replaced by tests that make the disk fail. */
   readonly files?: Files;
-  /** Something is degraded, but nothing is lost and nothing is refused. */
+  /** Called when the store is degraded but loses and refuses nothing. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /**
-   * Called after each batch that was flushed, with how long the flush took, in milliseconds, and what the log holds
-   * now.
-   */
+  /** Called after the flush of each batch, with the duration of the flush and the size of the log. */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;
 }
 
-/** What the log holds. */
+/** The size of the log. */
 export interface Held {
   readonly events: number;
-  /** With the log's own entries. */
+  /** Number of events and of the log's own entries. */
   readonly entries: number;
-  /** Of all frames. */
+  /** Bytes of all frames. */
   readonly bytes: number;
 }
 
-/** What opening found and did. */
+/** The result of opening a ledger. */
 export interface Opened extends Held {
   readonly segments: number;
-  /** Random, the same for the life of the ledger; 32 hexadecimal digits. */
+  /** Random id that never changes; 32 hexadecimal digits. */
   readonly ledgerId: string;
-  /** Entries that were read again because the index did not cover them. */
+  /** Number of entries added to the index because it did not cover them. */
   readonly replayed: number;
   readonly tornTail: TornTail | undefined;
 }
 
-/** While the index is brought up to date. */
+/** Entries per index commit during a replay. */
 const COMMIT_EVERY = 1024;
-/** Frames that are read before others have their turn. */
+/** Frames read before the event loop gets a turn. */
 const YIELD_EVERY = 4096;
-/** Organisation and key id in front of the body. */
+/** Maximum bytes of organisation and key id before the body. */
 const SENDER_BYTES = 512;
 
 export class EmbeddedStore implements Store {
@@ -163,20 +159,20 @@ export class EmbeddedStore implements Store {
   readonly #opener: FrameOpener;
   #staging = Buffer.alloc(1 << 20);
   #staged = 0;
-  /** Places of the actions among them. */
+  /** Staging offsets of the actions in the batch. */
   #stagedActions: number[] = [];
-  /** The newest action once they are stored. */
+  /** The newest action once the batch is stored. */
   #newestAction = NO_ACTION;
-  /** How many of them are the log's own. */
+  /** Number of the log's own entries in the batch. */
   #ownStaged = 0;
   #closed: Promise<void> | undefined;
 
   private constructor(
     log: SegmentLog,
     index: IdIndex,
-    /** Those that are in the log. */
+    /** All actions in the log. */
     readonly actions: Actions,
-    /** Undefined where payloads are not encrypted. */
+    /** Undefined if payloads are not encrypted. */
     readonly keys: PayloadKeys | undefined,
     private readonly options: EmbeddedStoreOptions,
     readonly opened: Opened,
@@ -188,10 +184,10 @@ export class EmbeddedStore implements Store {
   }
 
   /**
-   * Opens the ledger in `directory`, or begins one. On return the log is whole, the index covers all of it, and no key that
-   * an action destroys is in any directory of keys that can be reached.
-   * The caller holds the directory's lock.
-   * @throws StoreDamaged when the log does not hold what was written to it.
+   * Opens the ledger in `directory` or creates one. On return the log is whole, the index covers all of it,
+   * and every reachable key directory lacks the keys that an action destroyed. The caller holds the lock of
+   * the data directory.
+   * @throws StoreDamaged if the log is damaged.
    */
   static async open(options: EmbeddedStoreOptions): Promise<EmbeddedStore> {
     const { directory, segmentBytes, onTrouble } = options;
@@ -204,7 +200,7 @@ export class EmbeddedStore implements Store {
       vouchedTo: publishedTo(directory),
       vouchedEntries: options.vouchedEntries ?? 0,
       files: expanding(options.files ?? nodeFiles),
-      onRoomTrouble: (error) => onTrouble('no room can be made for the next segment', error),
+      onRoomTrouble: (error) => onTrouble('the next segment cannot be allocated', error),
     });
     const keys = await options.encryption?.openKeys(
       log.ledgerId,
@@ -217,13 +213,16 @@ export class EmbeddedStore implements Store {
         directory: indexDirectory,
         logEnd: log.end,
         onError: (error) =>
-          onTrouble('the id index could not be read or written; what it lacks is taken from the log', error),
+          onTrouble(
+            'the id index could not be read or written; missing entries are read from the log',
+            error,
+          ),
       });
     let index = openIndex();
     if (!isIndexOf(log, index)) {
-      // Believed, it would let events in twice. It is derived: rebuilt from the log, it is right.
+      // Using it would store events twice. It is derived, so it is rebuilt from the log.
       onTrouble(
-        'the id index belonged to another ledger, or to a copy of this one that went on differently',
+        'the id index belonged to another ledger or to a diverged copy of this one; it is rebuilt',
         undefined,
       );
       await index.abandon();
@@ -231,7 +230,7 @@ export class EmbeddedStore implements Store {
       index = openIndex();
     }
     const replayed = takeIn(log, index);
-    // Of a log that was restored from before them, the keys know what it does not.
+    // If the log was restored from an old copy, notes beside the keys name erasures that it lacks.
     const noted = takenBy(keys?.stored.noted() ?? []);
     try {
       if (keys !== undefined && log.newestSealed !== undefined)
@@ -254,7 +253,7 @@ export class EmbeddedStore implements Store {
   append(batch: readonly Candidate[]): Outcome[] | Promise<Outcome[]> {
     const outcomes = this.#stage(batch);
     if (this.#staged === 0) return outcomes;
-    // An event that the index cannot take in could be stored twice.
+    // An event that is not in the index could be stored twice.
     if (this.#index.room < this.#batch.count)
       throw new NotCommitted('the id index cannot be written', { reason: 'index_unwritable' });
     // No event is durable before its root is.
@@ -268,21 +267,21 @@ export class EmbeddedStore implements Store {
     return this.#commit(outcomes);
   }
 
-  /** By the descriptors that it writes by. */
+  /** Reads through the descriptors that the log writes through. */
   get committed(): CommittedEntries {
     return new CommittedEntries(this.#log);
   }
 
-  /** By kind, the body of the newest entry of the log's own in the last segment, as it was when it was opened. */
+  /** By kind, the body of the newest own entry in the last segment when the log was opened. */
   get newestOwn(): ReadonlyMap<number, Buffer> {
     return this.#log.newestOwn;
   }
 
   /**
-   * Of each of some lists of keys those by which events of the log are encrypted that no action has erased yet, or were
-   * until their payloads were taken out of the file. Reads the segments in which they may be. A segment that cannot be read
-   * is told of and passed over: nobody opens its events.
-   * @returns of each list what was found, or less where it was aborted.
+   * Selects, from each list of keys, those of events in the log that no action has erased; payloads that a
+   * compaction removed count too. Reads the segments concerned. Reports and skips a segment that cannot be
+   * read.
+   * @returns the keys found for each list; fewer after an abort.
    */
   async keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]> {
     const wanted = eventsOf(lists.flat()).without(this.actions.erased);
@@ -309,7 +308,7 @@ export class EmbeddedStore implements Store {
         }
       } catch (error) {
         if (!(error instanceof StoreDamaged)) throw error;
-        this.options.onTrouble('a segment cannot be read, and its events were not looked at', error);
+        this.options.onTrouble('a segment cannot be read; its events were skipped', error);
       }
     }
     return lists.map((list) =>
@@ -321,7 +320,7 @@ export class EmbeddedStore implements Store {
     );
   }
 
-  /** On return none of these events is in the segment that is written to. @throws NotCommitted, CommitUnknown */
+  /** On return none of these events is in the current segment. @throws NotCommitted, CommitUnknown */
   async endSegmentOf(events: SequenceSet): Promise<void> {
     const from = this.#log.segments.at(-1)?.firstSequence ?? 1;
     if (events.meets(from, this.#log.nextSequence)) await this.#log.endSegment();
@@ -354,17 +353,17 @@ export class EmbeddedStore implements Store {
     }
   }
 
-  /** How the id index fares. */
+  /** Id index statistics. */
   indexStats(): IdIndexStats {
     return this.#index.stats();
   }
 
-  /** A second call only waits for the first: by then the descriptor may belong to another file. */
+  /** A second call waits for the first: by then the descriptor may belong to another file. */
   close(): Promise<void> {
     return (this.#closed ??= this.#index.close().then(() => this.#log.close()));
   }
 
-  /** Decides each event's outcome and writes the frames of the new ones into the staging buffer. */
+  /** Decides the outcome of each event and writes the frames of new ones into the staging buffer. */
   #stage(batch: readonly Candidate[]): Outcome[] {
     const durableBefore = this.#log.nextSequence;
     let sequence = durableBefore;
@@ -414,7 +413,7 @@ export class EmbeddedStore implements Store {
     return outcomes;
   }
 
-  /** What is known of an event with this organisation and id, in the log or earlier in the batch. */
+  /** The outcome of an event whose id is in the log or earlier in the batch; undefined for a new one. */
   #known(candidate: Candidate, hi: number, lo: number): Outcome | undefined {
     this.#batch.find(hi, lo, this.#places);
     for (const place of this.#places) {
@@ -432,45 +431,45 @@ export class EmbeddedStore implements Store {
 
   #compareStored(address: number, candidate: Candidate): Outcome | undefined {
     if (address >= this.#log.end) return undefined;
-    // The fingerprint says that this very event is most likely here. To store it again might store it twice.
+    // By its fingerprint the event is most likely stored here. Storing it again could duplicate it.
     const bytes = this.#readFrame(address);
     if (bytes === undefined) return 'unreadable';
     return isSameId(bytes, 0, candidate) ? this.#compare(bytes, candidate) : undefined;
   }
 
-  /** @param frame in memory of its own: its payload is opened there. */
+  /** @param frame a copy, in which the payload is decrypted. */
   #compare(frame: Buffer, candidate: Candidate): Outcome {
-    // Also while its key is still there: what it said is not to be told any more.
+    // Also while the key still exists: the content of an erased event must not be revealed.
     if (this.actions.erased.has(frameSequence(frame, 0))) return 'erased';
     return repeatOutcome(decodeFrame(frame, 0), candidate, () =>
       this.#open(frame) === 'plain' ? decodeFrame(frame, 0).body : undefined,
     );
   }
 
-  /** Keys that cannot be had must not stop the others. */
+  /** Keys that cannot be read for one event must not stop the batch. */
   #open(frame: Buffer): Opening {
     this.#opener.readAnew();
     try {
       return this.#opener.open(frame, 0, frame.readUInt32LE(4));
     } catch (error) {
-      this.options.onTrouble('a stored event cannot be opened: its keys cannot be had', error);
+      this.options.onTrouble('a stored event cannot be decrypted: its keys cannot be read', error);
       return 'no-key';
     }
   }
 
-  /** The frame at an address, or undefined when it cannot be read: one bad sector must not stop the others. */
+  /** The frame at an address; undefined if it cannot be read: one bad sector must not stop the batch. */
   #readFrame(address: number): Buffer | undefined {
     let trouble: unknown;
     try {
       const frame = this.#log.frameAt(address);
       if (frame !== undefined) return frame;
-      trouble = new Error('the frame does not hold what was written');
+      trouble = new Error('the frame is damaged');
     } catch (error) {
       trouble = error;
     }
     const { file, offset } = this.#log.placeOf(address);
     this.options.onTrouble(
-      `a stored event cannot be read in ${file} at byte ${offset}; see collector doctor`,
+      `a stored event cannot be read: ${file}, byte ${offset}; see collector doctor`,
       trouble,
     );
     return undefined;
@@ -484,7 +483,7 @@ export class EmbeddedStore implements Store {
   }
 }
 
-/** The actions in a log. @throws StoreDamaged where it has to be passed whole, and cannot be. */
+/** Reads the actions of a log. @throws StoreDamaged if the whole log must be read and is damaged. */
 function actionsOf(log: SegmentLog, onTrouble: EmbeddedStoreOptions['onTrouble']): Actions {
   const actions = new Actions();
   const { files, segments } = log.written(log.start);
@@ -494,7 +493,7 @@ function actionsOf(log: SegmentLog, onTrouble: EmbeddedStoreOptions['onTrouble']
     return actions;
   }
   onTrouble(
-    'an action does not name the one before it, so the whole log is read; see collector verify',
+    'an action does not name the previous one, so the whole log is read; see collector verify',
     undefined,
   );
   for (const { buffer, offset, size, address, sequence } of log.framesFrom(log.start)) {
@@ -505,7 +504,7 @@ function actionsOf(log: SegmentLog, onTrouble: EmbeddedStoreOptions['onTrouble']
   return actions;
 }
 
-/** Brings the index up to the end of the log. @returns how many entries it lacked. */
+/** Brings the index up to the end of the log. @returns the number of entries it lacked. */
 function takeIn(log: SegmentLog, index: IdIndex): number {
   let replayed = 0;
   for (const { buffer, offset, size, address } of log.framesFrom(index.coveredTo)) {
@@ -525,7 +524,7 @@ function isSameId(frame: Buffer, offset: number, { organisation, eventId }: Cand
   return frameEventId(frame, offset).equals(eventId) && frameOrganisation(frame, offset) === organisation;
 }
 
-/** Without it the event cannot be read again, nor told from a repeat, unless that is meant. @throws KeysUnfit */
+/** Checks that the key of the newest encrypted event exists, unless the event is erased. @throws KeysUnfit */
 function assertHasKey(keys: PayloadKeys, sealed: Buffer, erased: SequenceSet): void {
   const { tag, organisation } = keyNameIn(sealed, 0);
   const sequence = frameSequence(sealed, 0);
@@ -534,11 +533,11 @@ function assertHasKey(keys: PayloadKeys, sealed: Buffer, erased: SequenceSet): v
     : keys.stored.keyOf(tag, organisation, sequence) !== undefined;
   if (isThere) return;
   throw new KeysUnfit(
-    `the key of event ${sequence} is missing; name the directory that has all keys by --encryption-keys`,
+    `the key of event ${sequence} is missing; pass the directory with all keys to --encryption-keys`,
   );
 }
 
-/** Whether the newest event of each run stands in the log where the index says. */
+/** Whether the newest event of each run is in the log at the address that the index gives. */
 function isIndexOf(log: SegmentLog, index: IdIndex): boolean {
   for (const { hi, lo, address } of index.newestOfRuns()) {
     const bytes = log.readAt(address, HEADER_BYTES + SENDER_BYTES);

@@ -1,10 +1,9 @@
 /**
  * Finds entries by organisation and id.
  *
- * The id index says where to look. It is derived, so it may be missing, behind (a running collector holds the newest
- * part in its memory), damaged, or that of another copy of this ledger. What it says is believed only where the log
- * agrees. What it does not cover is passed and noted in memory, in about 22 bytes an event: of a running collector its
- * newest ones, of a directory whose index is lost all.
+ * The id index gives candidates, which are compared with the log. The index may be missing, behind the log (a
+ * running collector keeps the newest part in memory), damaged, or that of another copy. Entries that it does
+ * not cover are read and kept in tables in memory, about 22 bytes each.
  */
 import path from 'node:path';
 import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../contract/events.js';
@@ -17,18 +16,18 @@ import { RecentTable } from './id-index/sorted-run.js';
 
 const TABLE_SLOTS = 1 << 18;
 
-/** The log as its reader has it. */
+/** A log, as its reader provides it. */
 interface Frames extends Pick<EventLog, 'pass'> {
-  /** The frame at an address, checked; undefined when none begins there that can be read. */
+  /** The valid frame at an address; undefined if there is none. */
   frameAt(address: number): Buffer | undefined;
 }
 
 export class EventFinder {
-  /** Undefined before the first time. */
+  /** Undefined before the first search. */
   #index: IdIndexReader | undefined;
-  /** The log up to here is looked for in the index. */
+  /** End of the part of the log that is searched in the index. */
   #coveredTo = 0;
-  /** Behind what is in the tables. */
+  /** End of the part that is in the tables. */
   #noted: Cursor = BEGINNING;
   #tables: RecentTable[] = [];
   readonly #found: number[] = [];
@@ -38,7 +37,7 @@ export class EventFinder {
     private readonly log: Frames,
   ) {}
 
-  /** Behind the last entry that has been noted, or that the index covers. */
+  /** The sequence after the last entry in the tables or the index. */
   get nextSequence(): number {
     return this.#noted.sequence;
   }
@@ -62,9 +61,9 @@ export class EventFinder {
   #opened(): IdIndexReader {
     if (this.#index !== undefined) return this.#index;
     const directory = path.join(this.dataDirectory, 'index');
-    // Any directory without runs will do where there is none.
+    // Without an index, any directory without runs serves.
     const otherwise = path.join(this.dataDirectory, 'ledger');
-    // Each page is checked when it is read: to check all of them now takes as long as a thousand look-ups.
+    // Each page is checked when it is read; checking all of them takes as long as a thousand look-ups.
     const index = IdIndexReader.read({
       directory: exists(directory) ? directory : otherwise,
       verify: false,
@@ -76,7 +75,7 @@ export class EventFinder {
     return (this.#index = index);
   }
 
-  /** @returns undefined when the newest event of a run of the index is not where the run says. */
+  /** The end of the index; undefined if the newest event of a run is not at its address in the log. */
   #coveredBy(index: IdIndexReader): Cursor | undefined {
     let covered = BEGINNING;
     for (const { hi, lo, address } of index.newestOfRuns()) {
@@ -97,7 +96,7 @@ export class EventFinder {
         const address = numberAt(this.#found, i);
         if (address >= this.#coveredTo) continue;
         const frame = this.log.frameAt(address);
-        // The event is most likely just here: reading the log will name the damage, or show that there is none.
+        // The event is most likely here: reading the whole log reports the damage, or finds none.
         if (frame === undefined) {
           this.#forgetIndex();
           return undefined;
@@ -113,7 +112,7 @@ export class EventFinder {
     }
   }
 
-  /** All is read from the log from here on. */
+  /** Stops using the index: everything is read from the log. */
   #forgetIndex(): void {
     this.#coveredTo = 0;
     this.#noted = BEGINNING;
@@ -132,7 +131,7 @@ export class EventFinder {
     return undefined;
   }
 
-  /** Notes what came since the last time and is before a sequence. */
+  /** Adds new entries before a sequence to the tables. */
   async #note(index: IdIndexReader, before: number): Promise<void> {
     const pass = this.log.pass(this.#noted, before === Infinity ? {} : { through: before - 1 });
     for (;;) {

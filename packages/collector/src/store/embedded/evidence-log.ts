@@ -1,13 +1,12 @@
 /**
- * A log in a database, laid out as segments for the audit that a log in files has, with what is wrong with it. No
- * collector reads these segments:
+ * Writes a log in a database as segments, including its faults, for the same audit as a log in files. No
+ * collector reads these segments.
  *
- *   a row that its leaf does not commit to   a frame whose checksum does not hold
- *   a row that is not there                  no frame: the next one says its own sequence
- *   the end                                  an empty segment, so that what lacks in front of it is missing, and not torn
+ *   a row that does not match its leaf: a frame with a wrong checksum
+ *   a missing row: no frame; the next frame has its own sequence
+ *   the end: an empty segment, so that entries before it count as missing, not as torn
  *
- * Payloads that are encrypted stay so. Their keys are found by the places that collectors have counted, and not by the
- * sequence: {@link placeOf} has them.
+ * Payloads stay encrypted. Their keys are found by place instead of sequence: see {@link placeOf}.
  */
 import path from 'node:path';
 import { ENTRY_KINDS, type Envelope, SALT_BYTES } from '@clinical-events/protocol';
@@ -27,11 +26,11 @@ import { encodeSegmentHeader, SEGMENT_HEADER_BYTES, segmentName } from './segmen
 
 const SEGMENT_BYTES = 64 << 20;
 const STAGED_BYTES = 1 << 20;
-/** Places are kept by chunks of so many sequences. */
+/** Sequences per chunk of places. */
 const CHUNK = 65_536;
 const NO_ID = Buffer.alloc(16);
 const NO_SALT = Buffer.alloc(SALT_BYTES);
-/** Stands for an envelope that cannot be read. */
+/** Replaces an envelope that cannot be decoded. */
 const UNREADABLE: Envelope = {
   kind: ENTRY_KINDS.accessLogHead,
   profile: 'minimum',
@@ -43,7 +42,7 @@ export class EvidenceLog {
   readonly #staging: Buffer[] = [];
   #staged = 0;
   #fd: number | undefined;
-  /** In the file, of it and of what is staged. */
+  /** File offset after the staged frames. */
   #position = 0;
   #address = 0;
   #own = 0;
@@ -53,7 +52,7 @@ export class EvidenceLog {
   #wasWhole = true;
   readonly #places = new Map<number, Uint32Array>();
 
-  /** @param directory the data directory in which `ledger/` is made. */
+  /** @param directory the data directory for `ledger/`. */
   constructor(
     private readonly directory: string,
     private readonly ledgerId: string,
@@ -62,10 +61,10 @@ export class EvidenceLog {
     this.#begin(1);
   }
 
-  /** @param row with a higher sequence than the one before. */
+  /** @param row a row with a higher sequence than the previous one. */
   add(row: EvidenceRow): void {
     const { sequence, fits } = row;
-    // What is damaged beside a gap would be taken for several entries.
+    // A damaged row next to a gap would count as several entries, so it gets a segment of its own.
     const isApart = sequence > this.#due && !(fits && this.#wasWhole);
     if (isApart || this.#position >= SEGMENT_BYTES) this.#begin(sequence);
     const frame = frameOf(row, this.#newestAction);
@@ -81,13 +80,13 @@ export class EvidenceLog {
     this.#wasWhole = fits;
   }
 
-  /** @param entries how many the log says that it has. On return all of it can be read. */
+  /** Completes the segments. @param entries number of entries by the database. */
   end(entries: number): void {
     if (this.#due > 1 || entries > 0) this.#begin(Math.max(this.#due, entries + 1));
     this.#close();
   }
 
-  /** By which the key of an encrypted payload is found; 0 where there is none. */
+  /** The place of an encrypted payload's key; 0 if there is none. */
   placeOf(sequence: number): number {
     return this.#places.get(Math.floor(sequence / CHUNK))?.[sequence % CHUNK] ?? 0;
   }
@@ -133,7 +132,7 @@ export class EvidenceLog {
 
 function frameOf(row: EvidenceRow, actionBefore: FrameStart): Buffer {
   const { sequence, envelope, commitment, state, stored, fits } = row;
-  // As FrameSealer writes it: in front of the sealed salt stands what says by which key it is opened.
+  // As written by FrameSealer: the parameters of the key come before the sealed salt.
   const overhead = state === 'encrypted' ? SEALED_OVERHEAD : 0;
   const salted = state === 'erased' ? NO_SALT : stored.subarray(overhead);
   const candidate: Candidate = {

@@ -1,4 +1,4 @@
-/** Frames in memory for readers of millions: what `decodeFrame` says of each, without an object for each. */
+/** Views of frames in memory, which spare readers of millions of events an object per event. */
 import { DOORS, ENVELOPE_AT, EVENT_KINDS, PROFILES, type EventKind } from '@clinical-events/protocol';
 import type { Actions } from '../../privacy/actions.js';
 import { ID_BYTES, type EventFacts, type PassedEntry, type ReadEvents } from '../contract/events.js';
@@ -22,7 +22,7 @@ import {
 import { type FrameBlock, numberAt } from './log-frames.js';
 import { bucketOf, type FrameOpener } from './sealed-frame.js';
 
-/** Where things stand in a frame, as frame.ts has it. */
+/** Offsets in a frame, derived from frame.ts. */
 const PROBE = Buffer.alloc(HEADER_BYTES);
 const offsetOf = (view: Buffer) => view.byteOffset - PROBE.byteOffset;
 const EVENT_ID_AT = offsetOf(frameEventId(PROBE, 0));
@@ -32,7 +32,7 @@ const PROFILE_AT = offsetOf(frameEnvelope(PROBE, 0)) + ENVELOPE_AT.profile;
 const DOOR_AT = offsetOf(frameEnvelope(PROBE, 0)) + ENVELOPE_AT.door;
 const ORGANISATION_LENGTH_AT = offsetOf(frameEnvelope(PROBE, 0)) + ENVELOPE_AT.organisationLength;
 
-/** The frames of a block, one after the other. */
+/** Iterates over the frames of a block. */
 export class PassedFrames implements Iterable<PassedEntry>, PassedEntry {
   source: Buffer = Buffer.alloc(0);
   at = 0;
@@ -46,7 +46,7 @@ export class PassedFrames implements Iterable<PassedEntry>, PassedEntry {
 
   constructor(private readonly opener: FrameOpener) {}
 
-  /** @returns this, for the frames of another block. */
+  /** Continues with another block. @returns this. */
   of(block: FrameBlock): this {
     this.#block = block;
     return this;
@@ -108,7 +108,7 @@ export class ReadFrames implements ReadEvents {
   readonly #keyId = new RepeatedText(latin1);
   readonly #runId = new RepeatedText(uuidText);
 
-  /** @param offsets of the frames in `source`; the checksum of each holds. */
+  /** @param offsets offsets of valid frames in `source`. */
   constructor(
     readonly source: Buffer,
     private readonly offsets: Float64Array,
@@ -122,7 +122,7 @@ export class ReadFrames implements ReadEvents {
     const profile = PROFILES[source[at + PROFILE_AT] ?? -1];
     const door = DOORS[source[at + DOOR_AT] ?? -1];
     const isKnown = kind !== undefined && profile !== undefined && door !== undefined;
-    // The rare, and what this version does not know, is for decodeFrame to tell.
+    // Rare cases, and those unknown to this version, are left to decodeFrame.
     if (framePayloadState(source, at) !== PLAIN || !isKnown) {
       const facts = factsOf(decodeFrame(source, at));
       if (facts.payloadState !== 'erased') return facts;
@@ -166,12 +166,12 @@ export class ReadFrames implements ReadEvents {
 
 function factsOf(stored: ReturnType<typeof decodeFrame>): EventFacts {
   const { sequence, kind, profile, door, organisation, keyId, receivedAt, ...rest } = stored;
-  if (typeof kind === 'number') throw new RangeError("an entry of the log's own is no event");
+  if (typeof kind === 'number') throw new RangeError("an entry of the log's own is not an event");
   const { eventId, runId, payloadState } = rest;
   return { sequence, kind, profile, door, organisation, keyId, receivedAt, eventId, runId, payloadState };
 }
 
-/** Of the frame that begins at `at`; its text stands behind the header. */
+/** The length of the organisation of the frame at `at`; its text follows the header. */
 function organisationLength(source: Buffer, at: number): number {
   return numberAt(source, at + ORGANISATION_LENGTH_AT);
 }

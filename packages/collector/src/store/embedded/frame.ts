@@ -1,31 +1,31 @@
 /**
- * The layout of the log on disk: one frame an entry, no padding; little-endian but for the envelope. Frozen, version 1
- * (docs/internals/formats.md).
+ * The layout of the log on disk: one frame per entry, no padding, little-endian except for the envelope.
+ * Frozen, version 1 (docs/internals/formats.md).
  *
  *   offset  size  field
- *        0     4  CRC-32 (ISO-HDLC, the one of zlib) of bytes 4 up to the end of the frame
+ *        0     4  CRC-32 (ISO-HDLC, as in zlib) of bytes 4 up to the end of the frame
  *        4     4  size of the whole frame in bytes
  *        8     1  format version, 1
- *        9     1  payload state: 0 plain, 1 encrypted, 2 erased (extension and payload are zeros, the rest stays)
+ *        9     1  payload state: 0 plain, 1 encrypted, 2 erased (extension and payload are zeros)
  *       10     2  length of the extension, X
  *       12     4  payload length, P
  *       16     8  sequence
- *       24     8  durable-before: when this frame was written, every lower sequence was already durable
+ *       24     8  durable-before: every lower sequence was durable when this frame was written
  *       32    32  commitment: SHA-256 of salt and plain body
- *       64     E  envelope (protocol, leaf.ts), E as its own lengths say: kind, ids, received_at, who sent it
- *              X  extension, which ends with the salt (16). Before it stands
- *                 of an action (kind 0x80): sequence (8) and address (8, segment.ts) of the newest action before it, 0 and 0
- *                   for the first (action-chain.ts)
- *                 of an encrypted payload: what its key and cipher need (8 or 24, sealed-frame.ts)
- *                 of any other: nothing
+ *       64     E  envelope (protocol, leaf.ts): kind, ids, received_at, sender; contains its own lengths
+ *              X  extension, which ends with the salt (16). Before the salt:
+ *                 action (kind 0x80): sequence (8) and address (8, segment.ts) of the previous action,
+ *                   0 and 0 for the first one (action-chain.ts)
+ *                 encrypted payload: parameters of key and cipher (8 or 24, sealed-frame.ts)
+ *                 any other entry: nothing
  *              P  payload
  *
- * No extension is part of the entry's leaf: a leaf is the same on every store, the address of an action is not.
- * Nothing here is a hash of the payload alone, so when payload and salt are gone no one can try guesses against what
- * is left. Salt and payload stand side by side, so that one call hashes both.
+ * The extension is not part of the entry's leaf, because a leaf is the same on every store. No field is a
+ * hash of the payload alone, so guesses cannot be checked after payload and salt are erased. Salt and payload
+ * are adjacent, so that one call hashes both.
  *
- * `durable-before` is what lets recovery tell a torn tail from damage: a frame that cannot be read was never
- * acknowledged, unless a readable frame after it says that it was durable by then.
+ * `durable-before` lets recovery distinguish a torn tail from damage: an unreadable frame was never
+ * acknowledged, unless a later readable frame says that it was durable.
  */
 import { crc32 } from 'node:zlib';
 import {
@@ -43,7 +43,7 @@ import { uuidText } from '../text.js';
 
 const FRAME_VERSION = 1;
 const ENVELOPE = 64;
-/** The size of a frame whose strings, extension and payload are empty: no frame is smaller. */
+/** The minimum size of a frame: with empty strings, extension and payload. */
 export const HEADER_BYTES = ENVELOPE + ENVELOPE_FIXED_BYTES;
 /** Payload states. */
 export const PLAIN = 0;
@@ -63,39 +63,41 @@ function readUint64(source: Buffer, offset: number): number {
   return source.readUInt32LE(offset + 4) * HIGH + source.readUInt32LE(offset);
 }
 
-/** A frame's address, and its sequence. */
+/** The address and the sequence of a frame. */
 export interface FrameStart {
   readonly address: number;
   readonly sequence: number;
 }
 
-/** What names the newest action where there is none. */
+/** The pointer to the newest action if there is none. */
 export const NO_ACTION: FrameStart = { address: 0, sequence: 0 };
 const ACTION_BEFORE_BYTES = 16;
 
-/** By what a payload is encrypted on its way into its frame; salt and body as they are when there is none. */
+/** Encrypts the payload of a frame. */
 export interface PayloadSealer {
-  /** How many bytes stand in front of the sealed salt. */
+  /** Number of bytes before the sealed salt. */
   readonly overhead: number;
-  /** Writes these and behind them the sealed salt and body, for a frame whose envelope and commitment are in place. */
+  /**
+   * Writes these bytes, then the sealed salt and body, into a frame that already has envelope and commitment.
+   */
   seal(target: Buffer, offset: number, at: number, candidate: Candidate, sequence: number): void;
 }
 
-/** The size in bytes of the frame that `encodeFrame` will write for the candidate. */
+/** The size of the frame that `encodeFrame` writes for the candidate. */
 export function frameSize(candidate: Candidate, sealer?: PayloadSealer): number {
   return ENVELOPE + envelopeSize(candidate) + overheadOf(candidate, sealer) + candidate.salted.length;
 }
 
-/** How many bytes of the extension stand in front of the salt. */
+/** Number of bytes of the extension before the salt. */
 function overheadOf({ kind }: Candidate, sealer: PayloadSealer | undefined): number {
   return kind === ENTRY_KINDS.lifecycleAction ? ACTION_BEFORE_BYTES : (sealer?.overhead ?? 0);
 }
 
 /**
- * Writes the candidate's frame into `target` at `offset`.
- * @param sealer undefined for a payload that stays plain, as that of an action does.
- * @param actionBefore the newest action before this entry, if this is one itself.
- * @returns the frame's size in bytes.
+ * Writes the frame of a candidate into `target` at `offset`.
+ * @param sealer undefined for a plain payload, such as that of an action.
+ * @param actionBefore the previous action, if the entry is an action.
+ * @returns the size of the frame.
  */
 export function encodeFrame(
   target: Buffer,
@@ -130,8 +132,8 @@ export function encodeFrame(
 }
 
 /**
- * The size of the frame at `offset`, when the bytes there can be a frame's header at all.
- * @returns 0 when they cannot, or when fewer than a header's bytes are left before `end`.
+ * The size of the frame at `offset` by its header.
+ * @returns 0 if the bytes cannot be the header of a frame, or if there are too few of them before `end`.
  */
 export function plausibleSize(source: Buffer, offset: number, end: number): number {
   if (end - offset < HEADER_BYTES) return 0;
@@ -144,29 +146,29 @@ export function plausibleSize(source: Buffer, offset: number, end: number): numb
   return size === least && source[offset + 8] === FRAME_VERSION ? size : 0;
 }
 
-/** Where the envelope of the frame at `offset` ends, going by the lengths in it. */
+/** The end of the envelope of the frame at `offset`, by the lengths in it. */
 export function envelopeEnd(source: Buffer, offset: number): number {
   const at = offset + ENVELOPE;
   const organisation = source[at + ENVELOPE_AT.organisationLength] ?? 0;
   return offset + HEADER_BYTES + organisation + (source[at + ENVELOPE_AT.keyIdLength] ?? 0);
 }
 
-/** On return the `size` bytes at `offset` carry the checksum of what they hold. */
+/** Writes the checksum of the frame of `size` bytes at `offset`. */
 export function sealFrame(target: Buffer, offset: number, size: number): void {
   target.writeUInt32LE(crc32(target.subarray(offset + 4, offset + size)), offset);
 }
 
-/** True when the `size` bytes at `offset` carry the checksum that they were written with. */
+/** Whether the checksum of the frame of `size` bytes at `offset` matches. */
 export function checksumHolds(source: Buffer, offset: number, size: number): boolean {
   return crc32(source.subarray(offset + 4, offset + size)) === source.readUInt32LE(offset);
 }
 
-/** A number, for the payload state; see above. */
+/** The payload state as a number: see above. */
 export function framePayloadState(source: Buffer, offset: number): number {
   return source[offset + 9] ?? 255;
 }
 
-/** Says of a frame in memory what its payload is by now. */
+/** Changes the payload state of a frame in memory. */
 export function setFramePayloadState(
   source: Buffer,
   offset: number,
@@ -175,7 +177,7 @@ export function setFramePayloadState(
   source[offset + 9] = state;
 }
 
-/** The length of what stands between envelope and payload. */
+/** The length of the extension between envelope and payload. */
 export function frameExtensionLength(source: Buffer, offset: number): number {
   return source.readUInt16LE(offset + 10);
 }
@@ -210,7 +212,7 @@ export function frameKind(source: Buffer, offset: number): number {
   return source[offset + ENVELOPE + ENVELOPE_AT.kind] ?? 0;
 }
 
-/** Whether it is an entry of the log's own, of a kind that is known here or not. */
+/** Whether the entry is the log's own, also of an unknown kind. */
 export function frameIsOwn(source: Buffer, offset: number): boolean {
   return frameKind(source, offset) >= FIRST_ENTRY_KIND;
 }
@@ -235,8 +237,8 @@ export function frameParentId(source: Buffer, offset: number): Buffer {
 }
 
 /**
- * The newest action before this one, as the frame of an action names it; NO_ACTION of the first. Undefined for any other
- * frame. Asked of a frame whose size is plausible.
+ * The pointer of an action to the previous one; NO_ACTION for the first action, undefined for any other
+ * entry. The size of the frame must be plausible.
  */
 export function frameActionBefore(source: Buffer, offset: number): FrameStart | undefined {
   const isAction = frameKind(source, offset) === ENTRY_KINDS.lifecycleAction;
@@ -246,7 +248,7 @@ export function frameActionBefore(source: Buffer, offset: number): FrameStart | 
   return { sequence: readUint64(source, at), address: readUint64(source, at + 8) };
 }
 
-/** How long the extension of a plain payload is, by the kind of its entry. */
+/** The length of the extension of a plain payload, by the kind of its entry. */
 export function plainExtensionLength(source: Buffer, offset: number): number {
   const isAction = frameKind(source, offset) === ENTRY_KINDS.lifecycleAction;
   return SALT_BYTES + (isAction ? ACTION_BEFORE_BYTES : 0);
@@ -257,7 +259,9 @@ export function frameEnvelope(source: Buffer, offset: number): Buffer {
   return source.subarray(offset + ENVELOPE, envelopeEnd(source, offset));
 }
 
-/** Extensions of an encrypted payload, with and without a tag (sealed-frame.ts), by what is in front of the salt. */
+/**
+ * Lengths of the extension of an encrypted payload before the salt, without and with a tag (sealed-frame.ts).
+ */
 export const OVERHEADS: readonly number[] = [8, 24];
 
 /** A view of the salt and the payload of a frame that is `size` bytes long. */
@@ -269,9 +273,8 @@ export function frameSalted(source: Buffer, offset: number, size: number): Buffe
 }
 
 /**
- * Reads a frame whose size is plausible and whose checksum holds.
- * @returns the entry; its views are views of `source`.
- * @throws RangeError for an envelope or a payload state that this version does not know.
+ * Decodes a frame with a plausible size and a valid checksum. The result contains views of `source`.
+ * @throws RangeError if this version does not know the envelope or the payload state.
  */
 export function decodeFrame(source: Buffer, offset: number): StoredEntry {
   const payloadState = PAYLOAD_STATES[framePayloadState(source, offset)];

@@ -1,11 +1,13 @@
-/** What commands ask of the log of a data directory: files in `lifecycle/inbox`, on stable storage when they are there. */
+/** Requests of commands to the collector of a data directory: durable files in `lifecycle/inbox`. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists, type Files, makeFile, nodeFiles } from '../../files.js';
 import { systemCode } from '../../system-code.js';
 import { KEPT_ANSWER_MS, type Requests } from '../contract/requests.js';
 
-/** It is renamed when it is begun, and removed when it is withdrawn: the system lets one of the two have the name. */
+/**
+ * A request is renamed when it is begun and removed when it is withdrawn; only one of the two can succeed.
+ */
 const REQUEST = /^([0-9a-f-]{36})\.(?:request|begun)\.json$/;
 const ASKED = /\.compact$/;
 
@@ -50,7 +52,7 @@ export class Inbox implements Requests {
   withdraw(id: string): Promise<boolean> {
     const isWithdrawn = ifThere(() => {
       fs.unlinkSync(this.#fileOf(id, 'request'));
-      // After a power failure it would be there again.
+      // Without a flush it could return after a power failure.
       this.files.syncDirectory(this.#directory);
       return true;
     });
@@ -71,7 +73,7 @@ export class Inbox implements Requests {
     return Promise.resolve(exists(file) ? fs.readFileSync(file, 'utf8') : undefined);
   }
 
-  /** Of an answer that who asked had the time to take. */
+  /** Removes an answer that was kept long enough. */
   #clear(name: string): void {
     if (!name.endsWith('.answer.json')) return;
     const file = path.join(this.#directory, name);
@@ -84,7 +86,7 @@ export class Inbox implements Requests {
   }
 }
 
-/** Undefined where the file is not there: another process has removed or renamed it. */
+/** @returns undefined if the file does not exist: another process has removed or renamed it. */
 function ifThere<Result>(act: () => Result): Result | undefined {
   try {
     return act();
@@ -94,18 +96,21 @@ function ifThere<Result>(act: () => Result): Result | undefined {
   }
 }
 
-/** On return the process that writes a data directory has been asked to compact it at once. @param action by which it is asked. */
+/**
+ * Asks the collector of a data directory to compact it immediately.
+ * @param action the id of the asking action.
+ */
 export function askForCompaction(dataDir: string, action: string): void {
   nodeFiles.makeDirectory(inboxOf(dataDir));
   makeFile(askedFile(dataDir, action));
 }
 
-/** Whether what was asked for by an action is not done yet. */
+/** Whether a compaction asked for by an action is not done yet. */
 export function isCompactionAsked(dataDir: string, action: string): boolean {
   return exists(askedFile(dataDir, action));
 }
 
-/** The files by which a compaction is asked for: each is removed when it is done. */
+/** The files that ask for a compaction; they are removed when it is done. */
 export function askedIn(dataDir: string): string[] {
   const inbox = inboxOf(dataDir);
   if (!exists(inbox)) return [];

@@ -1,7 +1,7 @@
 /**
- * API keys in `<data directory>/keys.db`, a SQLite file in WAL mode: the CLI writes it while a collector reads it.
- *
- * SQLite is right here and wrong for events: keys are few, seldom written, and written by several processes.
+ * API keys in `<data directory>/keys.db`, a SQLite file in WAL mode: commands write it while a collector
+ * reads it. SQLite fits here, unlike for events: keys are few, seldom written, and written by several
+ * processes.
  */
 import { closeSync, fsyncSync, openSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -18,6 +18,7 @@ import {
   PERMISSIONS,
   type RotationRefusal,
 } from '../contract/keys.js';
+import { messageOf } from '../../system-code.js';
 
 /** Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. */
 const MIGRATIONS = [
@@ -42,8 +43,8 @@ const MIGRATIONS = [
 ];
 
 /**
- * How long a call waits for another process. Readers wait for no one in WAL mode, except for the moment in which
- * a process recovers the log after a crash, so a collector's polling never really waits this long.
+ * Time that a call waits for another process. In WAL mode readers wait only during recovery after a crash, so
+ * the polling of a collector hardly ever waits this long.
  */
 const BUSY_TIMEOUT_MS = 5_000;
 
@@ -53,17 +54,17 @@ const BUSY_CODES = new Set([5, 6]);
 const DAMAGE_CODES = new Set([11, 26]);
 /** SQLITE_FULL. */
 const FULL_CODES = new Set([13]);
-/** SQLITE_IOERR and SQLITE_CANTOPEN: among others, how SQLite reports that its -wal or -shm finds no space. */
+/** SQLITE_IOERR and SQLITE_CANTOPEN, which SQLite also reports if its -wal or -shm file finds no space. */
 const SPACE_CODES = new Set([10, 14]);
 
 type Row = Record<string, null | number | bigint | string | Uint8Array>;
 
-/** Where the keys of a data directory are kept. */
+/** The file of the API keys of a data directory. */
 export function keyDatabasePath(dataDir: string): string {
   return path.join(dataDir, 'keys.db');
 }
 
-/** A new name in a directory is durable only when the directory is flushed. Windows cannot, and need not. */
+/** Makes a new name in a directory durable. Windows neither can nor needs to. */
 function flushDirectory(directory: string): void {
   if (process.platform === 'win32') return;
   const descriptor = openSync(directory, 'r');
@@ -74,7 +75,7 @@ function flushDirectory(directory: string): void {
   }
 }
 
-/** SQLite gives its -wal and -shm files the mode of the database, so only this one file has to be made by hand. */
+/** Creates the file with the right mode, which SQLite copies to its -wal and -shm files. */
 function createFile(file: string): void {
   const directory = path.dirname(file);
   if (!exists(directory)) nodeFiles.makeDirectory(directory);
@@ -95,10 +96,10 @@ export class KeyDatabase implements KeyStore {
   readonly #file: string;
   readonly #database: DatabaseSync;
   readonly #inode: number;
-  /** `PRAGMA data_version` counts the commits of others only. */
+  /** Own writes, which `PRAGMA data_version` does not count. */
   #ownWrites = 0;
 
-  /** The file has been made, but a crash came before its schema: only seen by who may not write that. */
+  /** Whether the file has no schema, because a crash came before it; only possible if opened read-only. */
   readonly #unwritten: boolean;
 
   private constructor(file: string, database: DatabaseSync, unwritten = false) {
@@ -109,16 +110,17 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Opens the keys of a data directory, and makes the directory (mode 0700) and the file (mode 0600) when they
-   * are not there.
-   * @throws {@link KeyStoreError} when the file is damaged, was written by a newer collector, or cannot be opened.
+   * Opens the keys of a data directory. Creates the directory (mode 0700) and the file (mode 0600) if
+   * necessary.
+   * @throws {@link KeyStoreError} if the file is damaged, was written by a newer collector, or cannot be
+   * opened.
    */
   static open(dataDir: string): KeyDatabase {
     const file = keyDatabasePath(dataDir);
     let database: DatabaseSync | undefined;
     try {
       createFile(file);
-      // SQLite deletes the -wal of an empty file, and there the keys may be.
+      // SQLite deletes the -wal file of an empty database, which may contain the keys.
       if (sizeOf(file) === 0 && sizeOf(`${file}-wal`) > 0) {
         throw new KeyStoreDamaged(`the API keys in ${file} cannot be used: it is empty, but its -wal is not`);
       }
@@ -134,15 +136,15 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Opens the keys of a data directory, which may be a read-only snapshot, to look at them: nothing in the directory is
-   * made, migrated or written, and every write is refused.
-   * @throws {@link KeyStoreError} as {@link open} does, and when there is no file.
+   * Opens the keys of a data directory for reading, also on a read-only snapshot. Nothing is created,
+   * migrated or written, and every write is refused.
+   * @throws {@link KeyStoreError} as {@link open} does, and if there is no file.
    */
   static openReadOnly(dataDir: string): KeyDatabase {
     const file = keyDatabasePath(dataDir);
     let database: DatabaseSync | undefined;
     try {
-      // SQLite would not say which file it may not open, nor why.
+      // The error of SQLite would name neither file nor reason.
       closeSync(openSync(file, 'r'));
       database = openWithoutWriting(file);
       const version = schemaVersion(database);
@@ -163,8 +165,8 @@ export class KeyDatabase implements KeyStore {
 
   version(): Promise<string> {
     return this.#settle(() => {
-      // Anyone who restores a back-up over a running collector leaves it with the old file, on which no change is
-      // ever seen again. Better that the collector says so than that a revocation is missed in silence.
+      // After a restore over a running collector it still has the old file and would miss every later
+      // revocation.
       if (statSync(this.#file).ino !== this.#inode) {
         throw new Error('the file was replaced while it was open; restart the collector to read the new one');
       }
@@ -214,9 +216,9 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Writes all keys as they are at one moment to a new file, beside anyone who is writing; its last bytes may not be on
-   * stable storage on return. The same keys make the same bytes.
-   * @throws KeyStoreDamaged when the copy is not sound, because this file is not.
+   * Writes a consistent snapshot of all keys to a new file, also during writes of other processes. Its last
+   * bytes may not be on stable storage on return. Equal keys give equal bytes.
+   * @throws KeyStoreDamaged if the copy is damaged, because this file is.
    */
   async copyTo(file: string): Promise<void> {
     closeSync(openSync(file, 'wx', 0o600));
@@ -270,7 +272,10 @@ export class KeyDatabase implements KeyStore {
       .run(values);
   }
 
-  /** One write transaction. IMMEDIATE, because one that starts by reading cannot wait for another writer. */
+  /**
+   * Runs one write transaction; IMMEDIATE, because a transaction that starts with a read cannot wait for a
+   * writer.
+   */
   #write<Result>(work: () => Result): Promise<Result> {
     return this.#settle(() => {
       const result = transaction(this.#database, work);
@@ -279,7 +284,7 @@ export class KeyDatabase implements KeyStore {
     });
   }
 
-  /** `node:sqlite` is synchronous; the contract is not, because a driver for a database server cannot be. */
+  /** Adapts the synchronous `node:sqlite` to the asynchronous contract. */
   #settle<Result>(work: () => Result): Promise<Result> {
     return new Promise((resolve, reject) => {
       try {
@@ -298,15 +303,15 @@ function transaction<Result>(database: DatabaseSync, work: () => Result): Result
     database.exec('COMMIT');
     return result;
   } catch (error) {
-    // Some errors (a full disk, for one) have rolled back already.
+    // After some errors, such as a full disk, SQLite has already rolled back.
     if (database.isTransaction) database.exec('ROLLBACK');
     throw error;
   }
 }
 
-/** Brings a freshly opened file, empty or not, to WAL mode and the newest schema. */
+/** Switches a file to WAL mode and migrates it to the newest schema. */
 function prepare(database: DatabaseSync): void {
-  // SQLite answers BUSY without waiting when two connections turn a new file to WAL mode at the same moment.
+  // SQLite returns BUSY without waiting if two connections switch a new file to WAL mode at the same time.
   const deadline = performance.now() + BUSY_TIMEOUT_MS;
   for (;;) {
     try {
@@ -319,7 +324,7 @@ function prepare(database: DatabaseSync): void {
   }
   if (schemaVersion(database) === MIGRATIONS.length) return;
   transaction(database, () => {
-    // Asked again inside the transaction: another process may have migrated in between.
+    // Read again inside the transaction: another process may have migrated the file.
     const version = schemaVersion(database);
     refuseNewer(version);
     for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
@@ -330,7 +335,7 @@ function prepare(database: DatabaseSync): void {
 function refuseNewer(version: number): void {
   if (version <= MIGRATIONS.length) return;
   throw new Error(
-    `it was written by a newer collector (schema ${version}; this one knows ${MIGRATIONS.length})`,
+    `it was written by a newer collector (schema ${version}; this one supports ${MIGRATIONS.length})`,
   );
 }
 
@@ -345,17 +350,17 @@ function unusable(file: string, error: unknown): KeyStoreError {
   return new Kind(`the API keys in ${file} cannot be used: ${reason}`, { cause: error });
 }
 
-/** SQLite has one text for a full disk and others for the same disk when it wants to map memory. */
+/** Maps the several errors of SQLite for a full disk to one text. */
 function reasonOf(file: string, error: unknown): string {
   if (isOneOf(FULL_CODES, error) || (isOneOf(SPACE_CODES, error) && !hasSpace(path.dirname(file)))) {
     return 'no space left on device';
   }
-  return error instanceof Error ? error.message : String(error);
+  return messageOf(error);
 }
 
-/** A row as the contract wants it. What this version would never write is refused, not guessed at. */
+/** Converts a row. Refuses values that this version never writes. */
 function apiKey(row: Row): ApiKey {
-  // A file of an older collector, opened for reading only, lacks the newer columns.
+  // A file of an older collector, opened read-only, lacks newer columns.
   const value = (name: string) => row[name] ?? undefined;
   const text = (name: string): string | undefined =>
     value(name) === undefined ? undefined : String(value(name));

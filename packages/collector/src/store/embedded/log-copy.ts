@@ -1,9 +1,9 @@
 /**
- * The segments of a log on their way into another directory, beside a running collector or without one.
+ * Copies the segments of a log to another directory, with or without a running collector.
  *
- * A copy grows as the log does: whole segments are copied once, the last one is extended. What a checkpoint of the copy
- * covers is never written over. Behind it the log itself may have changed its mind: a collector takes back a batch that
- * it failed to flush.
+ * A copy grows with the log: complete segments are copied once, the last one is extended. Entries that a
+ * checkpoint of the copy covers are never overwritten. Later entries may be, because a collector takes back a
+ * batch that it failed to flush.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -32,7 +32,7 @@ import {
 interface CopiedSegment {
   readonly name: string;
   readonly bytes: number;
-  /** So many of these are under a checkpoint of the copy. */
+  /** Number of bytes that a checkpoint of the copy covers. */
   readonly agreed: number;
   readonly pieces: () => Generator<Uint8Array>;
 }
@@ -42,11 +42,12 @@ const FLUSH_BYTES = 1 << 20;
 const CLOCK = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * The part of the log that can be read. On return all of it is on stable storage.
- * @param options.signed how many entries have to be there; undefined takes a log whose end was cut, up to its last whole
+ * Reads the log for a copy. On return the readable part is on stable storage.
+ * @param options.signed minimum number of entries; undefined accepts a truncated log up to its last whole
  * frame.
- * @param options.agreed how many entries the newest checkpoint of the copy covers; 0 when there is no copy yet.
- * @returns undefined when there is no log.
+ * @param options.agreed number of entries that the newest checkpoint of the copy covers; 0 if there is no
+ * copy yet.
+ * @returns undefined if there is no log.
  * @throws StoreDamaged
  */
 export function copiedLog(
@@ -60,7 +61,7 @@ export function copiedLog(
   if (last === undefined) return undefined;
   const { end, own, lastReceivedAt, agreedUntil } = endOf(segments, last, agreed);
   if (end.nextSequence <= (signed ?? 0)) {
-    const reason = `the log ends, but a checkpoint was signed over ${signed} entries,`;
+    const reason = `the log ends too early: a checkpoint was signed over ${signed} entries`;
     throw damagedAt(last.path, end.offset, end.nextSequence, reason);
   }
   const copied = segments.map((segment, i): CopiedSegment => {
@@ -104,14 +105,17 @@ function* leavesOf(segments: readonly Segment[], from: number): ReturnType<LogCo
   }
 }
 
-/** The name of the last segment, if it was cut within its header. */
+/** The name of the last segment if it is shorter than its header. */
 function headless(directory: string): string | undefined {
   const name = segmentNames(nodeFiles, directory).at(-1);
   if (name === undefined) return undefined;
   return fs.statSync(path.join(directory, name)).size < SEGMENT_HEADER_BYTES ? name : undefined;
 }
 
-/** Frames that a batch has in common do not vouch for each other (segment.ts): here the bytes are asked themselves. */
+/**
+ * Whether a torn tail is only the beginning of one frame. Frames of one batch do not vouch for each other
+ * (segment.ts).
+ */
 function endsWhole({ tail }: LogEnd): boolean {
   if (tail.state !== 'torn') return true;
   const { bytes } = tail;
@@ -120,14 +124,17 @@ function endsWhole({ tail }: LogEnd): boolean {
 
 interface Reached {
   readonly end: LogEnd;
-  /** How many entries before the end are the log's own. */
+  /** Number of the log's own entries. */
   readonly own: number;
   readonly lastReceivedAt: number | undefined;
-  /** Address behind the last entry that is agreed. */
+  /** Address after the last entry that a checkpoint of the copy covers. */
   readonly agreedUntil: number;
 }
 
-/** Reads the last two segments, since the last may be empty, and before them what is not agreed yet. */
+/**
+ * Reads the last two segments, because the last may be empty, and earlier ones that no checkpoint of the copy
+ * covers.
+ */
 function endOf(segments: readonly Segment[], last: Segment, agreed: number): Reached {
   const holding = segments.findLastIndex(({ firstSequence }) => firstSequence <= agreed + 1);
   const from = agreed === 0 ? segments.length - 2 : Math.min(holding, segments.length - 2);
@@ -147,8 +154,8 @@ function endOf(segments: readonly Segment[], last: Segment, agreed: number): Rea
     }
   }
   if (agreed > 0 && agreedUntil === 0) agreedUntil = newest[0]?.base ?? 0;
-  // A batch that was written may not be on stable storage yet. If a power loss took it from the log, a copy that
-  // holds it would be of another log from there on.
+  // A written batch may not be on stable storage yet. If a power loss removed it, a copy with the batch would
+  // diverge.
   const fd = nodeFiles.open(last.path, 'r');
   try {
     nodeFiles.datasync(fd);
@@ -196,8 +203,8 @@ function copySegments(
 }
 
 /**
- * Compares all headers, each of which has the time of its making in it, and the size of those that must be whole.
- * @returns names of segments of the copy that are under none of its checkpoints, and that the log does not have.
+ * Compares all headers, which contain creation times, and the sizes of complete segments.
+ * @returns names of segments of the copy that the log lacks and that no checkpoint of the copy covers.
  */
 function assertSameLog(
   segments: readonly CopiedSegment[],
@@ -213,9 +220,9 @@ function assertSameLog(
       if (Number.parseInt(name, 10) <= agreed) throw new LogDiffers(`the log has no ${name}`);
       surplus.push(name);
     } else if (segment.agreed > sizeOf(segmentFiles, file)) {
-      throw new LogDiffers(`${name} there is shorter than its checkpoint says: it was changed there`);
+      throw new LogDiffers(`${name} of the copy is shorter than its checkpoint says: it was changed`);
     } else if (segment.agreed > 0 && !headerOf(file).equals(headerOf(path.join(source, name)))) {
-      throw new LogDiffers(`${name} is another segment there`);
+      throw new LogDiffers(`${name} of the copy is a different segment`);
     }
   }
   return surplus;
@@ -232,7 +239,7 @@ function headerOf(file: string): Buffer {
   }
 }
 
-/** A collector may compact a segment at any time: then it is copied as it is, in place of what was copied before. */
+/** Copies a segment. A compacted one, also one compacted during the copy, replaces the earlier copy. */
 function copyOne(segment: CopiedSegment, source: string, target: string): number {
   const isCompacted = () => footerOf(path.join(source, segment.name)) !== undefined;
   if (isCompacted()) return replace(segment, source, target);
@@ -244,7 +251,7 @@ function copyOne(segment: CopiedSegment, source: string, target: string): number
   }
 }
 
-/** @returns how many bytes were written. */
+/** Replaces a segment of the copy. @returns the number of bytes written. */
 function replace({ name }: CopiedSegment, source: string, target: string): number {
   const draft = path.join(target, DRAFT);
   nodeFiles.remove(draft);
@@ -269,7 +276,7 @@ function replace({ name }: CopiedSegment, source: string, target: string): numbe
   return size;
 }
 
-/** Compares what is there, and writes the rest. @returns how many bytes were written. */
+/** Compares the existing part of a segment and writes the rest. @returns the number of bytes written. */
 function extend(segment: CopiedSegment, target: string): number {
   const file = path.join(target, segment.name);
   if (!exists(file)) begin(segment, target, file);
@@ -281,7 +288,7 @@ function extend(segment: CopiedSegment, target: string): number {
       const there = Math.min(piece.length, Math.max(0, held - at));
       const same = commonLength(fd, at, piece.subarray(0, there));
       if (same < there && at + same < segment.agreed) {
-        throw new LogDiffers(`${segment.name} is another one there from byte ${at + same} on`);
+        throw new LogDiffers(`${segment.name} of the copy differs from byte ${at + same} on`);
       }
       if (same < there) nodeFiles.truncate(fd, (held = at + same));
       writer.write(piece.subarray(same), at + same);
@@ -296,7 +303,7 @@ function extend(segment: CopiedSegment, target: string): number {
   }
 }
 
-/** A segment has its name only when it has its header. */
+/** Creates a segment with its header, under its name only when the header is durable. */
 function begin(segment: CopiedSegment, target: string, file: string): void {
   const draft = path.join(target, DRAFT);
   nodeFiles.remove(draft);
@@ -325,9 +332,9 @@ function commonLength(fd: number, at: number, piece: Uint8Array): number {
 }
 
 /**
- * Flushes as it writes, and rests after each flush as long as it worked, because a collector may need the disk. On a
- * busy machine with 500 events a second on the same disk, the 99th percentile of their latency was 73 to 136 ms while
- * a back-up was written so, 111 to 252 ms while one was written at full speed, and 5 to 187 ms without one.
+ * Flushes while it writes and pauses after each flush for the time that it worked, because a collector may
+ * use the disk. With 500 events a second on the same disk of a busy machine, their 99th percentile latency
+ * was 73 to 136 ms during a back-up, 111 to 252 ms without the pauses, and 5 to 187 ms without a back-up.
  */
 class GentleWriter {
   #unflushed = 0;

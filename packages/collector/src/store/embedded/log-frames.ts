@@ -1,10 +1,10 @@
 /**
- * The frames of the log in order, across segments and in bounded memory: one walk for all that reads them. Each frame has
- * its checksum and its sequence checked. At one that does not hold, the walk stops, or reports what lies there and
- * continues with the next frame that holds, for `collector verify`.
+ * The walk over the frames of the log, in order, across segments and in bounded memory. All readers use it.
+ * It checks the checksum and the sequence of each frame. At damage it stops or, for `collector verify`,
+ * reports the damage and continues with the next valid frame.
  *
- * After damage the next frame is searched byte by byte. No sender can place one inside an event: a header has zero
- * bytes, and JSON text has none (RFC 8259).
+ * After damage the walk searches the next frame byte by byte. No sender can hide one inside an event: a
+ * header has zero bytes, and JSON text has none (RFC 8259).
  */
 import assert from 'node:assert/strict';
 import type { Files } from '../../files.js';
@@ -18,20 +18,20 @@ import {
   type Segment,
 } from './segment.js';
 
-/** What is read with one call, unless a frame is larger: small enough to stay in a core's own cache. */
+/** Size of a read, unless a frame is larger; fits in the cache of a core. */
 const WINDOW_BYTES = 256 << 10;
 
-/** Neighbours of one segment; the same object and buffer for every block, valid until the next is asked for. */
+/** Consecutive frames of one segment. The object and its buffer are reused for the next block. */
 export interface FrameBlock {
   readonly kind: 'frames';
   buffer: Buffer;
-  /** Where each frame begins in `buffer`; at least one. */
+  /** Start of each frame in `buffer`; at least one. */
   offsets: number[];
-  /** Where the last of them ends. */
+  /** End of the last frame in `buffer`. */
   end: number;
-  /** The sequence of the first of them by its place, which is what its header says unless the header was changed. */
+  /** Sequence of the first frame by its position; its header has the same one unless it was changed. */
   sequence: number;
-  /** Where `buffer` begins: its address, and its offset in the file. */
+  /** Address and file offset of the start of `buffer`. */
   address: number;
   position: number;
   segment: Segment;
@@ -40,10 +40,11 @@ export interface FrameBlock {
 /** A part of a segment that holds no readable frame. */
 export interface Damage {
   /**
-   * `damaged`: the bytes of one frame. `unreadable`: bytes in the place of `count` events, or of none when 0.
-   * `missing`: `count` events without a byte. `torn`: after the last frame of the log, most likely bytes of a batch
-   * that was never acknowledged. `spare`: bytes after the last frame of another segment. `empty`: a segment without
-   * a frame, before others. `overlap`: a segment that says that it begins `count` events before the one before it ends.
+   * `damaged`: the bytes of one frame. `unreadable`: bytes in the place of `count` events, which may be 0.
+   * `missing`: `count` events without bytes. `torn`: bytes after the last frame of the log, most likely of a
+   * batch that was never acknowledged. `spare`: bytes after the last frame of another segment. `empty`: a
+   * segment without frames that is not the last one. `overlap`: a segment whose header places it `count`
+   * events before the end of the previous one.
    */
   readonly kind: 'damaged' | 'unreadable' | 'missing' | 'torn' | 'spare' | 'empty' | 'overlap';
   readonly segment: Segment;
@@ -53,7 +54,7 @@ export interface Damage {
   readonly count: number;
 }
 
-/** Where a frame stands in `buffer`; the same object for every frame, valid until the next is asked for. */
+/** The position of a frame in `buffer`. The object is reused for the next frame. */
 export interface FramePlace {
   buffer: Buffer;
   offset: number;
@@ -62,7 +63,7 @@ export interface FramePlace {
   sequence: number;
 }
 
-/** Where the readable frames of the last segment end. */
+/** The end of the readable frames of the last segment. */
 export interface SegmentEnd {
   /** Address after the last frame. */
   readonly address: number;
@@ -74,23 +75,24 @@ export interface SegmentEnd {
 export type LogEnd = SegmentEnd & { readonly tail: Tail };
 
 export interface WalkOptions {
-  /** A frame of the first segment; frames before it are not read. */
+  /** A frame of the first segment at which the walk starts. */
   readonly from?: FrameStart | undefined;
-  /** Address at which the frames end, if that is known: all before it are durable. */
+  /** Address at which the frames end; all frames before it are durable. */
   readonly until?: number;
-  /** `stop`: throws, or in the last segment ends. `continue`: reports what lies there. */
+  /** `stop`: throws or, in the last segment, ends. `continue`: reports the damage and continues. */
   readonly onDamage?: 'stop' | 'continue';
-  /** With `continue`: how many events a signed checkpoint covers. All of them were durable: no torn tail is among them. */
+  /** With `continue`: number of events that a signed checkpoint covers. None of them can be a torn tail. */
   readonly covered?: number;
-  /** Memory to read into, from an earlier walk that has ended. */
+  /** A buffer of an earlier walk to reuse. */
   readonly window?: Buffer;
 }
 
 /**
- * Every frame from the first of `segments` on; what follows the last one is for segment.ts to judge.
- * @param segments neighbours, the last of which ends where its frames do.
- * @returns where the last segment's readable frames end.
- * @throws StoreDamaged without `continue` at the first frame that does not hold, unless nothing says where it would end.
+ * Yields every frame of `segments`. The bytes after the last frame are not judged: see `judgeTail` in
+ * segment.ts.
+ * @param segments consecutive segments.
+ * @returns the end of the readable frames of the last segment.
+ * @throws StoreDamaged without `continue`: at the first invalid frame before a known end of the frames.
  */
 export function walk(
   files: Files,
@@ -116,14 +118,14 @@ function* nothing(): Generator<never, SegmentEnd> {
   return { address: 0, offset: SEGMENT_HEADER_BYTES, nextSequence: 1 };
 }
 
-const NOT_WRITTEN = 'a frame does not hold what was written';
+const DAMAGED = 'the frame is damaged';
 const ZEROS = Buffer.alloc(WINDOW_BYTES);
 const CLEAN: Tail = { state: 'clean' };
-/** Frames that are searched for are close after the one that is due. */
+/** Largest distance of a frame found by a search from the expected sequence. */
 const MOST_SKIPPED = 2 ** 32;
 /**
- * How often the bytes of a segment are read for checksums while it is searched. Damage needs one reading; headers laid
- * one inside the other, which only someone with access to the disk can do, would need thousands.
+ * Limit on the bytes read for checksums during a search, as a multiple of the segment size. Damage needs one
+ * reading; nested headers, which only an attacker with access to the disk can write, would need thousands.
  */
 const MOST_CHECKED = 8;
 
@@ -135,16 +137,16 @@ class Walk {
   readonly #continues: boolean;
   readonly #covered: number;
   #fd = -1;
-  /** The window holds this number of bytes from `block.position` on. */
+  /** Number of valid bytes in the window, from `block.position` on. */
   #held = 0;
-  /** Where reading of this file ends. */
+  /** File offset at which reading ends. */
   #limit = 0;
   #position = 0;
-  /** The sequence of the event that is due. */
+  /** The expected sequence of the next event. */
   #due = 1;
-  /** Where the last frame of the segment ends. */
+  /** End of the last frame of the segment. */
   #end = 0;
-  /** Bytes of the segment that may still be read for checksums while it is searched. */
+  /** Bytes that a search of the segment may still read for checksums. */
   #budget = 0;
 
   constructor(files: Files, segments: readonly Segment[], first: Segment, options: WalkOptions) {
@@ -173,7 +175,7 @@ class Walk {
     for (const [i, segment] of this.#segments.entries()) {
       if (!this.#continues) this.#begin(i, segment);
       else if (segment.firstSequence > this.#due) {
-        // After another segment they were reported at its end.
+        // Between segments they are reported at the end of the first one.
         yield this.#damage('missing', segment, 0, 0, segment.firstSequence - this.#due);
         this.#due = segment.firstSequence;
       }
@@ -197,7 +199,7 @@ class Walk {
   #begin(i: number, segment: Segment): void {
     if (i === 0) this.#due = this.#options.from?.sequence ?? segment.firstSequence;
     else if (this.#due !== segment.firstSequence) {
-      const reason = 'the segment does not continue where the one before it ends';
+      const reason = 'the segment does not begin where the previous one ends';
       throw damagedAt(segment.path, 0, this.#due, reason);
     }
   }
@@ -216,18 +218,17 @@ class Walk {
     while (this.#position < this.#limit) {
       if (this.#take()) yield this.#block;
       else if (this.#continues) yield* this.#pastDamage(segment);
-      else if (this.#isBounded(segment))
-        throw damagedAt(segment.path, this.#position, this.#due, NOT_WRITTEN);
+      else if (this.#isBounded(segment)) throw damagedAt(segment.path, this.#position, this.#due, DAMAGED);
       else return;
     }
   }
 
-  /** Whether it is known where the frames of a segment end. */
+  /** Whether the end of the frames of a segment is known. */
   #isBounded(segment: Segment): boolean {
     return segment !== this.#segments.at(-1) || this.#options.until !== undefined;
   }
 
-  /** Takes the frames from here on that hold and follow each other into the block. @returns whether there is one. */
+  /** Fills the block with the valid consecutive frames from here on. @returns whether there is one. */
   #take(): boolean {
     const block = this.#block;
     let size = this.#reach(this.#position);
@@ -245,7 +246,7 @@ class Walk {
     return true;
   }
 
-  /** Sets the block to these frames, and continues after them. */
+  /** Sets the block to these frames and moves past them. */
   #give(offsets: number[], end: number): void {
     const block = this.#block;
     block.offsets = offsets;
@@ -255,7 +256,10 @@ class Walk {
     this.#due += offsets.length;
   }
 
-  /** The size that a frame here would have, or 0; when it is in the file, all of it is in the window on return. */
+  /**
+   * The size of a frame at a position by its header, or 0. On return the window holds all of it if the file
+   * does.
+   */
   #reach(position: number): number {
     const block = this.#block;
     let at = position - block.position;
@@ -278,14 +282,14 @@ class Walk {
     this.#held = this.#files.read(this.#fd, block.buffer, 0, wanted, position);
   }
 
-  /** The size of the frame at this position of the file if it holds, else 0; on return the window has all of it. */
+  /** The size of the valid frame at a position, or 0. On return the window holds all of it. */
   #frameSize(position: number): number {
     const size = this.#reach(position);
     const at = position - this.#block.position;
     return size > 0 && at + size <= this.#held && checksumHolds(this.#block.buffer, at, size) ? size : 0;
   }
 
-  /* From here on: what a walk that continues reports. */
+  /* The methods below serve a walk that continues past damage. */
 
   *#oddSegment(segment: Segment): Generator<Damage> {
     const isEmpty =
@@ -296,7 +300,7 @@ class Walk {
     else if (overlap > 0) yield this.#damage('overlap', segment, 0, 0, overlap);
   }
 
-  /** A frame of another sequence that holds is given in its place; anything else is passed, and reported. */
+  /** Yields a valid frame with an unexpected sequence as it is, and reports anything else as damage. */
   *#pastDamage(segment: Segment): Generator<FrameBlock | Damage, void> {
     const size = this.#frameSize(this.#position);
     if (size === 0) {
@@ -311,11 +315,11 @@ class Walk {
     yield this.#block;
   }
 
-  /** On return the next frame is found, or the segment is at its end. */
+  /** Moves to the next valid frame or to the end of the segment. */
   *#pastBytes(segment: Segment): Generator<Damage, void> {
     const start = this.#position;
     if (segment === this.#segments.at(-1) && this.#due > this.#covered) {
-      // Most often room made ahead, which needs no judging and is much to read.
+      // Usually the tail is preallocated zeros, which `judgeTail` would read in full.
       const tail =
         this.#lastByte(start) === start ? CLEAN : judgeTail(this.#files, this.#fd, start, this.#due);
       if (tail.state === 'torn') yield this.#damage('torn', segment, start, tail.bytes.length, 0);
@@ -323,8 +327,8 @@ class Walk {
         this.#position = this.#limit;
         return;
       }
-      // A running collector may have written the frame since it was looked for. What was durable before the
-      // witness was written can be read after the witness was seen.
+      // A running collector may have written the frame after it was read here. A frame that was durable
+      // before the witness was written is readable after the witness was read.
       this.#held = 0;
       this.#limit = this.#files.size(this.#fd);
       if (this.#frameSize(start) > 0) return;
@@ -344,7 +348,10 @@ class Walk {
     yield* this.#range(segment, start, found, Math.max(0, count), 'unreadable');
   }
 
-  /** The bytes from `start` to `end`, in the place of `count` events: frame by frame if their sizes lead there. */
+  /**
+   * Reports the bytes from `start` to `end`, in the place of `count` events: one by one if their sizes add
+   * up.
+   */
   *#range(
     segment: Segment,
     start: number,
@@ -366,7 +373,7 @@ class Walk {
     }
   }
 
-  /** Where each of `count` damaged frames ends that take up these bytes; none when that cannot be known. */
+  /** The end of each of `count` damaged frames in these bytes; empty if it cannot be determined. */
   #ends(start: number, end: number, count: number): number[] {
     const ends: number[] = [];
     let at = start;
@@ -380,7 +387,7 @@ class Walk {
     return count === 0 ? [] : [...ends, end];
   }
 
-  /** Events that the segment lacks at its end, by the first one of the next segment. */
+  /** Reports the events that are missing between this segment and the next one. */
   *#gapAfter(segment: Segment): Generator<Damage, void> {
     const next = this.#segments[this.#segments.indexOf(segment) + 1];
     const missing = next === undefined ? 0 : next.firstSequence - this.#due;
@@ -390,8 +397,8 @@ class Walk {
   }
 
   /**
-   * How many events are missing before the frame here, whose header has another sequence than is due: none when what
-   * follows does not continue from it, as then only its header says so, or it is in the place of another one.
+   * The number of events that are missing before the frame here, which has an unexpected sequence. It is 0 if
+   * the frames after it do not continue from it: then its header was changed, or it replaced another frame.
    */
   #skipped(segment: Segment, size: number): number {
     const block = this.#block;
@@ -401,20 +408,20 @@ class Walk {
       this.#frameSize(next) > 0
         ? frameSequence(block.buffer, next - block.position)
         : this.#firstAfter(segment);
-    // The window may have moved for looking ahead.
+    // The look-ahead may have moved the window.
     this.#frameSize(this.#position);
     return follows > said ? Math.max(0, said - this.#due) : 0;
   }
 
-  /** The first event of the next segment; after the last one, the first that no checkpoint covers. */
+  /** The first event of the next segment; for the last segment, the first event that no checkpoint covers. */
   #firstAfter(segment: Segment): number {
     const next = this.#segments[this.#segments.indexOf(segment) + 1];
     return next?.firstSequence ?? this.#covered + 1;
   }
 
   /**
-   * Where the next frame begins that holds and can come next, from a position on; undefined when the segment has none,
-   * or when no more of it may be searched.
+   * The position of the next valid frame with a plausible sequence, from a position on; undefined if the
+   * segment has none or the budget is used up.
    */
   #nextFrame(from: number): number | undefined {
     const window = Buffer.allocUnsafe(WINDOW_BYTES);
@@ -433,7 +440,7 @@ class Walk {
     return undefined;
   }
 
-  /** Where the last byte that is not zero ends, from a position on. */
+  /** The end of the last non-zero byte from a position on. */
   #lastByte(from: number): number {
     const window = Buffer.allocUnsafe(WINDOW_BYTES);
     for (let end = this.#limit; end > from;) {
@@ -452,14 +459,14 @@ class Walk {
   }
 }
 
-/** A number of a list that has one there: a missing one must never be read as place 0. */
+/** The number at an index. Asserts that there is one: a missing address must never be read as 0. */
 export function numberAt(list: ArrayLike<number>, index: number): number {
   const found = list[index];
   assert(found !== undefined);
   return found;
 }
 
-/** Bytes of a segment; fewer at its end. */
+/** Reads bytes of a segment; fewer at its end. */
 export function bytesAt(files: Files, { path }: Segment, position: number, bytes: number): Buffer {
   const fd = files.open(path, 'r');
   try {
@@ -470,9 +477,9 @@ export function bytesAt(files: Files, { path }: Segment, position: number, bytes
   }
 }
 
-/** The frame at an offset of an open segment, in memory of its own; undefined when none is there that holds. */
+/** A copy of the frame at an offset of an open segment; undefined if there is no valid frame. */
 export function wholeFrame(files: Files, fd: number, offset: number): Buffer | undefined {
-  // No byte more: what follows may have to be unpacked (compacted-segment.ts).
+  // Reads no further than the frame: the bytes after it may have to be unpacked (compacted-segment.ts).
   const header = Buffer.alloc(HEADER_BYTES);
   const size = plausibleSize(header, 0, files.read(fd, header, 0, header.length, offset));
   if (size === 0 || size > files.size(fd) - offset) return undefined;
@@ -481,7 +488,7 @@ export function wholeFrame(files: Files, fd: number, offset: number): Buffer | u
   return checksumHolds(frame, 0, size) ? frame : undefined;
 }
 
-/** As {@link walk}, a frame at a time; damage is passed over. */
+/** Like {@link walk}, one frame at a time; skips damage. */
 export function* readFrames(
   files: Files,
   segments: readonly Segment[],
@@ -513,9 +520,9 @@ export function* readFrames(
 const NOWHERE: SegmentEnd = { address: 0, offset: 0, nextSequence: 0 };
 
 /**
- * As {@link walk}, and then what follows the last frame is judged.
- * @param glance where the first bytes after it are zeros, the rest is not read: for a reader that comes often.
- * @throws StoreDamaged at the first frame that does not hold what was written and had been durable.
+ * Like {@link walk}, and judges the bytes after the last frame.
+ * @param glance skips the judgement if the first bytes there are zeros; for readers that poll.
+ * @throws StoreDamaged at the first damaged frame that had been durable.
  */
 export function* readToEnd(
   files: Files,
@@ -529,11 +536,11 @@ export function* readToEnd(
   for (;;) {
     const tail = tailOf(files, last, end, glance);
     if (tail.state !== 'damaged') return { ...end, tail };
-    // A running collector may have written the frame since it was looked for. What was durable before the
-    // witness was written can be read after the witness was seen; if it still cannot, it is damaged.
+    // A running collector may have written the frame after it was read here. A frame that was durable before
+    // the witness was written is readable after the witness was read; otherwise it is damaged.
     const from = { address: end.address, sequence: end.nextSequence };
     const again = yield* walk(files, [last], { from });
-    if (again.address === end.address) throw damagedAt(last.path, end.offset, end.nextSequence, NOT_WRITTEN);
+    if (again.address === end.address) throw damagedAt(last.path, end.offset, end.nextSequence, DAMAGED);
     end = again;
   }
 }
@@ -548,7 +555,7 @@ function tailOf(files: Files, last: Segment, { offset, nextSequence }: SegmentEn
   }
 }
 
-/** Whether nothing was written where a frame would begin. */
+/** Whether the header of a frame at an offset would be all zeros. */
 export function isBlank(files: Files, fd: number, offset: number): boolean {
   const header = Buffer.alloc(HEADER_BYTES);
   files.read(fd, header, 0, header.length, offset);
@@ -564,9 +571,9 @@ function addressOf({ base }: Segment, offset: number): number {
 }
 
 /**
- * For a copy of a segment: its header and its frames up to an address between two of them, each checked as it is read. A
- * piece is valid until the next is asked for.
- * @throws StoreDamaged at the first place that does not hold what was written there.
+ * Yields the bytes of a segment for a copy: the header, then frames up to a frame boundary, each checked. A
+ * piece is valid until the next one is requested.
+ * @throws StoreDamaged at the first damaged byte range.
  */
 export function* segmentPieces(files: Files, segment: Segment, until: number): Generator<Uint8Array> {
   yield headerOf(files, segment);
@@ -574,7 +581,7 @@ export function* segmentPieces(files: Files, segment: Segment, until: number): G
     yield buffer.subarray(offsets[0], end);
 }
 
-/** Read again, because what was read to list it is not what is copied. */
+/** Reads the header again, because the listing may be older than the copy. */
 function headerOf(files: Files, segment: Segment): Buffer {
   const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
   const fd = files.open(segment.path, 'r');

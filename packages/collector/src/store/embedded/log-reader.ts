@@ -1,4 +1,4 @@
-/** Reads the log from its segments, beside a running collector or without one. */
+/** Reads the log from its segments, with or without a running collector. */
 import path from 'node:path';
 import { setImmediate as breath } from 'node:timers/promises';
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
@@ -54,11 +54,11 @@ import {
 } from './log-frames.js';
 import { damagedAt, listSegments, type Segment, segmentNames } from './segment.js';
 
-/** Neighbours with no more than this between them are read by one call: to copy it takes less than to call again. */
+/** Frames with at most this gap between them are read by one call, which is faster than two. */
 const GAP_BYTES = 4 << 10;
-/** Readers go back for single events, but mostly forward: few segments are in use at a time. */
+/** Maximum number of open segments. Most reads go forward, so few segments are in use at a time. */
 const MOST_OPEN = 256;
-/** And so long: a segment that was compacted takes its old room while it is held. */
+/** Time after which descriptors are closed: a compacted segment occupies its old space while it is open. */
 const HELD_MS = 60_000;
 const NOWHERE: Place = { at: 0, size: 0 };
 const ABANDONED = { sequence: 0, at: 0 };
@@ -70,7 +70,7 @@ export class LogReader implements EventLog {
   readonly #finder: EventFinder;
   readonly #opener: FrameOpener;
   readonly #actions: NotedActions;
-  /** Since when it holds descriptors. */
+  /** Time at which all descriptors were last closed. */
   #heldSince = performance.now();
   #segments: readonly Segment[] = [];
   #names = '';
@@ -206,7 +206,7 @@ export class LogReader implements EventLog {
     return decodeFrame(buffer, offset);
   }
 
-  /** As they are now. */
+  /** The current segments. */
   #listedSegments(): readonly Segment[] {
     if (performance.now() - this.#heldSince > HELD_MS) this.#closeAll();
     const names = segmentNames(this.files, this.#directory).join();
@@ -233,12 +233,12 @@ export class LogReader implements EventLog {
         await breath();
       }
     } finally {
-      // Closes the file that it was in.
+      // Closes the current file.
       blocks.return(ABANDONED);
     }
   }
 
-  /** Cut down to what is wanted and, without `through`, to what is on stable storage. */
+  /** The blocks from a cursor on, cut to the wanted range and, without `through`, to durable entries. */
   *#blocks(from: Cursor, through?: number): Generator<FrameBlock, Cursor> {
     if (through !== undefined && through < from.sequence) return from;
     const segments = this.#listedSegments();
@@ -268,7 +268,7 @@ export class LogReader implements EventLog {
     }
   }
 
-  /** The frame to begin with: where the hint leads, if the log agrees; undefined for the first of the segment. */
+  /** The frame at the hint of a cursor if the log confirms it; undefined to start at the first frame. */
   #start([segment, next]: readonly Segment[], { sequence, at }: Cursor): FrameStart | undefined {
     if (segment === undefined || at <= segment.base || at > (next?.base ?? Infinity)) return undefined;
     const frame = at === next?.base ? undefined : this.#frameIn(segment, at);
@@ -280,7 +280,7 @@ export class LogReader implements EventLog {
     return this.#isEnd(segment, offsetIn(segment, at)) ? { address: at, sequence } : undefined;
   }
 
-  /** Whether nothing was written behind an offset, and something before it: no frame has a header of zeros in it. */
+  /** Whether the log ends at an offset: zeros follow it, and the byte before it is not zero. */
   #isEnd(segment: Segment, offset: number): boolean {
     const before = Buffer.alloc(1);
     this.files.read(this.#open(segment), before, 0, 1, offset - 1);
@@ -288,8 +288,8 @@ export class LogReader implements EventLog {
   }
 
   /**
-   * The last sequence of a block of the last segment that is on stable storage. A frame says of those before its own
-   * batch that they are. The last batch may be on its way there: what still stands after a flush is there.
+   * The last durable sequence of a block of the last segment. Each frame vouches for all batches before its
+   * own. The last batch may not be flushed yet, so it is flushed here and read again.
    */
   #durable({ buffer, offsets, end, address, segment }: FrameBlock): number {
     const newest = numberAt(offsets, offsets.length - 1);
@@ -312,7 +312,7 @@ export class LogReader implements EventLog {
     try {
       this.files.datasync(this.#open(segment));
     } catch (error) {
-      // Where nothing can be written, nothing waits to be.
+      // A read-only file has no unflushed data.
       const code = systemCode(error);
       if (code !== 'EROFS' && code !== 'EINVAL') throw error;
     }
@@ -321,35 +321,35 @@ export class LogReader implements EventLog {
   #readNow(places: readonly Place[]): ReadEvents {
     const offsets = this.#gather(places);
     this.#opener.readAnew();
-    // Behind all checks: a place may be asked for twice, and does not hold its checksum once it is opened.
+    // After all checks: a place may be requested twice, and an opened frame no longer matches its checksum.
     for (const [index, { size }] of places.entries())
       this.#opener.open(this.#read, numberAt(offsets, index), size);
     const actions = this.actions();
     return new ReadFrames(this.#read, offsets, (sequence) => actions.erasureOf(sequence));
   }
 
-  /** On return `#read` holds the frames at these places, as they lie in the log. @returns where each begins in it. */
+  /** Reads the frames at these places into `#read`. @returns the offset of each. */
   #gather(places: readonly Place[]): Float64Array {
     const order = Uint32Array.from(places, (_, index) => index);
     const placeOf = (index: number) => places[index] ?? NOWHERE;
     order.sort((a, b) => placeOf(a).at - placeOf(b).at);
     if (order.length > 0) this.#know(placeOf(numberAt(order, order.length - 1)).at);
     const offsets = new Float64Array(places.length);
-    const stretches: Stretch[] = [];
+    const ranges: ReadRange[] = [];
     let filled = 0;
     for (let first = 0; first < order.length;) {
-      const stretch = this.#stretch(order, first, placeOf);
-      stretches.push(stretch);
-      for (; first < stretch.end; first++) {
+      const range = this.#range(order, first, placeOf);
+      ranges.push(range);
+      for (; first < range.end; first++) {
         const index = numberAt(order, first);
-        offsets[index] = filled + placeOf(index).at - stretch.at;
+        offsets[index] = filled + placeOf(index).at - range.at;
       }
-      filled += stretch.size;
+      filled += range.size;
     }
     [this.#read, this.#spare] = [this.#spare, this.#read];
     if (filled > this.#read.length) this.#read = Buffer.allocUnsafeSlow(filled);
     let filledTo = 0;
-    for (const { segment, at, size } of stretches) {
+    for (const { segment, at, size } of ranges) {
       const held = this.files.read(this.#open(segment), this.#read, filledTo, size, offsetIn(segment, at));
       if (held < size) throw changed(segment, at);
       filledTo += size;
@@ -363,8 +363,8 @@ export class LogReader implements EventLog {
     return offsets;
   }
 
-  /** What to read with one call from this place on. */
-  #stretch(order: Uint32Array, first: number, placeOf: (index: number) => Place): Stretch {
+  /** The range to read with one call from this place on. */
+  #range(order: Uint32Array, first: number, placeOf: (index: number) => Place): ReadRange {
     const { at, size } = placeOf(numberAt(order, first));
     const segment = this.#segmentOf(at);
     const limit = this.#segments[this.#segments.indexOf(segment) + 1]?.base ?? Infinity;
@@ -379,13 +379,13 @@ export class LogReader implements EventLog {
     return { segment, at, size: to - at, end };
   }
 
-  /** The frame at an address, checked and in memory of its own; undefined when none begins there that can be read. */
+  /** A copy of the valid frame at an address; undefined if there is none. */
   frameAt(address: number): Buffer | undefined {
     this.#know(address);
     return this.#segments.length === 0 ? undefined : this.#frameIn(this.#segmentOf(address), address);
   }
 
-  /** A segment may have come since they were listed. */
+  /** Lists the segments again if the address may be in a new one. */
   #know(address: number): void {
     if (address >= (this.#segments.at(-1)?.base ?? 0)) this.#listedSegments();
   }
@@ -404,7 +404,7 @@ export class LogReader implements EventLog {
       else high = middle - 1;
     }
     const segment = segments[low];
-    if (segment === undefined) throw new RangeError('a place in a log that is empty');
+    if (segment === undefined) throw new RangeError('the log is empty');
     return segment;
   }
 
@@ -432,23 +432,23 @@ export class LogReader implements EventLog {
   }
 }
 
-/** The organisation of the log's own entries; no sender has it. */
+/** The organisation of the log's own entries, which no sender has. */
 const OF_THE_LOG = '';
 const NO_END: SegmentEnd & { tail: { state: 'clean' } } = {
   ...{ address: 0, offset: 0, nextSequence: 0 },
   tail: { state: 'clean' },
 };
 
-/** Neighbours in a segment. */
-interface Stretch {
+/** A contiguous range of a segment with one or more requested frames. */
+interface ReadRange {
   readonly segment: Segment;
   readonly at: number;
   readonly size: number;
-  /** The place behind the last one, in the order of addresses. */
+  /** Index after the last place in it, in address order. */
   readonly end: number;
 }
 
-/** Cuts a block down to the frames of some sequences. @returns the last sequence that it had before. */
+/** Cuts a block to a range of sequences. @returns the last sequence before the cut. */
 function cut(block: FrameBlock, from: number, through: number): number {
   const first = frameSequence(block.buffer, numberAt(block.offsets, 0));
   const last = first + block.offsets.length - 1;
@@ -462,13 +462,13 @@ function cut(block: FrameBlock, from: number, through: number): number {
 }
 
 function changed(segment: Segment, address: number): Error {
-  const reason = 'a frame that was whole a moment ago does not hold what was written';
+  const reason = 'a frame has changed since it was read';
   return damagedAt(segment.path, offsetIn(segment, address), segment.firstSequence, reason);
 }
 
 type Matches = (buffer: Buffer, offset: number) => boolean;
 
-/** Decides from the header alone, so that what is not asked for costs no decoding. */
+/** Decides from the header alone, without decoding. */
 function matcher({ kinds, organisation, runId, eventId, since, until }: EventFilter): Matches {
   const bytesOf = (id: string | undefined) => (id === undefined ? undefined : uuidBytes(id));
   const run = bytesOf(runId);
@@ -484,7 +484,7 @@ function matcher({ kinds, organisation, runId, eventId, since, until }: EventFil
   };
 }
 
-/** The views of a block are overwritten by the next. */
+/** A copy of an entry, whose views the next block overwrites. */
 function kept(entry: StoredEntry): StoredEntry {
   const salted = Buffer.from(entry.salted);
   return {

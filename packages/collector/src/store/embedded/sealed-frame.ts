@@ -1,13 +1,14 @@
 /**
- * Payloads that are encrypted in their frames (docs/internals/formats.md). Before the sealed salt and body the extension holds
+ * Encrypted payloads in frames (docs/internals/formats.md). Before the sealed salt and body the extension
+ * contains
  *
  *   offset  size  field
  *        0     1  suite (privacy/sealing.ts)
  *        1     3  0
- *        4     4  tag of the bucket whose keys it is sealed by: the beginning of the bucket's id
- *        8    16  tag of the cipher, where the suite has one
+ *        4     4  tag of the bucket of its key: the beginning of the bucket id
+ *        8    16  tag of the cipher, if the suite has one
  *
- * A frame is opened in memory, and is then as if it had been plain; on the disk it stays encrypted.
+ * Opening a frame replaces its payload in memory by plain text; on disk it stays encrypted.
  */
 import type { Files } from '../../files.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
@@ -68,45 +69,45 @@ export class FrameSealer implements PayloadSealer {
 }
 
 /**
- * Whether what is said of an encrypted payload in front of it is what a collector of this version writes. Asked of a frame
- * whose size is plausible.
+ * Whether the extension of an encrypted frame of plausible size is one that a collector of this version
+ * writes.
  */
 export function sealedExtensionHolds(source: Buffer, offset: number): boolean {
   const overhead = frameExtensionLength(source, offset) - SALT_BYTES;
   const at = envelopeEnd(source, offset);
-  // Before the suite is read: a frame that was made up may end here.
+  // Checked before the suite is read, because a forged frame may end here.
   if (!OVERHEADS.includes(overhead) || at + overhead > source.length) return false;
   const suite = SUITES.find((each) => each === source.readUInt32LE(at));
   return suite !== undefined && overhead === CIPHER_TAG_AT + tagBytes(suite);
 }
 
-/** The tag of the bucket whose key a frame's payload is encrypted by; undefined when it is not. */
+/** The tag of the bucket of a frame's key; undefined if the payload is not encrypted. */
 export function bucketOf(source: Buffer, offset: number): number | undefined {
   return framePayloadState(source, offset) === ENCRYPTED ? keyNameIn(source, offset).tag : undefined;
 }
 
-/** Names the bucket of an encrypted frame, and the organisation whose tree has its key. */
+/** The tag and the organisation that identify the key of an encrypted frame. */
 export function keyNameIn(source: Buffer, offset: number): { tag: number; organisation: string } {
   const tag = source.readUInt32BE(envelopeEnd(source, offset) + BUCKET_TAG_AT);
   return { tag, organisation: frameOrganisation(source, offset) };
 }
 
 /**
- * `plain`: it is by now, or always was. `erased`: an action has destroyed its key. `no-keys`: there is no key directory.
- * `no-key`: it has not the key that is needed. `unfit`: the key opens nothing that comes to the commitment.
+ * `plain`: the payload is plain now. `erased`: an action destroyed its key. `no-keys`: there is no key
+ * directory. `no-key`: the key is missing. `unfit`: the result does not match the commitment.
  */
 export type Opening = 'plain' | 'erased' | 'no-keys' | 'no-key' | 'unfit';
 
 export interface OpenerOptions {
-  /** Whether the tag of the cipher has to fit too: what is opened comes to the commitment at any rate. */
+  /** Whether to check the tag of the cipher in addition to the commitment. */
   readonly asksTag?: boolean;
-  /** Told once when there are keys and none can be had, which then counts as if there were none. Thrown without it. */
+  /** Called once if the keys cannot be used, which then counts as no keys; without it the error is thrown. */
   readonly onUnfit?: (error: unknown) => void;
-  /** The events whose keys actions have destroyed, by now: they are not opened, whatever keys there are. */
+  /** The events whose keys are destroyed by actions. They are not opened, even if a key exists. */
   readonly erased?: () => SequenceSet;
 }
 
-/** Opens frames that are read. */
+/** Opens encrypted frames in memory. */
 export class FrameOpener {
   readonly #leaf = Buffer.alloc(HASH_BYTES);
   #keys: StoredKeys | undefined;
@@ -114,18 +115,21 @@ export class FrameOpener {
   #isUnfit = false;
   #erased = SequenceSet.EMPTY;
 
-  /** @param findKeys called when an encrypted frame is met and there were none. @returns undefined when there are none. */
+  /**
+   * @param findKeys called at an encrypted frame if no keys are known yet; returns undefined if there are
+   * none.
+   */
   constructor(
     private readonly findKeys: () => StoredKeys | undefined,
     private readonly options: OpenerOptions = {},
   ) {}
 
-  /** By the keys that a data directory says where to find. */
+  /** An opener with the keys of a data directory. */
   static of(dataDirectory: string, files: Files, options?: OpenerOptions): FrameOpener {
     return new FrameOpener(() => readKeys(readKeyPlaces(dataDirectory), files), options);
   }
 
-  /** Undefined when there is no key directory at all. @throws KekFault, KeysUnfit */
+  /** Undefined if there is no key directory. @throws KekFault, KeysUnfit */
   get keys(): StoredKeys | undefined {
     if (this.#keys === undefined && !this.#isUnfit && !this.#isLooked) {
       this.#isLooked = true;
@@ -135,8 +139,8 @@ export class FrameOpener {
   }
 
   /**
-   * To be called when frames were read that are to be opened: a key is durable before its event is, so that what was not
-   * there before is to be looked for once more, and then no more among these.
+   * Call after reading frames and before opening them. Allows missing keys to be looked up once again: a key
+   * is durable before its event is.
    */
   readAnew(): void {
     this.#isLooked = false;
@@ -145,9 +149,9 @@ export class FrameOpener {
   }
 
   /**
-   * On return the frame is plain in memory, if it can be, or said to be erased. `size` bytes of it are at `offset`, and its size is plausible.
-   * @param leaf the hash of its leaf, where it is known.
-   * @throws KekFault, KeysUnfit when there are keys and none of them can be had.
+   * Opens a frame of plausible size in memory, or marks it as erased. `size` bytes of it are at `offset`.
+   * @param leaf the hash of its leaf, if known.
+   * @throws KekFault, KeysUnfit if there are keys but they cannot be used.
    */
   open(source: Buffer, offset: number, size: number, leaf?: Buffer): Opening {
     const state = framePayloadState(source, offset);

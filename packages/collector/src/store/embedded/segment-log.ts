@@ -1,12 +1,13 @@
 /**
- * The log being written: one writer, appending to the last segment, flushing once a batch.
+ * The log open for writing: one writer appends to the last segment and flushes once per batch.
  *
  * Order at a crash. A batch is written and flushed before `commit` returns. Rolling to a new segment:
  *   1. zeros are written to `next.segment` and flushed, ahead of time, by the thread pool
  *   2. its header is written and flushed
  *   3. it is renamed to its name, and the directory flushed
  *   4. the old segment's zeros are cut off (cosmetic: readers stop at the next segment's first address)
- * A crash before 3 leaves a `next.segment` that the next start removes; after 3, an empty last segment.
+ * A crash before 3 leaves a `next.segment`, which the next start removes; a crash after 3 leaves an empty
+ * last segment.
  */
 import { randomBytes } from 'node:crypto';
 import path from 'node:path';
@@ -44,7 +45,7 @@ import { sealedExtensionHolds } from './sealed-frame.js';
 import { ActionTrail } from './action-chain.js';
 import { offsetIn, readFrames, type FramePlace, type SegmentEnd, wholeFrame } from './log-frames.js';
 
-/** What a start found behind the last readable frame and moved to a file of its own. */
+/** Bytes after the last readable frame, which a start moved to a file of their own. */
 export interface TornTail {
   readonly bytes: number;
   readonly keptIn: string;
@@ -55,38 +56,39 @@ export interface SegmentLogOptions {
   readonly directory: string;
   readonly segmentBytes: number;
   readonly files: Files;
-  /** Of a ledger that is begun; a random one when not given. */
+  /** Id of a new ledger; random by default. */
   readonly ledgerId?: string;
-  /** The lock on the data directory. Undefined: nothing else can write there. */
+  /** The lock on the data directory; undefined if nothing else can write there. */
   readonly lock?: HeldFile | undefined;
-  /** Called when room for the next segment cannot be made yet; the current one still has some. */
+  /** Called when the next segment cannot be allocated; the current one still has room. */
   readonly onRoomTrouble: (error: unknown) => void;
-  /** Something else vouches that the log once was durable up to this address; 0 when nothing does. */
+  /** Address up to which the log was durable according to the id index; 0 if unknown. */
   readonly vouchedTo: number;
-  /** The same in entries: what a signed checkpoint covers. */
+  /** Number of entries that a signed checkpoint covers. */
   readonly vouchedEntries: number;
 }
 
 /**
- * How long making room ahead of time rests after it has failed, in milliseconds: a nearly full disk would otherwise
- * be written full of zeros at every batch.
+ * Pause after a failed allocation of the next segment. Without it, every batch would fill a nearly full disk
+ * with zeros.
  */
 const ROOM_REST_MS = 1000;
-/** No batch is written or acknowledged when the files were looked at longer ago, in milliseconds. */
+/** A batch is written and acknowledged only if the files were checked within this time. */
 const LOOK_EVERY_MS = 1000;
-/** What is read back: of the segment its header, of the newest batch the header of its first frame. */
+/** Bytes read back of the segment header and of the first frame of the newest batch. */
 const READ_BACK_BYTES = SEGMENT_HEADER_BYTES;
 const PROVING_ZEROS = Buffer.alloc(4096);
 
-/** What a start finds in the last segment. */
+/** Contents of the last segment at a start. */
 interface Found {
   readonly end: SegmentEnd;
   readonly own: number;
   readonly newestOwn: ReadonlyMap<number, Buffer>;
-  /** Whether it has events with payloads, and of those with encrypted payloads a copy of the newest. */
+  /** Whether the segment holds events with payloads. */
   readonly hasEvents: boolean;
+  /** Copy of the newest frame with an encrypted payload. */
   readonly newestSealed: Buffer | undefined;
-  /** Up to its end. */
+  /** The actions up to the end of the segment. */
   readonly trail: ActionTrail;
 }
 
@@ -98,34 +100,34 @@ const NOTHING: Omit<Found, 'trail'> = {
 export class SegmentLog {
   /** Oldest first; the last one is written to. Never empty after `open`. */
   readonly segments: Segment[];
-  /** Address behind the last durable frame. */
+  /** Address after the last durable frame. */
   end: number;
   /** The sequence that the next event gets. */
   nextSequence: number;
-  /** How many entries so far are the log's own. */
+  /** Number of the log's own entries. */
   ownEntries: number;
-  /** By kind, the body of the newest of them in the last segment, as it was when the log was opened. */
+  /** By kind, the body of the newest own entry in the last segment when the log was opened. */
   readonly newestOwn: ReadonlyMap<number, Buffer>;
-  /** The newest frame with an encrypted payload in the newest segment that has events, as it was when it was opened. */
+  /** The newest frame with an encrypted payload in the newest segment with events when the log was opened. */
   readonly newestSealed: Buffer | undefined;
   /** The newest action in the log. */
   newestAction: FrameStart;
   /** Whether each action of the last segment named the one before it when the log was opened. */
   readonly isChained: boolean;
   readonly tornTail: TornTail | undefined;
-  /** How long the last flush of a batch took, in milliseconds. */
+  /** Duration of the last flush of a batch. */
   flushMs = 0;
   readonly #options: SegmentLogOptions;
   #fd: number;
-  /** The current segment as its name led to it when it was opened; its size grows with what is written. */
+  /** Identity and expected size of the current segment. */
   #held: NamedFile;
-  /** What stands in the current segment at two places, as it was written or as the start has read it. */
+  /** Expected bytes of the current segment at its header and at the newest batch. */
   #written: { readonly offset: number; readonly bytes: Buffer }[] = [];
   #lookedAt = performance.now();
   /** Offset in the current segment's file where the next frame goes. */
   #offset: number;
   #room: Promise<void> | undefined;
-  /** Until the next segment has its name; never rejects. */
+  /** Pending while the log rolls to the next segment; never rejects. */
   #rolling: Promise<void> | undefined;
   #broken: CommitUnknown | undefined;
   #restUntil = 0;
@@ -154,16 +156,16 @@ export class SegmentLog {
   }
 
   /**
-   * Opens the log for writing, or begins it. On return the last segment ends behind a whole frame, everything
-   * up to there is on stable storage, and a torn tail has been moved to `torn/`.
-   * @throws StoreDamaged when the last segment is damaged before its end or ends too early, or the segments do
-   * not fit together.
+   * Opens or creates the log. On return the last segment ends after a whole frame, all frames are on stable
+   * storage, and a torn tail has been moved to `torn/`.
+   * @throws StoreDamaged if the last segment is damaged before its end or ends too early, or if the segments
+   * do not follow each other.
    */
   static async open(options: SegmentLogOptions): Promise<SegmentLog> {
     const { files, directory } = options;
     files.makeDirectory(directory);
     files.remove(nextPath(directory));
-    // An earlier process may have been killed between making a name and bringing it to stable storage.
+    // An earlier process may have been killed after it created a name and before it flushed the directory.
     files.syncDirectory(path.dirname(directory));
     files.syncDirectory(directory);
     const segments = listSegments(files, directory);
@@ -194,17 +196,17 @@ export class SegmentLog {
   }
 
   /**
-   * Makes room for a batch, rolling to a new segment when this one is full.
-   * @returns undefined when there is room already: then nothing was awaited.
-   * @throws NotCommitted when there is none to be had.
+   * Makes room for a batch; rolls to a new segment if the current one is full.
+   * @returns undefined if there is room already.
+   * @throws NotCommitted if no room can be made.
    */
   makeRoom(bytes: number): Promise<void> | undefined {
     if (this.#broken) throw this.#broken;
     if (this.#rolling !== undefined) return this.#rolling.then(() => this.makeRoom(bytes));
     const left = this.#options.segmentBytes - this.#offset;
     if (bytes <= left) {
-      // Begin early to make the next segment's room, so that rolling finds it there at any rate; but not from the
-      // start, so that a ledger of a few events takes one segment and not two.
+      // Allocates the next segment early, so that rolling does not wait, but not immediately, so that a
+      // ledger of a few events takes one segment instead of two.
       const early = left < this.#options.segmentBytes * 0.75 && performance.now() >= this.#restUntil;
       if (early) this.#room ??= this.#prepare(this.#options.segmentBytes);
       return undefined;
@@ -213,9 +215,9 @@ export class SegmentLog {
   }
 
   /**
-   * On return what was durable before is in segments that are not written to any more. May be called while a batch makes
-   * room; batches wait only while the next segment, whose room is made first, gets its name.
-   * @throws NotCommitted, CommitUnknown as `makeRoom` does.
+   * Rolls to a new segment, unless the current one is empty. On return everything that was durable before the
+   * call is in closed segments. May run while a batch makes room; batches wait only for the rename.
+   * @throws NotCommitted, CommitUnknown
    */
   async endSegment(): Promise<void> {
     const segment = this.#current;
@@ -226,7 +228,7 @@ export class SegmentLog {
     }
   }
 
-  /** One at a time: two would take the same room. */
+  /** Only one roll may run at a time: two would take the same file. */
   #rollOnce(bytes: number): Promise<void> {
     const rolled = this.#roll(this.#current.ledgerId, bytes);
     this.#rolling = rolled
@@ -238,12 +240,12 @@ export class SegmentLog {
   }
 
   /**
-   * Writes the frames of one batch and flushes them. On return they are durable, and `end` and `nextSequence`
-   * stand behind them.
-   * @param own how many of the entries are the log's own.
-   * @param newestAction the newest action once they are stored.
-   * @throws NotCommitted nothing of it is stored: what was written is zeros again, durably.
-   * @throws CommitUnknown otherwise; every later call throws the same.
+   * Writes and flushes the frames of one batch. On return they are durable, and `end` and `nextSequence` are
+   * after them.
+   * @param own number of the log's own entries in the batch.
+   * @param newestAction the newest action after this batch.
+   * @throws NotCommitted if nothing is stored: the written range is durably zeroed.
+   * @throws CommitUnknown otherwise; every later call throws it too.
    */
   commit(frames: Buffer, bytes: number, entries: number, own = 0, newestAction = this.newestAction): void {
     const { files } = this.#options;
@@ -254,17 +256,17 @@ export class SegmentLog {
       this.#undo(bytes, error);
       throw new NotCommitted('the batch could not be written', { cause: error });
     }
-    // Behind a start the segment may have no room left, and grows with each batch.
+    // After a start the segment may not be preallocated and grows with each batch.
     this.#held = { ...this.#held, size: Math.max(this.#held.size, this.#offset + bytes) };
     const begun = performance.now();
     try {
       files.datasync(this.#fd);
     } catch (error) {
-      // After a failed flush the kernel may drop the pages and call them clean: no later flush proves anything.
+      // After a failed flush the kernel may mark the pages clean, so a later successful flush proves nothing.
       throw this.#breakWith('the flush of a batch failed', error);
     }
     this.flushMs = performance.now() - begun;
-    // A process that stood still during the flush may have lost its lock meanwhile.
+    // A process that was suspended during the flush may have lost its lock.
     this.#lookWhenDue();
     this.#remember(this.#offset, Buffer.from(frames.subarray(0, Math.min(bytes, READ_BACK_BYTES))));
     this.#offset += bytes;
@@ -275,10 +277,11 @@ export class SegmentLog {
   }
 
   /**
-   * Holds the lock and the current segment against what this process opened: the file under the name, its size, and
-   * what was written at two places of it. The hole: bytes changed at any other place are for the next start, `doctor`
-   * and `verify`, and so are older segments.
-   * @throws CommitUnknown that names the file, as every later call does; LogChanged when it is the segment.
+   * Checks that the lock and the current segment are the files that this process opened, that the segment has
+   * the expected size, and that two ranges of it are unchanged. Changes elsewhere are found by the next
+   * start, `doctor` and `verify`.
+   * @throws CommitUnknown with the name of the file, as every later call does; LogChanged if it is the
+   * segment.
    */
   look(): void {
     if (this.#broken) throw this.#broken;
@@ -290,7 +293,7 @@ export class SegmentLog {
       isLocked = lock === undefined || files.look(lock.path)?.id === lock.id;
       change = isLocked ? this.#change() : `${lock?.path} was removed or replaced`;
     } catch (error) {
-      throw this.#breakWith('the files of the ledger cannot be looked at', error);
+      throw this.#breakWith('the files of the ledger cannot be checked', error);
     }
     if (change === undefined) return;
     const message = `${change} while the collector ran`;
@@ -298,9 +301,9 @@ export class SegmentLog {
   }
 
   /**
-   * Tries what a batch needs. On return there is room for another segment, and what was written behind the last frame
-   * came to the disk: zeros, as stand there.
-   * @throws NotCommitted, CommitUnknown as `makeRoom` and `commit` do.
+   * Tries a write after a failure. On return the next segment is allocated, and zeros after the last frame
+   * were written and flushed.
+   * @throws NotCommitted, CommitUnknown
    */
   async prove(): Promise<void> {
     if (this.#broken) throw this.#broken;
@@ -310,7 +313,7 @@ export class SegmentLog {
       const zeros = Math.min(PROVING_ZEROS.length, Math.max(0, this.#held.size - this.#offset));
       files.write(this.#fd, PROVING_ZEROS, zeros, this.#offset);
     } catch (error) {
-      throw new NotCommitted('there is still no room, or nothing can be written', { cause: error });
+      throw new NotCommitted('the log still cannot be written', { cause: error });
     }
     try {
       files.datasync(this.#fd);
@@ -326,12 +329,12 @@ export class SegmentLog {
     return bytes.subarray(0, this.#at(address, read) ?? 0);
   }
 
-  /** The frame at an address, in memory of its own; undefined when none is there that holds. */
+  /** A copy of the frame at an address; undefined if there is no valid frame. */
   frameAt(address: number): Buffer | undefined {
     return this.#at(address, (fd, offset) => wholeFrame(this.#options.files, fd, offset));
   }
 
-  /** @param read given the segment that an address is in, and where in it. */
+  /** Calls `read` with the segment of an address and the offset in it. */
   #at<Read>(address: number, read: (fd: number, offset: number) => Read): Read | undefined {
     const { files } = this.#options;
     const segment = this.segments.findLast((candidate) => candidate.base <= address);
@@ -345,8 +348,8 @@ export class SegmentLog {
   }
 
   /**
-   * The segments from an address on, and files that read the last one by the descriptor that it is written by, also when
-   * another hand has removed or replaced it. Both hold until the next write.
+   * The segments from an address on, and a file layer that reads the last one through the descriptor it is
+   * written by, even if the file was removed or replaced. Both are valid until the next write.
    */
   written(address: number): { readonly files: Files; readonly segments: readonly Segment[] } {
     const { files } = this.#options;
@@ -364,7 +367,7 @@ export class SegmentLog {
     };
   }
 
-  /** The nearest frame up to a cursor whose place is known: that of its hint, or without one its segment's first. */
+  /** The frame of a cursor's hint; without a hint, the first frame of its segment. */
   before({ sequence, at }: Cursor): { address: number; sequence: number } {
     if (at > 0) return { address: at, sequence: frameSequence(this.readAt(at, HEADER_BYTES), 0) };
     const segment = this.segments.findLast(({ firstSequence }) => firstSequence <= sequence);
@@ -372,9 +375,9 @@ export class SegmentLog {
   }
 
   /**
-   * Every frame from an address on, for rebuilding what is derived. Reads that segment from its first frame, so
-   * that a damaged frame is reported under its own sequence and an address between two frames is noticed.
-   * @throws RangeError when no frame begins at the address and the log does not end there.
+   * Every frame from an address on, for rebuilding derived data. Reads the segment from its first frame, so
+   * that a damaged frame is reported with its own sequence and an address within a frame is detected.
+   * @throws RangeError if no frame begins at the address and the log does not end there.
    */
   *framesFrom(address: number): Generator<FramePlace, void> {
     if (address === this.end) return;
@@ -422,31 +425,33 @@ export class SegmentLog {
     const { files, directory, onRoomTrouble } = this.#options;
     const room = files.createZeroed(nextPath(directory), size);
     room.catch((error: unknown) => {
-      // Forgotten, so that it is tried again.
+      // Allows the next attempt.
       this.#room = undefined;
       this.#restUntil = performance.now() + ROOM_REST_MS;
       try {
-        // On a full disk its zeros would take the last space from all others.
+        // On a full disk its zeros would take the last space.
         files.remove(nextPath(directory));
       } catch {
-        // The next attempt writes over it.
+        // The next attempt overwrites it.
       }
       onRoomTrouble(error);
     });
     return room;
   }
 
-  /** On return an empty segment is the current one, and `bytes` of frames fit into it, whatever the segment size. */
+  /**
+   * On return the current segment is empty and has room for `bytes` of frames, even beyond the segment size.
+   */
   async #roll(ledgerId: string, bytes: number): Promise<void> {
     const { files, directory, segmentBytes } = this.#options;
-    // A rename into a directory that is not ours any more would make a log that no one looks for.
+    // Never creates a segment in a directory that another process has taken over.
     if (this.#fd >= 0) this.look();
     const size = Math.max(segmentBytes, SEGMENT_HEADER_BYTES + bytes);
     let fd: number;
     let held: NamedFile;
     try {
       if (size > segmentBytes) {
-        // The room made ahead is too small for this one batch.
+        // The allocated segment is too small for this batch.
         await this.#room;
         this.#room = undefined;
       }
@@ -456,7 +461,7 @@ export class SegmentLog {
     } catch (error) {
       throw new NotCommitted('no room for a new segment', { cause: error });
     }
-    // Only now: a batch may have been written while room was made. Nothing is awaited from here on.
+    // Read only now: a batch may have been written during the allocation. Nothing is awaited from here on.
     const end = this.#offset;
     const segment: Segment = {
       path: path.join(directory, segmentName(this.nextSequence)),
@@ -470,11 +475,11 @@ export class SegmentLog {
     try {
       files.write(fd, header, SEGMENT_HEADER_BYTES, 0);
       files.datasync(fd);
-      // Before it has its name, by which a hand could change it first.
+      // Before the rename: under its final name another process could change it first.
       held = heldNow(files, nextPath(directory));
     } catch (error) {
       files.close(fd);
-      throw new NotCommitted('a new segment could not be begun', { cause: error });
+      throw new NotCommitted('a new segment could not be written', { cause: error });
     }
     try {
       files.rename(nextPath(directory), segment.path);
@@ -495,11 +500,11 @@ export class SegmentLog {
       files.truncate(before, end);
       files.close(before);
     } catch {
-      // All of its frames are on stable storage; only its zeros stay: see step 4 above.
+      // Its frames are on stable storage; only zeros remain after them: see step 4 above.
     }
   }
 
-  /** Puts zeros back where a batch was half written, so that a restart cannot find any of it. */
+  /** Zeroes the range of a partly written batch, so that a restart finds none of it. */
   #undo(bytes: number, cause: unknown): void {
     const { files } = this.#options;
     try {
@@ -508,10 +513,7 @@ export class SegmentLog {
       files.datasync(this.#fd);
       this.#held = { ...this.#held, size: files.size(this.#fd) };
     } catch (error) {
-      throw this.#breakWith(
-        'a batch was half written and could not be undone',
-        new AggregateError([cause, error]),
-      );
+      throw this.#breakWith('a partly written batch could not be undone', new AggregateError([cause, error]));
     }
   }
 
@@ -519,7 +521,7 @@ export class SegmentLog {
     if (performance.now() - this.#lookedAt >= LOOK_EVERY_MS) this.look();
   }
 
-  /** How the current segment differs from what it was, in words that follow nothing. */
+  /** @returns a sentence that names the change of the current segment; undefined if there is none. */
   #change(): string | undefined {
     const { files } = this.#options;
     const file = this.#current.path;
@@ -533,7 +535,7 @@ export class SegmentLog {
     return isThere ? undefined : `${file} was overwritten`;
   }
 
-  /** Of the current segment, at the header and at the newest batch. */
+  /** Keeps the bytes of the header and of the newest batch. */
   #remember(offset: number, bytes: Buffer): void {
     this.#written = [...this.#written.slice(0, 1), { offset, bytes }];
   }
@@ -549,7 +551,10 @@ export class SegmentLog {
   }
 }
 
-/** A segment that was cut short, or one missing between two others, would be noticed only when it is read. */
+/**
+ * @throws StoreDamaged if a segment is shorter than the next one implies: cut short, or one between is
+ * missing.
+ */
 function assertComplete(files: Files, segments: readonly Segment[]): void {
   segments.forEach((segment, i) => {
     const next = segments[i + 1];
@@ -567,22 +572,25 @@ function assertComplete(files: Files, segments: readonly Segment[]): void {
   });
 }
 
-/** What was durable is gone from the end of the log, with nothing behind it to show that. */
+/** Durable events are missing from the end of the log. */
 function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
   return damagedAt(
     file,
     offset,
     sequence,
-    'the log ends, but the id index holds events that were durable behind it (unless the index is of another copy ' +
-      'of this ledger: then delete index/),',
+    'the log ends too early: the id index holds durable events after its end (if the index is of ' +
+      'another copy of ' +
+      'this ledger, delete index/)',
   );
 }
 
-/** @throws StoreDamaged when the log ends before what the index or a signed checkpoint vouches for. */
+/**
+ * @throws StoreDamaged if the log ends before the address or the entry that the index or a checkpoint covers.
+ */
 function assertReaches(options: SegmentLogOptions, file: string, end: SegmentEnd): void {
   if (end.address < options.vouchedTo) throw endsTooEarly(file, end.offset, end.nextSequence);
   if (end.nextSequence > options.vouchedEntries) return;
-  const reason = `the log ends, but a checkpoint was signed over ${options.vouchedEntries} entries,`;
+  const reason = `the log ends too early: a checkpoint was signed over ${options.vouchedEntries} entries`;
   throw damagedAt(file, end.offset, end.nextSequence, reason);
 }
 
@@ -591,7 +599,7 @@ const NOTHING_HELD: NamedFile = { id: '', size: 0 };
 
 function heldNow(files: Files, file: string): NamedFile {
   const held = files.look(file);
-  if (held === undefined) throw new Error(`${file} is not there any more`);
+  if (held === undefined) throw new Error(`${file} was removed`);
   return held;
 }
 
@@ -600,14 +608,14 @@ function nextPath(directory: string): string {
 }
 
 interface LastBatch {
-  /** Frames of the last batch, as they stand in the file, from `offset` on. */
+  /** Offset of its first frame in the file. */
   readonly offset: number;
 }
 
-/** Reads the last segment through. `lastBatch` begins where nothing but the flush vouches for the frames. */
+/** Reads a whole segment. The frames of `lastBatch` may not be on stable storage. */
 function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch } {
   const frames = readFrames(files, [segment]);
-  // Where each batch begins: its frames share one durable-before, which is their first sequence.
+  // The frames of a batch share one durable-before, which is their first sequence.
   let lastDurableBefore = -1;
   let offset = SEGMENT_HEADER_BYTES;
   let own = 0;
@@ -631,7 +639,7 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
       offset = address - segment.base + SEGMENT_HEADER_BYTES;
     }
     if (!frameIsOwn(buffer, at)) {
-      // One that was taken out by a compaction does not say by which keys the log is encrypted.
+      // A payload removed by a compaction does not show which keys the log is encrypted with.
       if (framePayloadState(buffer, at) === ERASED) continue;
       hasEvents = true;
       const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
@@ -656,7 +664,7 @@ function frameIn(files: Files, segment: Segment, { offset, size }: { offset: num
   }
 }
 
-/** Where the last segment has no event yet: what those before it end with. */
+/** The newest encrypted frame of the segments before the last one, if that has no event. */
 function sealedBefore(files: Files, segments: readonly Segment[], last: Found): Buffer | undefined {
   let { hasEvents } = last;
   for (let i = segments.length - 2; i >= 0 && !hasEvents; i--) {
@@ -679,8 +687,8 @@ function repairTail(
   const tail = judgeTail(files, fd, end.offset, end.nextSequence);
   if (tail.state === 'damaged') {
     files.close(fd);
-    const witness = `event ${tail.witnessSequence} behind it shows that it was durable`;
-    const reason = `a frame does not hold what was written (${witness})`;
+    const witness = `event ${tail.witnessSequence} after it shows that it was durable`;
+    const reason = `the frame is damaged (${witness})`;
     throw damagedAt(segment.path, end.offset, end.nextSequence, reason);
   }
   try {
@@ -689,8 +697,8 @@ function repairTail(
     files.close(fd);
     throw error;
   }
-  // The last batch may have been read back from memory that a failed flush never brought to the disk. Written
-  // and flushed once more, it is durable for certain before any repeat of its events is answered.
+  // The last batch may come from the page cache although its flush failed. Written and flushed again, it is
+  // durable before any repeat of its events is answered.
   const batch = Buffer.alloc(end.offset - lastBatch.offset);
   files.read(fd, batch, 0, batch.length, lastBatch.offset);
   files.write(fd, batch, batch.length, lastBatch.offset);
@@ -711,7 +719,7 @@ function keepTornTail(
 ): TornTail {
   const kept = path.join(directory, 'torn');
   files.makeDirectory(kept);
-  // Random, because two starts may see the same time.
+  // The random part keeps two starts at the same millisecond apart.
   const name = `${String(sequence).padStart(16, '0')}-${Date.now()}-${randomBytes(4).toString('hex')}.bytes`;
   const file = path.join(kept, name);
   const fd = files.open(file, 'wx+');
@@ -719,7 +727,7 @@ function keepTornTail(
     files.write(fd, bytes, bytes.length, 0);
     files.datasync(fd);
   } catch (error) {
-    // The start fails, and is likely to be tried again and again: half a copy each time would help no one.
+    // The start fails and may be retried many times: a partial copy must not remain each time.
     files.remove(file);
     throw error;
   } finally {

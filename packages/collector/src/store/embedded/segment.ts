@@ -1,22 +1,21 @@
 /**
- * A segment: one file of the log. Its name is the sequence of its first entry, its first 80 bytes a header,
- * the rest frames without a gap (frame.ts), then zeros where room was made ahead.
+ * A segment: one file of the log. Its name is the sequence of its first entry. It begins with a header of 80
+ * bytes, followed by adjacent frames (frame.ts) and zeros in preallocated space.
  *
  *   offset  size  field; little-endian
  *        0     8  "CLINSEGM"
  *        8     4  CRC-32 (ISO-HDLC) of bytes 12 to 79
  *       12     4  format version of the segment and of every frame in it, 1
- *       16     8  address of the first frame: how many bytes of frames all earlier segments hold
+ *       16     8  address of the first frame: number of bytes of frames in all earlier segments
  *       24     8  sequence of the first entry
  *       32     8  created, milliseconds since 1970 UTC
- *       40    16  ledger id, random, the same in every segment of a ledger
- *       56     8  how many of all entries before are the log's own
- *       64     8  sequence of the newest action before the first entry; 0 when there is none
- *       72     8  address of that action; 0 when there is none
+ *       40    16  ledger id, random, equal in all segments of a ledger
+ *       56     8  number of the log's own entries before the first entry
+ *       64     8  sequence of the newest action before the first entry; 0 if there is none
+ *       72     8  address of that action; 0 if there is none
  *
- * An address counts bytes of frames since the ledger began, so it names a place forever, whatever the
- * segment size was then. A segment ends where the next one's first address says; only the last one ends
- * where its frames do.
+ * An address counts bytes of frames since the ledger began, so it never changes, whatever the segment size
+ * is. A segment ends at the first address of the next one; the last segment ends after its last frame.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -34,7 +33,7 @@ import {
 
 export const SEGMENT_HEADER_BYTES = 80;
 export const SEGMENT_MAGIC = 'CLINSEGM';
-/** Before format 1 was frozen, with and without compaction. */
+/** Magic numbers from before format 1 was frozen. */
 const UNFINISHED = ['CLINEVNT', 'CLINEVNC'];
 const VERSION = 1;
 export const ACTION_BEFORE_AT = 64;
@@ -42,12 +41,14 @@ const NAME = /^\d{16}\.segment$/;
 
 export interface Segment {
   readonly path: string;
-  /** Address of its first frame. */
+  /** Address of the first frame. */
   readonly base: number;
   readonly firstSequence: number;
   readonly ledgerId: string;
   readonly ownBefore: number;
-  /** The newest action before its first entry, as its header says: action-chain.ts. NO_ACTION when there is none. */
+  /**
+   * The newest action before the first entry, by the header; NO_ACTION if there is none (action-chain.ts).
+   */
   readonly actionBefore: FrameStart;
 }
 
@@ -70,32 +71,35 @@ export function encodeSegmentHeader(segment: Omit<Segment, 'path'>, created: num
   return header;
 }
 
-/** Names the file, the byte in it and the sequence that is due there. */
+/** An error that names the file, the byte and the expected sequence. */
 export function damagedAt(file: string, offset: number, sequence: number, reason: string): StoreDamaged {
-  return new StoreDamaged({ where: `${path.basename(file)} at byte ${offset}`, sequence }, reason);
+  return new StoreDamaged({ where: `${path.basename(file)}, byte ${offset}`, sequence }, reason);
 }
 
-/** What is wrong with the header of a segment, and at which of its bytes. */
+/** A fault of a segment header, and its offset in the header. */
 interface HeaderFault {
   readonly at: number;
   readonly reason: string;
 }
 
-/** A header and what it says, whether or not that can be believed. */
+/** The content of a header, valid or not. */
 interface ReadHeader {
   readonly segment: Segment;
   readonly faults: readonly HeaderFault[];
-  /** The sequence that the first frame has, if there is one and enough of it was read. */
+  /** The sequence of the first frame, if its header was read. */
   readonly begins: number | undefined;
 }
 
 const VERSION_AT = 12;
 
 function otherFormat(which: string): string {
-  return `the segment was written by ${which} version of the collector; this version reads format ${VERSION} only`;
+  return (
+    `the segment was written by ${which} version of the collector; this version reads format ` +
+    `${VERSION} only`
+  );
 }
 
-/** @param beyond how many bytes after it are read too: of a compacted segment they have to be unpacked. */
+/** @param beyond number of bytes to read after the header; those of a compacted segment must be unpacked. */
 function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + beyond);
   const fd = files.open(file, 'r');
@@ -122,7 +126,7 @@ function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
   if (UNFINISHED.includes(magic)) check(false, VERSION_AT, otherFormat('an earlier, unfinished'));
   else if (held < SEGMENT_HEADER_BYTES) check(false, 0, 'the segment header is missing or cut short');
   else {
-    check(magic === SEGMENT_MAGIC, 0, 'the segment header does not begin as one');
+    check(magic === SEGMENT_MAGIC, 0, 'the segment header does not begin with the magic number');
     check(crc32(header.subarray(12)) === header.readUInt32LE(8), 8, 'the segment header has changed');
     check(version === VERSION, VERSION_AT, otherFormat('a later'));
     check(said === named, 24, `the segment header says that it is ${segmentName(said)}`);
@@ -146,22 +150,27 @@ function readSegmentHeader(files: Files, file: string): Segment {
   if (fault?.at === VERSION_AT) throw new Error(`${path.basename(file)}: ${fault.reason}`);
   if (fault !== undefined) throw damagedAt(file, fault.at, firstSequence, fault.reason);
   if (segment.ownBefore >= firstSequence)
-    throw damagedAt(file, 56, firstSequence, 'the segment counts more entries of its own than there are');
+    throw damagedAt(
+      file,
+      56,
+      firstSequence,
+      "the segment header counts more of the log's own entries than exist",
+    );
   return segment;
 }
 
-/** A segment as it is found, for a reader that continues where the collector would refuse. */
+/** A segment for readers that continue where the collector refuses. */
 export interface SurveyedSegment extends Segment {
   readonly name: string;
-  /** What is wrong with its header: then nothing else in it can be believed. */
+  /** Faults of the header; if there are any, the rest of the header is not trusted. */
   readonly faults: readonly string[];
 }
 
 /**
- * The segments in a directory in their order, whatever their headers say; none without the directory. When a segment was
- * created is no evidence: it can be changed together with the checksum.
- * @param ledgerId of the ledger; undefined when nothing says it: then it is the one that most of them have.
- * @param irregular is called with each name of a segment that is not a file, like a pipe, on which a reader would wait.
+ * The segments of a directory in order, with or without valid headers; none if there is no directory.
+ * Creation times are not compared, since they can be changed together with the checksum.
+ * @param ledgerId expected id of the ledger; by default the most common one.
+ * @param irregular called with the name of each segment that is not a regular file, such as a pipe.
  */
 export function surveySegments(
   files: Files,
@@ -181,7 +190,7 @@ export function surveySegments(
   const surveyed = found.map(({ segment, faults, begins }): SurveyedSegment => {
     const reasons = faults.map(({ reason }) => reason);
     if (segment.ledgerId !== common) reasons.push('the segment belongs to another ledger');
-    // Of two files that have changed names each is read in the place of the other.
+    // If two files have exchanged names, each is read by the sequence of its content.
     const firstSequence = begins ?? segment.firstSequence;
     return { ...segment, name: path.basename(segment.path), firstSequence, faults: reasons };
   });
@@ -195,7 +204,7 @@ function mostCommon(texts: readonly string[]): string | undefined {
   return texts.find((text) => counts.get(text) === most);
 }
 
-/** In bytes, as these files have it. */
+/** The size of a file in bytes. */
 export function sizeOf(files: Files, file: string): number {
   const fd = files.open(file, 'r');
   try {
@@ -205,15 +214,16 @@ export function sizeOf(files: Files, file: string): number {
   }
 }
 
-/** Of the segments in a directory, oldest first. */
+/** The names of the segments in a directory, oldest first. */
 export function segmentNames(files: Files, directory: string): string[] {
   return files.list(directory).filter((name) => NAME.test(name));
 }
 
 /**
  * The segments in a directory, oldest first.
- * @param isWanted by its name, whether a segment is to be looked at; all are when nothing is said.
- * @throws StoreDamaged when a header does not hold, or a segment of another ledger stands among them.
+ * @param isWanted selects segments by name; by default all.
+ * @throws StoreDamaged if a header is damaged, or a segment belongs to another ledger or does not follow the
+ * previous one.
  */
 export function listSegments(
   files: Files,
@@ -226,14 +236,14 @@ export function listSegments(
   segments.forEach((segment, i) => {
     const before = segments[i - 1];
     const foreign = before !== undefined && segment.ledgerId !== before.ledgerId;
-    // A later first event means at least one frame between the two; an equal address would be no bytes for it.
+    // A higher first sequence means at least one frame in between, so equal addresses are impossible.
     const tangled = before !== undefined && segment.base <= before.base;
     const headless = before === undefined && (segment.base !== 0 || segment.firstSequence !== 1);
     if (foreign || tangled || headless) {
       const reason = foreign
         ? 'the segment belongs to another ledger'
         : tangled
-          ? 'the segment does not follow the one before it'
+          ? 'the segment does not follow the previous one'
           : 'the segments before this one are missing';
       throw damagedAt(segment.path, 0, segment.firstSequence, reason);
     }
@@ -241,33 +251,31 @@ export function listSegments(
   return segments;
 }
 
-/* Judges what stands behind the last readable frame: nothing, a torn tail, or damage to what was durable. */
-
+/** The state of the bytes after the last readable frame. */
 export type Tail =
-  /** Only zeros, or nothing. */
+  /** Nothing, or only zeros. */
   | { readonly state: 'clean' }
   /** Most likely bytes of a batch that was being written when the machine or the process stopped. */
   | { readonly state: 'torn'; readonly bytes: Buffer }
-  /** A frame further on says that the unreadable one was durable. */
+  /** A later frame says that the unreadable one was durable. */
   | { readonly state: 'damaged'; readonly witnessSequence: number };
 
-/** So many times the bytes behind the last readable frame are read for checksums. */
+/** Limit on the bytes read for checksums, as a multiple of the tail. */
 const MOST_CHECKED = 8;
 
 /**
- * @param offset where the frame of `sequence` is due in the last segment's file and cannot be read.
+ * Judges the bytes after the last readable frame.
+ * @param offset offset of the unreadable frame of `sequence` in the last segment.
  *
- * A batch reaches the disk in no particular order before its flush returns, so readable frames may stand
- * behind an unreadable one in a torn tail. durable-before distinguishes the two (frame.ts). No sender
- * can forge such a frame inside an event: a header has zero bytes, and JSON text has none (RFC 8259).
+ * A batch reaches the disk in any order before its flush returns, so readable frames may follow an unreadable
+ * one in a torn tail; durable-before distinguishes this from damage (frame.ts). No sender can forge a frame
+ * inside an event: a header has zero bytes, and JSON text has none (RFC 8259).
  *
- * Frames that hold do not overlap, so what a collector has written asks for little more than one reading. Headers laid
- * one inside the other, which only someone with access to the disk can do, would ask for thousands: they count as
- * damage.
+ * Valid frames do not overlap, so one reading is enough for a log that a collector wrote. Nested headers,
+ * which only an attacker with access to the disk can write, would need thousands and count as damage.
  *
- * The hole: when the end of the log is damaged after it was acknowledged, no frame behind it is left to say so,
- * and it looks torn, or, zeroed, clean. The id index vouches for what its runs cover (segment-log.ts); behind that
- * no one does. The bytes are kept aside, so that nothing is thrown away.
+ * Limitation: damage at the end of the log leaves no later frame as a witness and looks torn or clean. The id
+ * index covers older entries (segment-log.ts). Torn bytes are kept in `torn/`.
  */
 export function judgeTail(files: Files, fd: number, offset: number, sequence: number): Tail {
   const size = files.size(fd);
@@ -291,7 +299,7 @@ export function judgeTail(files: Files, fd: number, offset: number, sequence: nu
 
 const ZEROS = Buffer.alloc(1 << 20);
 
-/** Whether a file has nothing but zeros from a place to its end: as a rule it does, and a start waits for the answer. */
+/** Whether a file has only zeros from an offset on, the usual case at a start. */
 function isZeros(files: Files, fd: number, from: number, end: number): boolean {
   const piece = Buffer.allocUnsafe(ZEROS.length);
   for (let at = from; at < end;) {

@@ -1,13 +1,14 @@
 /**
- * The tree on the disk: a file of hashes a level, and the checkpoints.
+ * The tree on disk: a file of hashes per level, and the checkpoints.
  *
- *   tree/level-<L>              the hashes of level L side by side, 32 bytes each; tile N of a level (C2SP tlog-tiles)
- *                               is its bytes from 8192 N on
- *   checkpoints/latest          the newest checkpoint
- *   checkpoints/<size>.checkpoint   those that are kept, by their size in 16 digits
+ *   tree/level-<L>                  the hashes of level L, 32 bytes each; tile N of a level (C2SP tlog-tiles)
+ *                                   begins at byte 8192 N
+ *   checkpoints/latest              the newest checkpoint
+ *   checkpoints/<size>.checkpoint   kept checkpoints, by size in 16 digits
  *
- * One file a level and not one a tile: ten million events are 39,000 tiles, and a tile that is not yet full would
- * need a new file each second. `collector proof --tiles` makes the directory of tiles that the standard describes.
+ * There is one file per level instead of one per tile: ten million events are 39,000 tiles, and each partial
+ * tile would need a new file each second. `collector proof --tiles` writes the directory of tiles of the
+ * standard.
  */
 import path from 'node:path';
 import { systemCode } from '../../system-code.js';
@@ -15,14 +16,14 @@ import { HeadMoved, type TreeReader, type TreeStore } from '../contract/tree.js'
 import type { Files } from '../../files.js';
 
 const HASH_BYTES = 32;
-/** Checkpoints are short; a file larger than this is none. */
+/** Maximum bytes read of a checkpoint. */
 const MAX_NOTE_BYTES = 1 << 20;
 
 export class TreeFiles implements TreeStore {
   readonly #files: Files;
   readonly #tree: string;
   readonly #checkpoints: string;
-  /** Descriptor of each level's file; opened when first asked for. */
+  /** Descriptors of the levels, opened at first use. */
   readonly #levels: (number | undefined)[] = [];
   readonly #dirty = new Set<number>();
   #namesDirty = false;
@@ -37,7 +38,7 @@ export class TreeFiles implements TreeStore {
     this.#checkpoints = path.join(dataDirectory, 'checkpoints');
   }
 
-  /** For the one process that holds the directory's lock. */
+  /** Opens the tree for writing. The caller holds the lock of the data directory. */
   static open(dataDirectory: string, files: Files): TreeFiles {
     const tree = new TreeFiles(files, dataDirectory, true);
     files.makeDirectory(tree.#tree);
@@ -45,7 +46,7 @@ export class TreeFiles implements TreeStore {
     return tree;
   }
 
-  /** For reading only, beside a collector too; nothing is made. */
+  /** Opens the tree for reading, also while a collector runs. Creates nothing. */
   static read(dataDirectory: string, files: Files): TreeReader {
     return new TreeFiles(files, dataDirectory, false);
   }
@@ -70,7 +71,7 @@ export class TreeFiles implements TreeStore {
   put(level: number, first: number, hashes: Buffer): Promise<void> {
     return promised(() => {
       const fd = this.#levelFile(level, true);
-      if (fd === undefined) throw new Error(`level ${level} cannot be made`);
+      if (fd === undefined) throw new Error(`level ${level} cannot be created`);
       this.#dirty.add(fd);
       this.#files.write(fd, hashes, hashes.length, first * HASH_BYTES);
     });
@@ -82,7 +83,7 @@ export class TreeFiles implements TreeStore {
       this.#namesDirty = false;
     }
     const dirty = [...this.#dirty];
-    // Each in its turn: one failure must not leave others running while everything is put again.
+    // One after the other: after a failure no flush may still run while everything is put again.
     for (const fd of dirty) {
       await this.#files.datasyncLater(fd);
       this.#dirty.delete(fd);
@@ -93,15 +94,15 @@ export class TreeFiles implements TreeStore {
     return promised(() => this.#readNote('latest'));
   }
 
-  /** The lock on the directory keeps a second sequencer away, so nothing comes between the look and the swap. */
+  /** Check and swap are atomic, because the lock excludes a second sequencer. */
   async swapHead(expected: string | undefined, note: string, keptSize?: number): Promise<void> {
     const head = this.#readNote('latest');
     if (head !== expected) {
-      const is = head === undefined ? 'is missing' : 'is not the one that this collector has put there';
-      throw new HeadMoved(`checkpoints/latest ${is}: it was changed by another hand`);
+      const is = head === undefined ? 'is missing' : 'is not the one that this collector has written';
+      throw new HeadMoved(`checkpoints/latest ${is}: another process changed it`);
     }
     const bytes = Buffer.from(note);
-    // Kept first: a checkpoint that was given to no one does no harm.
+    // The kept copy first: a checkpoint that was never published does no harm.
     if (keptSize !== undefined) {
       await this.#files.replace(path.join(this.#checkpoints, keptName(keptSize)), bytes);
     }
@@ -115,7 +116,7 @@ export class TreeFiles implements TreeStore {
     });
   }
 
-  /** The descriptor of a level's file; undefined when there is none and it is not to be made. */
+  /** The descriptor of a level; undefined if it does not exist and `make` is false. */
   #levelFile(level: number, make = false): number | undefined {
     const open = this.#levels[level];
     if (open !== undefined) return open;
@@ -148,7 +149,7 @@ export class TreeFiles implements TreeStore {
   }
 }
 
-/** Done now: from the page cache a read takes less time than the thread pool takes to begin it. */
+/** Works synchronously: a read from the page cache is faster than a switch to the thread pool. */
 function promised<Value>(work: () => Value): Promise<Value> {
   return new Promise((resolve) => resolve(work()));
 }

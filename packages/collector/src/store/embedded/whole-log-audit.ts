@@ -1,6 +1,6 @@
 /**
- * The reading of a log from its beginning to its end for `collector verify`, and what is reported of it: see
- * commands/verify/verification.ts for the order in which things are read.
+ * The complete reading of a log for `collector verify`, and its findings. commands/verify/verification.ts
+ * defines the order in which parts are read.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -70,12 +70,12 @@ import {
 } from './segment.js';
 
 const CHUNK = 4096;
-/** A place is a number that holds the number of a segment and an offset in its file. */
+/** A place combines the index of a segment and an offset in its file in one number. */
 const MOST_IN_SEGMENT = 2 ** 33;
-/** Damage is listed up to this number, and counted from there on. */
+/** Maximum number of listed damages; more are only counted. */
 const MOST_LISTED = 10_000;
 
-/** One reading of the log from its beginning to its end, against the tree and the checkpoints. */
+/** One complete reading of the log, compared with the tree and the checkpoints. */
 export class LogReading {
   readonly #options: AuditOptions;
   readonly #tree: TreeReader;
@@ -87,37 +87,38 @@ export class LogReading {
   readonly #places = new Float64Array(CHUNK);
   #count = 0;
   #entries = 0;
-  /** How many of them are the log's own, and in each segment. */
+  /** Number of the log's own entries, in total and by segment. */
   #own = 0;
   readonly #ownIn: number[];
-  /** Entries whose frame says what it should not, or whose payload does not fit it. */
+  /** Entries with an unexpected header, or with a payload that does not match its commitment. */
   readonly #doubtful = new Stretches();
-  /** By the place of each stretch of those, durable-before of the frame in front of it. */
+  /** Durable-before of the frame before each doubtful range, by the place of the range. */
   readonly #befores = new Map<number, number | undefined>();
-  /** Damage, and durable-before of the frame before it. */
+  /** Damage, with durable-before of the frame before it. */
   readonly #damage: { readonly damage: Damage; readonly before: number | undefined }[] = [];
   #unlisted = 0;
-  /** Durable-before of the frame that was read last; undefined when it is not known. */
+  /** Durable-before of the last frame; undefined if unknown. */
   #before: number | undefined;
-  /** Whether every frame so far stood in its place, from 1 on. */
+  /** Whether every frame so far had the expected sequence. */
   #inOrder = true;
-  /** Encrypted payloads for which there is no key directory here. */
+  /** Number of encrypted payloads without a key directory to open them. */
   #unopened = 0;
-  /** What the log says was done to events, and which of them have no key. */
+  /** The actions in the log. */
   readonly #actions = new Actions();
   readonly #pointers = new ActionPointers((place) => this.#placeAt(place));
+  /** Events without a key, as ranges. */
   readonly #keyless: { first: number; end: number }[] = [];
   readonly #elsewhere: ErasedElsewhere;
-  /** Why there are keys, and none can be had. */
+  /** Why the keys cannot be used. */
   #unfit: string | undefined;
-  /** Entries behind the largest checkpoint. */
+  /** Number of entries after the largest checkpoint. */
   #unsigned = 0;
   #waiting: Waiting | undefined;
-  /** Segments that are no files. */
+  /** Names of segments that are not regular files. */
   readonly #irregular: string[] = [];
-  /** Where each segment's events end. */
+  /** End of the events in each segment. */
   readonly #ends: number[];
-  /** How many segments were begun. */
+  /** Number of segments whose header was passed. */
   #begun = 0;
 
   constructor(
@@ -143,15 +144,15 @@ export class LogReading {
   }
 
   /**
-   * Reads the log, and reports all that is not as it was written and signed. That nothing was found is not what makes
-   * it the one that was signed: every frame has to stand in its place, from the first entry to the last, and every
-   * signed root has to come out of them.
+   * Reads the log and reports every difference from what was written and signed. The absence of findings is
+   * not the proof: the log is confirmed only if every frame has its sequence and the frames give every signed
+   * root.
    */
-  async tell(findings: FindingList): Promise<AuditedLog> {
+  async report(findings: FindingList): Promise<AuditedLog> {
     await this.#read();
     const verdict = await this.#audit.finish();
     const found = findings.faults;
-    this.#tellSegments(findings);
+    this.#reportSegments(findings);
     if (this.#unfit !== undefined) findings.add(finding('keys_unfit', {}, this.#unfit));
     for (const { damage, before } of this.#damage)
       findings.add(await this.#damageFinding(damage, before, verdict));
@@ -159,7 +160,7 @@ export class LogReading {
       this.#damage.some(({ damage: { count, sequence } }) => {
         return count > 0 && sequence > verdict.provenTo && sequence <= size;
       });
-    await this.#tellEntries(verdict, isUnread, findings);
+    await this.#reportEntries(verdict, isUnread, findings);
     findings.add(...this.#pointers.misnamed);
     const lifecycle = await this.#lifecycleFindings(findings);
     findings.add(...rootFindings(verdict, isUnread));
@@ -198,7 +199,7 @@ export class LogReading {
       : new FrameOpener(() => shared.keys, options);
   }
 
-  /** Those that open by the keys as they are now. */
+  /** The events among these that the current keys open. */
   async #stillOpen(sequences: SequenceSet): Promise<SequenceSet> {
     await this.#options.shared?.refreshKeys();
     const opener = this.#newOpener();
@@ -210,7 +211,7 @@ export class LogReading {
     return SequenceSet.of(open);
   }
 
-  /** Segments without any of these are not read again. */
+  /** The frames of these events. Reads only the segments that contain some of them. */
   *#framesOf(sequences: SequenceSet): Generator<FramePlace> {
     for (const [i, segment] of this.#segments.entries()) {
       const end = this.#segments[i + 1]?.firstSequence ?? this.#entries + 1;
@@ -235,7 +236,7 @@ export class LogReading {
     return lifecycleFindings({ ...found, later, back }, findings);
   }
 
-  /** What was erased by actions that came while the log was read, and are after what was read of it. */
+  /** The events erased by actions that were appended after this reading passed the end of the log. */
   async #erasedMeanwhile(): Promise<SequenceSet> {
     const { dataDir, shared } = this.#options;
     if (shared !== undefined) return shared.erasedByNow();
@@ -287,7 +288,7 @@ export class LogReading {
     const holds = headerHolds(buffer, offset, sequence, this.#before);
     if (sequence !== this.#entries + 1) this.#inOrder = false;
     if (sequence > this.#audit.covered) this.#wait(sequence, frameReceivedAt(buffer, offset));
-    // As text, a character a byte: half the time of a Buffer for each hash.
+    // Hashes are compared as latin1 text, which takes half the time of a Buffer.
     const leafAt = this.#count * HASH_BYTES;
     leafHash(frameEnvelope(buffer, offset), commitment, this.#hashes, leafAt);
     const fits =
@@ -302,7 +303,7 @@ export class LogReading {
     this.#entries++;
   }
 
-  /** Whether an encrypted payload is the one that was committed to, as far as it can be told here. */
+  /** Whether an encrypted payload matches its commitment; true if it cannot be opened here. */
   #opens(buffer: Buffer, offset: number, size: number, leaf: Buffer): boolean {
     const opening = this.#opener.open(buffer, offset, size, leaf);
     if (opening === 'no-keys') this.#unopened++;
@@ -367,7 +368,7 @@ export class LogReading {
       this.#ends[this.#segments.indexOf(segment as SurveyedSegment)] = position + bytes;
   }
 
-  #tellSegments(findings: FindingList): void {
+  #reportSegments(findings: FindingList): void {
     for (const { name, faults } of this.#segments) {
       const file = `ledger/${name}`;
       if (faults.length > 0) findings.add(finding('segment_header', { file }, file, faults));
@@ -394,20 +395,20 @@ export class LogReading {
     );
   }
 
-  /** Each stretch of entries that are not those that were signed, and what the log is around the first of them. */
-  async #tellEntries(
+  /** Reports each range of entries that differ from the signed ones, and the first difference. */
+  async #reportEntries(
     verdict: Verdict<CheckedRoot>,
     isUnread: (size: number) => boolean,
     findings: FindingList,
   ): Promise<void> {
     const { differing, provenTo, leaves } = verdict;
     for (const stretch of differing) findings.add(await this.#differing(stretch, verdict));
-    const isTold = ({ index }: Stretch) =>
+    const isReported = ({ index }: Stretch) =>
       differing.some((each) => index >= each.index && index < each.index + each.count);
     for (const stretch of this.#doubtful.list) {
-      if (isTold(stretch)) continue;
+      if (isReported(stretch)) continue;
       const bytes = this.#bytesOf(stretch);
-      // The leaf is the one of the tree, or there is none to compare.
+      // The leaf equals the one in the tree, or the tree has none.
       const leaf = stretch.index < this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
       const first = alteredFinding(bytes, { leaf, proven: stretch.index < provenTo });
       if (first !== undefined) findings.add(forAll(first, stretch.index + 1, stretch.count));
@@ -430,12 +431,12 @@ export class LogReading {
     return { ...first, ...whole };
   }
 
-  /** Whether nothing behind these, of as many as were signed, agrees again. */
+  /** Whether a range of differing entries extends to the end of the signed log. */
   #isOtherHistory({ index, count }: Stretch, leaves: number): boolean {
     return count > 1 && index + count === Math.min(leaves, this.#audit.covered);
   }
 
-  /** What is proved before the first entry that is not as it was signed, and whether later ones match. */
+  /** Reports the first differing entry, what is proved before it, and whether later entries match. */
   #firstDifference({ differing, provenTo, leaves }: Verdict<CheckedRoot>): VerifyFinding | undefined {
     const gaps = this.#damage
       .map(({ damage: { sequence, count, kind } }) => ({ index: sequence - 1, count, kind }))
@@ -466,7 +467,7 @@ export class LogReading {
     return exists(directory) && fs.readdirSync(directory).some((name) => name.startsWith('level-'));
   }
 
-  /** Addresses are where the id index finds events. Damage moves them, and is reported instead. */
+  /** Checks the addresses and counts in segment headers. Called only without damage, which shifts them. */
   #addressFindings(): VerifyFinding[] {
     let [address, own] = [0, 0];
     for (const [i, { name, base, ownBefore }] of this.#segments.entries()) {
@@ -493,7 +494,7 @@ export class LogReading {
 
   #segmentAt(place: number): { readonly segment: Segment; readonly position: number } {
     const segment = this.#segments[Math.floor(place / MOST_IN_SEGMENT)];
-    if (segment === undefined) throw new RangeError('a place in no segment of the log');
+    if (segment === undefined) throw new RangeError('the place is in no segment of the log');
     return { segment, position: place % MOST_IN_SEGMENT };
   }
 
@@ -502,9 +503,9 @@ export class LogReading {
     return this.#placeOf(segment, position);
   }
 
-  /** What an encrypted payload is when it is opened; the frame stays as it lies there. */
+  /** Opens a copy of the frame. */
   #opened(frame: Buffer): NonNullable<FrameBytes['opened']> {
-    // Of what is damaged, its lengths may lead anywhere.
+    // The lengths in a damaged frame cannot be trusted.
     if (plausibleSize(frame, 0, frame.length) !== frame.length)
       return { opening: 'unfit', salted: undefined };
     const copy = Buffer.from(frame);

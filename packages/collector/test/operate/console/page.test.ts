@@ -68,20 +68,20 @@ test('[R-836] runs are told by completeness, since when, and what was not yet lo
   expect(part(shown(busy({ runs: { ...runs, erased: 0 } })), 'runs')).not.toContain('erased');
   const behind = { ...runs, orphan_events: 0, events_behind: 20_000 };
   const text = part(shown(busy({ runs: behind })), 'runs');
-  expect(text).toContain('20,000 events still to be looked at');
+  expect(text).toContain('20,000 events not counted yet');
   // It is always a moment behind.
   const moment = { ...behind, events_behind: 2000 };
-  expect(part(shown(busy({ runs: moment })), 'runs')).not.toContain('still to be');
-  expect(part(shown(fresh()), 'runs')).toContain('Not counted yet');
+  expect(part(shown(busy({ runs: moment })), 'runs')).not.toContain('not counted yet');
+  expect(part(shown(fresh()), 'runs')).toContain('Counting begins');
 });
 
 test('[R-835] what is wrong comes first, the most severe before all else, with what to do', () => {
   const tree = shown(wrong());
   const text = textOf(tree);
   const order = [
-    'Not taking events',
+    'Not accepting events',
     'Events cannot be stored',
-    'Make space',
+    'Free space',
     'contradicts',
     'key0',
     'chmod 700',
@@ -99,11 +99,11 @@ test('[R-835] what is wrong comes first, the most severe before all else, with w
 
 test('[R-835] a collector that has just started shows what it does not know yet as such', () => {
   const text = textOf(shown(fresh()));
-  expect(text).toContain('No event has come yet');
-  expect(text).toContain('Events are counted here by kind');
-  expect(text).toContain('There is no key, so no one can send');
+  expect(text).toContain('No events yet');
+  expect(text).toContain('This card counts events by kind');
+  expect(text).toContain('No keys, so nothing can be sent');
   expect(text).toContain('Disk No answer');
-  expect(text).toContain('once ten minutes were watched');
+  expect(text).toContain('after ten minutes of observation');
   expect(text).not.toMatch(/NaN|Infinity|undefined|null/);
   for (const state of [busy(), wrong(), fresh()]) {
     const html = documentOf(state);
@@ -117,7 +117,7 @@ test('[R-835] where nothing comes every part says what it waits for, and nothing
   const tree = shown(state);
   const text = textOf(tree);
   expect(text).not.toMatch(/ – |not known/i);
-  expect(part(tree, 'overview')).toContain('Acknowledged in Idle No event for five minutes');
+  expect(part(tree, 'overview')).toContain('Acknowledged in Idle No events for five minutes');
   expect(part(tree, 'overview')).toContain('Disk free 60 GiB Of 238 GiB; forecast in 11 h at the earliest');
   expect(text.match(/Disk full in|forecast/g)).toHaveLength(1);
   expect(part(tree, 'traffic')).toContain('collector demo sends made-up runs');
@@ -169,7 +169,7 @@ test('[R-835] a declared number stands in its card in its unit, and a trouble as
   const tree = shown(wrong());
   expect(part(tree, 'storage')).toContain('Id index 917,436,971 entries In memory 48 MiB');
   expect(part(tree, 'proof')).toMatch(
-    /Epoch of keys 9 days ago Erased 1,137 events Not yet erased 2 erasures/,
+    /Key epoch since 9 days ago Erased 1,137 events Not yet erased 2 erasures/,
   );
   expect(tree).toContain('<span class="chip warning">2 erasures</span>');
   expect(part(tree, 'runs')).toContain('Orphan events 1,804 their start is missing');

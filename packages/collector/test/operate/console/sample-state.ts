@@ -103,7 +103,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
       { card: 'runs', label: 'Orphan events', value: 1804, format: 'count', more: 'their start is missing' },
       { card: 'storage', label: 'Id index', value: 917_436_971, format: 'count', noun: ['entry', 'entries'] },
       { card: 'storage', label: 'In memory', value: 48 << 20, format: 'bytes' },
-      { card: 'proof', label: 'Epoch of keys', value: (AT - 9 * DAY_MS) / 1000, format: 'instant' },
+      { card: 'proof', label: 'Key epoch since', value: (AT - 9 * DAY_MS) / 1000, format: 'instant' },
       { card: 'proof', label: 'Erased', value: 1137, format: 'count', noun: ['event', 'events'] },
     ] as ConsoleState['cells'],
     warnings: [],
@@ -167,7 +167,7 @@ export function wrong(numberOfKeys = 200, more: Partial<ConsoleState> = {}): Con
         id: 'storage_unavailable',
         severity: 'critical',
         title: 'Events cannot be stored',
-        what_to_do: 'Make space on the disk of the data directory.',
+        what_to_do: 'Free space on the disk of the data directory.',
       },
       {
         id: 'sink_forked',

@@ -28,63 +28,66 @@ const at = (place: string, problem: string) =>
 
 describe('JSON', () => {
   test.each([
-    ['', 'malformed: the request is no JSON'],
-    ['{"resourceSpans":[', 'malformed: the request is no JSON'],
-    ['[]', 'malformed: the request is no JSON object'],
-    ['null', 'malformed: the request is no JSON object'],
+    ['', 'malformed: the request is not JSON'],
+    ['{"resourceSpans":[', 'malformed: the request is not JSON'],
+    ['[]', 'malformed: the request is not a JSON object'],
+    ['null', 'malformed: the request is not a JSON object'],
     [Buffer.from([0x22, 0xff, 0x22]), 'malformed: the request is not UTF-8'],
-    ['{"resourceSpans":{}}', 'malformed: resourceSpans is no list of objects'],
-    ['{"resourceSpans":[null]}', 'malformed: resourceSpans is no list of objects'],
-    ['{"resourceSpans":[{"resource":[]}]}', 'malformed: resourceSpans[0].resource is no object'],
-    [jsonOf(withSpans({}, { name: 5 })), at('spans[1].name', 'no text')],
-    [jsonOf(withSpans({ traceId: 5 })), at('spans[0].traceId', 'no text')],
+    ['{"resourceSpans":{}}', 'malformed: resourceSpans is not a list of objects'],
+    ['{"resourceSpans":[null]}', 'malformed: resourceSpans is not a list of objects'],
+    ['{"resourceSpans":[{"resource":[]}]}', 'malformed: resourceSpans[0].resource is not an object'],
+    [jsonOf(withSpans({}, { name: 5 })), at('spans[1].name', 'not a string')],
+    [jsonOf(withSpans({ traceId: 5 })), at('spans[0].traceId', 'not a string')],
     [
       jsonOf(withSpans({ startTimeUnixNano: -1 })),
-      at('spans[0].startTimeUnixNano', 'no time in nanoseconds'),
+      at('spans[0].startTimeUnixNano', 'not a time in nanoseconds'),
     ],
     [
       jsonOf(withSpans({ startTimeUnixNano: 'now' })),
-      at('spans[0].startTimeUnixNano', 'no time in nanoseconds'),
+      at('spans[0].startTimeUnixNano', 'not a time in nanoseconds'),
     ],
     [
       jsonOf(withSpans({ endTimeUnixNano: '18446744073709551616' })),
-      at('spans[0].endTimeUnixNano', 'no time in nanoseconds'),
+      at('spans[0].endTimeUnixNano', 'not a time in nanoseconds'),
     ],
     [
       jsonOf(withSpans({ status: { code: 'STATUS_CODE_ERROR' } })),
-      at('spans[0].code', 'no integer of 32 bits'),
+      at('spans[0].code', 'not a 32-bit integer'),
     ],
     [
       jsonOf(withSpans({ droppedAttributesCount: 2 ** 32 })),
-      at('spans[0].droppedAttributesCount', 'no integer of 32 bits'),
+      at('spans[0].droppedAttributesCount', 'not a 32-bit integer'),
     ],
     [
       jsonOf(withSpans({ events: [{ timeUnixNano: 1.5 }] })),
-      at('spans[0].events[0].timeUnixNano', 'no time in nanoseconds'),
+      at('spans[0].events[0].timeUnixNano', 'not a time in nanoseconds'),
     ],
-    [jsonOf(withAttributes({ key: 7 })), at('spans[0].attributes[0].key', 'no text')],
-    [jsonOf(withAttributes({ key: 'k', value: 'secret' })), at('spans[0].attributes[0].value', 'no object')],
-    [jsonOf(withValue({ stringValue: 1 })), at('spans[0].attributes[0].stringValue', 'no text')],
+    [jsonOf(withAttributes({ key: 7 })), at('spans[0].attributes[0].key', 'not a string')],
+    [
+      jsonOf(withAttributes({ key: 'k', value: 'secret' })),
+      at('spans[0].attributes[0].value', 'not an object'),
+    ],
+    [jsonOf(withValue({ stringValue: 1 })), at('spans[0].attributes[0].stringValue', 'not a string')],
     [
       jsonOf(withValue({ boolValue: 'true' })),
       at('spans[0].attributes[0].boolValue', 'neither true nor false'),
     ],
-    [jsonOf(withValue({ intValue: '1.5' })), at('spans[0].attributes[0].intValue', 'no integer of 64 bits')],
-    [jsonOf(withValue({ intValue: 1.5 })), at('spans[0].attributes[0].intValue', 'no integer of 64 bits')],
+    [jsonOf(withValue({ intValue: '1.5' })), at('spans[0].attributes[0].intValue', 'not a 64-bit integer')],
+    [jsonOf(withValue({ intValue: 1.5 })), at('spans[0].attributes[0].intValue', 'not a 64-bit integer')],
     [
       jsonOf(withValue({ intValue: '9223372036854775808' })),
-      at('spans[0].attributes[0].intValue', 'no integer of 64 bits'),
+      at('spans[0].attributes[0].intValue', 'not a 64-bit integer'),
     ],
-    [jsonOf(withValue({ doubleValue: 'much' })), at('spans[0].attributes[0].doubleValue', 'no number')],
-    [jsonOf(withValue({ bytesValue: '*' })), at('spans[0].attributes[0].bytesValue', 'no base64')],
-    [jsonOf(withValue({ arrayValue: [] })), at('spans[0].attributes[0].arrayValue', 'no object')],
+    [jsonOf(withValue({ doubleValue: 'much' })), at('spans[0].attributes[0].doubleValue', 'not a number')],
+    [jsonOf(withValue({ bytesValue: '*' })), at('spans[0].attributes[0].bytesValue', 'not base64')],
+    [jsonOf(withValue({ arrayValue: [] })), at('spans[0].attributes[0].arrayValue', 'not an object')],
     [
       jsonOf(
         withValue({
           kvlistValue: { values: [{}, { key: 'secret', value: { arrayValue: { values: [5] } } }] },
         }),
       ),
-      at('spans[0].attributes[0].values[1].values', 'no list of objects'),
+      at('spans[0].attributes[0].values[1].values', 'not a list of objects'),
     ],
   ])('%s is refused by the place of what is wrong, and without its words [R-1892]', (body, fault) => {
     expect(faultOf('json', body)).toBe(fault);
@@ -94,7 +97,7 @@ describe('JSON', () => {
     const body = jsonOf({
       resourceLogs: [{ scopeLogs: [{ logRecords: [{ body: { intValue: 'secret' } }] }] }],
     });
-    const fault = 'malformed: resourceLogs[0].scopeLogs[0].logRecords[0].intValue is no integer of 64 bits';
+    const fault = 'malformed: resourceLogs[0].scopeLogs[0].logRecords[0].intValue is not a 64-bit integer';
     expect(faultOf('json', body, decodeLogs)).toBe(fault);
   });
 
@@ -133,7 +136,7 @@ describe('JSON', () => {
 
 describe('protobuf', () => {
   const whole = recorded('28-').body;
-  const NO_PROTOBUF = 'malformed: the request is no protobuf of OTLP';
+  const NO_PROTOBUF = 'malformed: the request is not OTLP in protobuf';
 
   test('nothing is a request without spans [R-1890]', () => {
     expect(decodeSpans(Buffer.alloc(0), 'protobuf')).toEqual([]);

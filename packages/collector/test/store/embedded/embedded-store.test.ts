@@ -249,7 +249,7 @@ describe('an embedded store', () => {
       'duplicate',
       'accepted',
     ]);
-    expect(troubles).toEqual([expect.stringContaining('0000000000000001.segment at byte 80') as string]);
+    expect(troubles).toEqual([expect.stringContaining('0000000000000001.segment, byte 80') as string]);
     expect(() => storedIds()).toThrow(StoreDamaged);
     expect(await findings()).toEqual([
       expect.stringContaining('0000000000000001.segment, byte 80') as string,
@@ -296,7 +296,7 @@ describe('an embedded store', () => {
     await store.close();
     expect(await findings()).toEqual([
       expect.stringContaining(
-        `the payload of event 2 (${idOf(event)}), which is under no checkpoint, does not match the commitment to it`,
+        `the payload of event 2 (${idOf(event)}), which no checkpoint covers, does not match the commitment to it`,
       ) as string,
     ]);
   });

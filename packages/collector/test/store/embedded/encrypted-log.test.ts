@@ -406,7 +406,7 @@ describe('[R-1324] key files', () => {
     const gone = encryptionIn(dataDir, { directories: [mirror] });
     fs.rmSync(mirror, { recursive: true });
     await expect(fillDirectory(dataDir, [events(1)], 64 << 10, gone)).rejects.toThrow(
-      /too few of the directories/,
+      /too few key directories/,
     );
   });
 });
@@ -527,7 +527,7 @@ describe('[R-1450] a first start that is cut off', () => {
       const { ledgerId } = new LogReader(dataDir, nodeFiles);
       const places = { ...both(), kek: '' };
       const opening = { places, ledgerId, isNeeded: true, onTrouble: () => undefined };
-      await expect(openKeys(opening)).rejects.toThrow(/are not whole/);
+      await expect(openKeys(opening)).rejects.toThrow(/are incomplete/);
       expect(fs.existsSync(path.join(keys, 'epochs'))).toBe(false);
     }
   });
@@ -540,9 +540,9 @@ describe('[R-1452] a file kek', () => {
     fs.readFileSync(path.join(keys, 'kek'), 'latin1').replace(/^./, (c) => (c === 'A' ? 'B' : 'A'));
 
   test.each([
-    ['is another key', another, /is not the key that the payload keys are wrapped by/],
-    ['is damaged', () => 'x', /holds no key/],
-    ['is empty', () => '', /holds no key/],
+    ['is another key', another, /is not the key that wraps the payload keys/],
+    ['is damaged', () => 'x', /contains no key/],
+    ['is empty', () => '', /contains no key/],
     ['is gone', undefined, /cannot be read/],
   ])(
     'that %s in one directory is replaced from the other, and a line says so',
@@ -569,9 +569,9 @@ describe('[R-1452] a file kek', () => {
           onTrouble: (what, error) => told.push(`${what}: ${String(error)}`),
         });
         expect(told).toHaveLength(1);
-        expect(told[0]).toContain(`the file kek of ${directory} is not used`);
+        expect(told[0]).toContain(`the file kek of ${directory} is replaced`);
         expect(told[0]).toMatch(
-          text === undefined ? reason : /is not the key|holds no key|others than its owner/,
+          text === undefined ? reason : /is not the key|contains no key|other users than its owner/,
         );
         expect(fs.readFileSync(file)).toEqual(fs.readFileSync(path.join(other, 'kek')));
         expect(faults()).toEqual([undefined, undefined]);
@@ -586,13 +586,11 @@ describe('[R-1452] a file kek', () => {
     await fill([events(2)], [keys, mirror]);
     const file = path.join(keys, 'kek');
     fs.chmodSync(file, 0o644);
-    await expect(writerOf([keys, mirror])).rejects.toThrow(/others than its owner may read it/);
+    await expect(writerOf([keys, mirror])).rejects.toThrow(/other users than its owner may read it/);
     fs.chmodSync(file, 0o600);
     const wrong = another();
     for (const directory of [keys, mirror]) fs.writeFileSync(path.join(directory, 'kek'), wrong);
-    await expect(writerOf([keys, mirror])).rejects.toThrow(
-      /is not the key that the payload keys are wrapped by/,
-    );
+    await expect(writerOf([keys, mirror])).rejects.toThrow(/is not the key that wraps the payload keys/);
     expect(fs.readFileSync(file, 'latin1')).toBe(wrong);
     expect(faults().every((fault) => fault?.includes('is not the key') === true)).toBe(true);
   });

@@ -219,7 +219,7 @@ async function audit(
   };
   const { tree } = openStore(dataDir);
   const options = { dataDir, files: nodeFiles, onProgress: () => undefined, takenSince };
-  const log = await new LogAudit(options, tree, { roots: [], newest: undefined }, heads).tell(list);
+  const log = await new LogAudit(options, tree, { roots: [], newest: undefined }, heads).report(list);
   await tree.close();
   return { log, found };
 }

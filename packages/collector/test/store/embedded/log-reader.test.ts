@@ -66,10 +66,10 @@ test('[R-811] a byte that has changed anywhere in a segment is found before it i
 test('[R-811] a segment that ends before it should is found, also the last one', async () => {
   const { first, last } = await filled();
   const whole = () => read(segmentPieces(nodeFiles, last, last.base + 300));
-  expect(whole).toThrow('a frame does not hold what was written');
+  expect(whole).toThrow('the frame is damaged');
   fs.truncateSync(first.path, frameOffset(first.path, EVENTS, 3));
   expect(() => read(segmentPieces(nodeFiles, first, last.base))).toThrow(
-    `in 0000000000000001.segment at byte ${frameOffset(first.path, EVENTS, 3)}, where event 3 is due`,
+    `0000000000000001.segment, byte ${frameOffset(first.path, EVENTS, 3)}, event 3: `,
   );
 });
 

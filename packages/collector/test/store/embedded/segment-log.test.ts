@@ -63,7 +63,7 @@ function asRead(events: readonly Candidate[], first = 1) {
   }));
 }
 
-const inFile = (file: string) => expect.stringMatching(`^${path.basename(file)} at byte \\d+$`) as string;
+const inFile = (file: string) => expect.stringMatching(`^${path.basename(file)}, byte \\d+$`) as string;
 
 function events(count: number, note = 'x'): Candidate[] {
   return Array.from({ length: count }, (_, i) => candidate({ body: { note: `${note}${i}` } }));
@@ -298,7 +298,7 @@ describe('damage', () => {
       const at = offset + (bit >> 3);
       bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
       const before = Buffer.from(bytes);
-      const place = { where: `${path.basename(file)} at byte ${offset}`, sequence };
+      const place = { where: `${path.basename(file)}, byte ${offset}`, sequence };
       expect((await damageAtOpen(disk)).place, `bit ${bit}`).toEqual(place);
       if (bit % 27 === 0) {
         const got: number[] = [];
@@ -329,7 +329,7 @@ describe('damage', () => {
     for (let bit = 0; bit < frameSize(target) * 8; bit += 9) {
       const at = offset + (bit >> 3);
       bytes[at] = (bytes[at] ?? 0) ^ (1 << (bit & 7));
-      const place = { where: `${file} at byte ${offset}`, sequence };
+      const place = { where: `${file}, byte ${offset}`, sequence };
       expect(damageOf(() => read(disk)).place, `bit ${bit}`).toEqual(place);
       expect(damageOf(() => [...log.framesFrom(address + offset - SEGMENT_HEADER_BYTES)]).place).toEqual(
         place,
@@ -394,13 +394,13 @@ describe('damage', () => {
     const headless = disk.afterKill();
     headless.remove(at(first));
     expect(await damageAtOpen(headless)).toMatchObject({
-      place: { where: `${middle} at byte 0` },
+      place: { where: `${middle}, byte 0` },
       message: expect.stringContaining('are missing') as string,
     });
 
     const gap = disk.afterKill();
     gap.remove(at(middle));
-    expect(await damageAtOpen(gap)).toMatchObject({ place: { where: `${last} at byte 0` } });
+    expect(await damageAtOpen(gap)).toMatchObject({ place: { where: `${last}, byte 0` } });
     expect(damageOf(() => read(gap)).place).toMatchObject({
       where: inFile(first),
       sequence: Number.parseInt(middle, 10),

@@ -1,4 +1,4 @@
-"""Readers of the answers of models: pure functions of what the provider has sent."""
+"""Readers of model answers: pure functions of the provider's data."""
 
 from ._answer import Answer, Choice, Reader, ToolCall
 from ._chat import ChatReader

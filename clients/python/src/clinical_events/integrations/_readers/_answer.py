@@ -1,4 +1,4 @@
-"""What a model has answered, gathered while it passes by. What comes is hostile."""
+"""The answer of a model, collected while it streams. All input is hostile."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
-# An answer with more choices, tool calls or unread parts than this is hostile: the others are passed over.
+# The most choices, tool calls or unread parts of an answer; further ones are ignored as hostile.
 MOST_PARTS = 4096
-# Counts beyond it are not exact in every language that reads the record (RFC 8259, section 6).
+# A larger count is not exact in every reader of JSON (RFC 8259, section 6).
 MOST_COUNTED = 2**53 - 1
 
 Said = Literal["complete", "failed", "unfinished", "aborted"]
@@ -17,7 +17,7 @@ Fields = Mapping[str, Any]
 
 
 class Words:
-    """A text that grows by pieces, each of which costs its own length."""
+    """A text that grows by pieces, in linear time."""
 
     __slots__ = ("_pieces", "length")
 
@@ -41,7 +41,7 @@ class Words:
 
 
 class ToolCall:
-    """A tool that the model asks for. ``by_provider``: the application has nothing to do for it."""
+    """A tool that the model asks for. ``by_provider``: the provider runs it, not the application."""
 
     __slots__ = ("asked", "by_provider", "id", "invalid", "name")
 
@@ -54,12 +54,12 @@ class ToolCall:
 
     @property
     def input(self) -> str:
-        """What the tool is asked: JSON in most libraries."""
+        """The arguments of the tool: JSON in most libraries."""
         return str(self.asked)
 
 
 class Choice:
-    """One of several answers to one question; most answers have one choice."""
+    """One choice of an answer; most answers have one."""
 
     def __init__(self) -> None:
         self.words = Words()
@@ -80,7 +80,7 @@ class Choice:
         return tuple(self._tool_calls.values())
 
     def tool_call(self, key: object) -> ToolCall:
-        """The call that goes by this key within the choice; made when there is none."""
+        """Returns the tool call with this key in the choice, and makes it if needed."""
         call = self._tool_calls.get(key)
         if call is None:
             call = ToolCall()
@@ -90,13 +90,13 @@ class Choice:
 
     @property
     def asks_for_tools(self) -> bool:
-        """The application has to run a tool first. Some libraries tell only the reason."""
+        """Whether the application must run a tool first. Some libraries give only the reason."""
         reason = self.finish_reason or ""
         return reason.startswith(("tool", "function")) or any(not c.by_provider for c in self.tool_calls)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What events say of a choice, without words."""
+        """Returns the members of an event for a choice, without words."""
         return present(
             finish_reason=word(self.finish_reason),
             characters=characters(self.text),
@@ -105,14 +105,14 @@ class Choice:
 
 
 class Answer(Choice):
-    """An answer that grows. Itself it is the first of its choices."""
+    """A growing answer, which is also its own first choice."""
 
     def __init__(self) -> None:
         super().__init__()
         self.id: str | None = None
         self.model: str | None = None
         self.usage: dict[str, int] = {}
-        # What the provider has said of its end; None while it has said nothing.
+        # The ending that the provider reported; None until then.
         self.ending: Said | None = None
         self.refused = False
         self.error_name: str | None = None
@@ -123,7 +123,7 @@ class Answer(Choice):
         self._choices: dict[int, Choice] = {0: self}
 
     def choice(self, index: int = 0) -> Choice:
-        """The choice of this number; made when there is none."""
+        """Returns the choice with this number, and makes it if needed."""
         choice = self._choices.get(index)
         if choice is None:
             choice = Choice()
@@ -133,11 +133,11 @@ class Answer(Choice):
 
     @property
     def choices(self) -> Sequence[Choice]:
-        """All of them, in the order of their numbers; at least one."""
+        """Returns all choices by number; at least one."""
         return [self._choices[at] for at in sorted(self._choices)]
 
     def renumber(self, came: Collection[Choice]) -> None:
-        """On return these choices and no others are numbered from 0 on."""
+        """Keeps only these choices, numbered from 0."""
         kept = [choice for choice in self.choices if choice in came]
         if kept and kept[0] is not self:
             first, kept[0] = kept[0], self
@@ -147,17 +147,17 @@ class Answer(Choice):
 
     @property
     def has_content(self) -> bool:
-        """Whether a person can be shown something."""
+        """Whether the answer has something to show to a person."""
         return self.words.length > 0 or bool(self.media)
 
     @property
     def output_type(self) -> str:
-        """``text``, or what there is in place of words: ``image``, for one."""
+        """Returns ``text``, or the kind of other content, for example ``image``."""
         return "text" if self.words.length or not self.media else next(iter(self.media))
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What events say of every answer, without words."""
+        """Returns the members of an event for any answer, without words."""
         return present(
             response_id=word(self.id),
             response_model=model_name(self.model),
@@ -170,7 +170,7 @@ class Answer(Choice):
         )
 
     def count(self, **counts: object) -> None:
-        """Takes each that is a count, by the names of ``_USAGE``.
+        """Takes the valid counts, by the names of ``_USAGE``.
 
         The first two include the other three (OpenTelemetry's conventions for GenAI).
         """
@@ -180,17 +180,17 @@ class Answer(Choice):
                 self.usage[_USAGE[name]] = number
 
     def medium(self, kind: str) -> None:
-        """A picture, sound or file is a part of the answer."""
+        """Notes an image, sound or file in the answer."""
         self.media[kind] = self.media.get(kind, 0) + 1
 
     def not_read(self, part: object) -> None:
-        """Keeps a part whose form is not known here."""
+        """Keeps a part of unknown form."""
         self._unread_parts += 1
         if len(self.unread) < MOST_PARTS:
             self.unread.append(part)
 
     def fail(self, error: object) -> None:
-        """The provider reports an error in its answer: ``error`` is that object, whatever it is."""
+        """Takes an error that the provider reports within its answer."""
         said = fields(error)
         self.ending = "failed"
         names = (word(said.get(name)) for name in ("type", "code", "name"))
@@ -208,30 +208,30 @@ _USAGE = {
 
 
 class Reader:
-    """Reads one answer, in one piece or in a stream. Pure: it depends on nothing but what it is given."""
+    """Reads one answer, in one piece or in a stream. It depends on its input alone."""
 
     def __init__(self) -> None:
         self.answer = Answer()
 
     def whole(self, body: object) -> None:
-        """Takes an answer in one piece: the value of its JSON."""
+        """Takes an answer in one piece, as parsed JSON."""
         raise NotImplementedError
 
     def piece(self, event: object) -> None:
-        """Takes an event of an answer in a stream: the value of its JSON."""
+        """Takes an event of a streamed answer, as parsed JSON."""
         raise NotImplementedError
 
     def end(self) -> None:
-        """The stream is over, whether or not the answer is: what was only gathered is put into the answer."""
+        """Takes the end of the stream, also a premature one, and completes the answer from its pieces."""
 
 
 def present(**named: Any) -> dict[str, Any]:
-    """Those that are there."""
+    """Drops members that are None."""
     return {name: value for name, value in named.items() if value is not None}
 
 
 def failure_status(said: object) -> int | None:
-    """The status of HTTP that says failure, also as text; None for all else."""
+    """Returns an HTTP status of a failure, also from text; None otherwise."""
     if isinstance(said, str):
         return int(said) if re.fullmatch(r"\s*[45][0-9]{2}\s*", said) else None
     number = count_of(said)
@@ -239,23 +239,23 @@ def failure_status(said: object) -> int | None:
 
 
 def word(value: object) -> str | None:
-    """A name or an id, if that is what it is. What has blanks may be words of a patient, and is left out.
+    """Returns a valid name or id; None for text with blanks, which may be a patient's words.
 
-    Types of Go begin with ``*``.
+    Type names of Go begin with ``*``.
     """
     known = isinstance(value, str) and re.fullmatch(r"\*?[\w.:/@+~-]{1,200}", value, re.ASCII)
     return value if known and isinstance(value, str) else None
 
 
 def model_name(value: object) -> str | None:
-    """The name of a model, which may have blanks and brackets, but no control characters."""
+    """Returns a model name, which may have blanks and brackets but no control characters."""
     if not isinstance(value, str) or not re.fullmatch(r"[^\x00-\x1f\x7f-\x9f]{1,200}", value):
         return None
     return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def characters(words: str) -> int:
-    """In units of UTF-16, as clients in other languages count them."""
+    """Returns the length in UTF-16 units, as the Node client counts."""
     return len(words) if words.isascii() else len(words.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -268,7 +268,7 @@ def is_list(value: object) -> TypeGuard[list[Any]]:
 
 
 def fields(value: object) -> Fields:
-    """An object, whatever it was."""
+    """Returns an object; an empty one for other values."""
     return value if is_object(value) else {}
 
 
@@ -281,35 +281,36 @@ def text(value: object) -> str | None:
 
 
 def first_text(said: Fields, *names: str) -> str | None:
-    """Of the members of these names the first that is a text."""
+    """Returns the first member of these names that is a text."""
     found: str | None = first_of(*(text(said.get(name)) for name in names))
     return found
 
 
 def first_of(*values: Any) -> Any:
-    """The first that is not None."""
+    """Returns the first value that is not None."""
     return next((value for value in values if value is not None), None)
 
 
 def is_said(value: object) -> bool:
-    """Neither null, false, zero nor an empty text."""
+    """Whether the value is not null, false, zero or empty text."""
     return isinstance(value, dict | list) or bool(value)
 
 
 def count_of(value: object) -> int | None:
-    """The count, if it is one."""
+    """Returns a valid count; None otherwise."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_COUNTED:
         return None
     return int(value) if value == int(value) else None
 
 
 def total(*counts: object) -> int:
-    """Of those that are counts; others add nothing."""
+    """Returns the sum of the valid counts; None without any."""
     return sum(count_of(each) or 0 for each in counts)
 
 
 def as_text(value: object) -> str:
-    """Text as it is, all else as JSON; empty for null and what JSON cannot say. Does not raise."""
+    """Returns text unchanged and other values as JSON; empty for null and unserialisable values. Does not
+    raise."""
     if value is None or isinstance(value, str):
         return value or ""
     try:
@@ -319,6 +320,6 @@ def as_text(value: object) -> str:
 
 
 def find(pattern: str) -> Callable[[str], bool]:
-    """Whether a text as a whole is of this form."""
+    """Whether the whole text has this form."""
     compiled = re.compile(pattern)
     return lambda value: compiled.fullmatch(value) is not None

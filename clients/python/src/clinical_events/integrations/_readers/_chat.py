@@ -1,6 +1,6 @@
-"""Answers of chat completions: of OpenAI, and of the servers that speak the same, each in its own way.
+"""Reads answers of chat completions: of OpenAI and of compatible servers with their variants.
 
-What each member means, by server: docs/reference/model-answers.md, "Chat completions".
+docs/reference/model-answers.md, "Chat completions", lists the members by server.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from ._answer import (
     total,
 )
 
-# The provider has answered nothing, as to a prompt that it blocks.
+# The provider gave no answer, as for a blocked prompt.
 _NO_CHOICES = {"type": "no_choices"}
-# By these the server says that it has given the answer up.
+# Reasons by which a server reports that it gave up.
 _GIVEN_UP = {"error", "abort", "insufficient_system_resource"}
-# The names that servers give to reasoning. Some say the same words under several.
+# The servers' names for reasoning. Some repeat the same words under several names.
 _REASONING_NAMES = (
     "reasoning_content",
     "reasoning",
@@ -44,13 +44,13 @@ _REASONING_NAMES = (
     "thinking_blocks",
 )
 _is_reasoning = find(r"text|summary_text|reasoning_text|reasoning\.text|reasoning\.summary|thinking")
-# They point to sources, or are closed: no words.
+# Parts without words: references and encrypted parts.
 _is_wordless = find(r"reference|tool_reference|redacted_thinking|reasoning\.encrypted")
 _MEDIUM = re.compile(r"(?:input_|output_|tool_)?(image|audio|video|file|document)(?:_url)?")
 
 
 class ChatReader(Reader):
-    """Reads an answer of ``POST …/chat/completions``, or of ``…/completions`` without chat."""
+    """Reads an answer of ``POST …/chat/completions`` or ``…/completions``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class ChatReader(Reader):
         elif text(completion.get("message")) is not None:
             answer.fail(completion)
         elif text(completion.get("request_id")) is not None:
-            # Of xAI: the answer is fetched later.
+            # xAI: the answer is fetched later.
             answer.ending = "unfinished"
 
     def piece(self, event: object) -> None:
@@ -85,7 +85,7 @@ class ChatReader(Reader):
             answer.not_read(choices)
         for index, choice in self._numbered(choices):
             self._choice(index, choice, streamed=True)
-        # Servers that only speak the dialect may leave out the mark at the end of the stream.
+        # Compatible servers may leave out the final mark of the stream.
         if answer.ending != "failed" and self._begun:
             answer.ending = "complete" if len(self._begun) == len(self._ended) else None
 
@@ -96,7 +96,7 @@ class ChatReader(Reader):
             self.answer.fail(_NO_CHOICES)
 
     def _numbered(self, choices: object) -> list[tuple[int, Fields]]:
-        """The choices and their numbers: by index, and where that tells nothing, by place."""
+        """Yields the choices with their numbers: by index, or by position without a useful index."""
         numbered: list[tuple[int, Fields]] = []
         for at, choice in enumerate(list_of(choices)):
             if is_object(choice):
@@ -106,10 +106,10 @@ class ChatReader(Reader):
         return numbered
 
     def _completion(self, body: object) -> Fields:
-        # Google packs errors into a list.
+        # Google wraps errors in a list.
         said = fields(body[0] if is_list(body) and body else body)
         answer = self.answer
-        # Of Azure, the first chunk has empty ones.
+        # Azure's first chunk has none.
         answer.id = text(said.get("id")) or answer.id
         answer.model = text(said.get("model")) or answer.model
         of_groq = fields(said.get("x_groq"))
@@ -134,7 +134,7 @@ class ChatReader(Reader):
         known = self._begun.setdefault(choice, _Progress())
         _take_usage(self.answer, said.get("usage"))
         delta, message = said.get("delta"), said.get("message")
-        # A server that only seems to stream may send an empty delta beside the whole message.
+        # A server that does not really stream may send an empty delta beside the whole message.
         is_delta = is_object(delta) and (choice.words.length > 0 or bool(delta))
         in_pieces = streamed and (is_delta or not is_object(message))
         if streamed and not in_pieces:
@@ -157,7 +157,7 @@ class ChatReader(Reader):
             self._part(choice, part)
         self._refuse(choice, message.get("refusal"))
         audio = fields(message.get("audio"))
-        # Where there is text too, what is spoken repeats it.
+        # Beside text, the transcript repeats it.
         if text(audio.get("transcript")) and (known.spoken or choice.words.length == 0):
             choice.words.add(text(audio.get("transcript")))
             known.spoken = True
@@ -173,7 +173,7 @@ class ChatReader(Reader):
     def _tools(self, choice: Choice, known: _Progress, message: Fields, in_pieces: bool) -> None:
         called = [call for call in list_of(message.get("tool_calls")) if call is not None]
         older = message.get("function_call")
-        # The older form may repeat the newer one.
+        # The older member may repeat the newer one.
         if not called and is_object(older):
             called = [{"function": older, "index": 0}]
         for at, call in enumerate(called):
@@ -187,7 +187,7 @@ class ChatReader(Reader):
             made = choice.tool_call(("whole", at))
             made.id, made.name = id_, name
             made.asked.set(asked)
-        # Of Groq: it has run them itself.
+        # Groq ran these tools itself.
         for at, executed in enumerate(list_of(message.get("executed_tools"))):
             run = fields(executed)
             made = choice.tool_call(("executed", _number(run.get("index"), at)))
@@ -199,7 +199,7 @@ class ChatReader(Reader):
                 made.asked.set(asked)
 
     def _asked(self, call: Fields) -> tuple[str | None, str | None, str]:
-        """The id and the name of a call, and what it asks."""
+        """Returns the id, name and arguments of a tool call."""
         inside = next((call[name] for name in ("function", "custom") if is_object(call.get(name))), None)
         said = call if inside is None else inside
         name = text(said.get("name"))
@@ -254,17 +254,18 @@ class ChatReader(Reader):
 
 
 class _Progress:
-    """What is kept of a choice while it comes in pieces."""
+    """The state of a choice that comes in pieces."""
 
     def __init__(self) -> None:
-        # Its words are those that were spoken.
+        # Whether its words are a transcript.
         self.spoken = False
         self.has_sound = False
         self.calls = _CallsInPieces()
 
 
 class _Piecemeal:
-    """A call that comes in pieces: how what it asks begins and ends is known without looking at all of it."""
+    """A tool call that comes in pieces. The start and end of its arguments are tracked without rereading
+    them."""
 
     __slots__ = ("call", "first", "last")
 
@@ -277,11 +278,11 @@ class _Piecemeal:
         return self.first == "{" and self.last == "}"
 
     def asks(self, asked: str) -> bool:
-        """The same as ``asked``. Texts of other lengths are never put together to compare them."""
+        """Whether the text equals ``asked``. Texts of different length are never joined to compare them."""
         return len(asked) == self.call.asked.length and asked == self.call.input
 
     def is_of_another(self, index: int | None, id_: str | None, name: str | None, asked: str) -> bool:
-        """Whether a piece is of a new call, though it comes where this one is."""
+        """Whether a piece belongs to a new call, although it has this call's place."""
         call = self.call
         if id_ is not None and call.id is not None and id_ != call.id:
             return name is not None or self.seems_whole
@@ -292,12 +293,12 @@ class _Piecemeal:
         return id_ is None and self.seems_whole and asked.startswith("{") and not self.asks(asked)
 
     def put(self, id_: str | None, name: str | None, asked: str) -> None:
-        """Takes the piece; what servers say twice is taken once."""
+        """Takes the piece; repeated text is taken once."""
         call = self.call
         call.id = call.id or id_
         if call.name is None or (name or "").startswith(call.name):
             call.name = name
-        elif call.asked.length == 0 and len(call.name) < 200:  # As long as a name of a tool can be.
+        elif call.asked.length == 0 and len(call.name) < 200:  # The length of the longest tool name.
             call.name += name or ""
         part = asked.strip()
         if part.startswith("{") and self.asks("{}"):
@@ -311,14 +312,14 @@ class _Piecemeal:
             self.last = part[-1]
 
     def _is_again(self, asked: str) -> bool:
-        """As it was, or as JSON of its JSON."""
+        """Returns the text, or the JSON inside a JSON string."""
         if len(asked) <= self.call.asked.length:
             return self.asks(asked)
         return asked.startswith('"{') and asked == json.dumps(self.call.input, ensure_ascii=False)
 
 
 class _CallsInPieces:
-    """Puts calls together from pieces that servers number by index, by id, by both or by nothing."""
+    """Joins tool calls from pieces with an index, an id, both or neither."""
 
     def __init__(self) -> None:
         self._number = 0
@@ -327,7 +328,7 @@ class _CallsInPieces:
         self._by_id: dict[str, _Piecemeal] = {}
 
     def take(self, choice: Choice, index: int | None, id_: str | None, name: str | None, asked: str) -> None:
-        """A piece goes to the call of its index or id, or to the last."""
+        """Returns the call of a piece: by index, by id, or the last one."""
         growing = self._last if index is None else self._by_index.get(index)
         by_id = self._by_id.get(id_) if id_ else None
         if by_id and (growing.call.id != id_ if growing else index is None or name is None):
@@ -344,7 +345,7 @@ class _CallsInPieces:
 
 
 def _number(index: object, otherwise: Any) -> Any:
-    """An index, also as text."""
+    """Returns an index, also from text."""
     if isinstance(index, str) and re.fullmatch("[0-9]{1,15}", index):
         return int(index)
     number = count_of(index)
@@ -358,9 +359,9 @@ def _packed(parts: object) -> list[object]:
 
 
 def _take_usage(answer: Answer, usage: object) -> None:
-    """One meaning for all servers: input with what is cached, output with what was reasoned.
+    """Normalises token counts: input includes cached tokens, output includes reasoning.
 
-    Some count these apart, which shows by the total, or by parts that are more than the whole.
+    Some servers count these apart, which shows in the total or in parts that exceed the whole.
     """
     said = fields(usage)
     of_input = (fields(said.get("prompt_tokens_details")), said)
@@ -387,6 +388,6 @@ def _take_usage(answer: Answer, usage: object) -> None:
 
 
 def _most(places: tuple[Fields, ...], *names: str) -> int | None:
-    """The largest count under these names."""
+    """Returns the largest count under these names."""
     counts = (count_of(place.get(name)) for place in places for name in names)
     return max((each for each in counts if each is not None), default=None)

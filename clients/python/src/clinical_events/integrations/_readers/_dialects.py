@@ -1,6 +1,6 @@
-"""The names that emitters of OpenTelemetry have for what is about models, and what they mean.
+"""The attribute names of OpenTelemetry emitters for models, and their meaning.
 
-Attributes are hostile: nothing is what it should be, and nothing here raises.
+Attributes are hostile and may have any type; nothing here raises.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COUNTS = ("input", "output", "cache_read", "cache_creation", "reasoning")
 
 @dataclass(frozen=True)
 class Span:
-    """A span as it is now. Times are nanoseconds since 1970; ``status`` 2 says that it has failed."""
+    """The current data of a span. Times are nanoseconds since 1970; ``status`` 2 means failed."""
 
     name: str
     attributes: Fields
@@ -53,17 +53,17 @@ class Span:
 
 @dataclass(frozen=True)
 class PassedOver:
-    """No run; ``reason`` is None when the span has no name of what is about models."""
+    """A span that is not a run; ``reason`` is None when no attribute is about a model."""
 
     reason: str | None
 
 
 @dataclass
 class Findings:
-    """What the dialects fill, each what it knows by a name of its own.
+    """The findings of all dialects on a span.
 
-    ``answered``: the span carries an answer; most carry words only where the application has said so.
-    ``is_open``: the emitter names the reason of an ending, and names none here.
+    ``answered``: the span has an answer; most spans have words only if the application enabled that.
+    ``is_open``: the emitter reports reasons of endings but reports none here.
     """
 
     answer: Answer = field(default_factory=Answer)
@@ -79,9 +79,9 @@ class Findings:
     usage_of_all: dict[str, int] | None = None
 
     def take(self, *, apart: bool = False, **said: Any) -> None:
-        """Takes what is not known yet: ``id``, ``model``, ``reason``, ``tool``, ``call``, counts of tokens.
+        """Takes what is still missing: ``id``, ``model``, ``reason``, ``tool``, ``call``, token counts.
 
-        ``apart``: the input is what came from no cache.
+        ``apart``: the input count excludes cached tokens.
         """
         answer, first, counts = self.answer, self.answer.choice(), Answer()
         answer.id = first_of(answer.id, text(said.get("id")))
@@ -97,17 +97,17 @@ class Findings:
 
 
 class Dialect:
-    """The names of one family of emitters. ``names``: what ``Findings.take`` takes, by which attributes."""
+    """The names of one family of emitters. ``names`` maps members of ``Findings.take`` to attributes."""
 
     kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {}
     names: ClassVar[Mapping[str, str]] = {}
 
     def kind_of(self, span: Span, is_root: bool) -> Kind | PassedOver | None:
-        """What the span is, why it is nothing, or None when this dialect does not know it."""
+        """Returns the kind of span, a reason to ignore it, or None when this dialect does not know it."""
         raise NotImplementedError
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
-        """Takes what is not found yet."""
+        """Takes what is still missing."""
         found.take(**self.said(span))
 
     def said(self, span: Span) -> dict[str, Any]:
@@ -125,11 +125,11 @@ class GenAi(Dialect):
         **{"vector_db_retrieve": "retrieval"},  # OpenLLMetry for LangChain.
         **{"agent_step": PassedOver("steps of agents"), "create_agent": PassedOver("agents that are made")},
     }
-    # Operations of models that answer no person.
+    # Model operations that answer no person.
     others = re.compile(
         "embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$", re.IGNORECASE
     )
-    # The conventions, the SDKs of Anthropic, Pydantic AI, OpenLIT and Sentry, and users of Langfuse.
+    # The conventions, Anthropic's SDKs, Pydantic AI, OpenLIT, Sentry, and users of Langfuse.
     names: ClassVar[Mapping[str, str]] = {
         "id": "gen_ai.response.id",
         "model": "gen_ai.response.model",
@@ -150,7 +150,7 @@ class GenAi(Dialect):
         " gen_ai.usage.output_tokens.reasoning gen_ai.usage.details.reasoning_tokens"
         " gen_ai.usage.completion_tokens_details.reasoning",
     }
-    # Pydantic AI's sum of the models of an agent.
+    # Pydantic AI's sums over the models of an agent.
     sums: ClassVar[Mapping[str, str]] = {
         name: of.replace("gen_ai.usage.", "gen_ai.aggregated_usage.")
         for name, of in names.items()
@@ -168,7 +168,7 @@ class GenAi(Dialect):
             said |= {name: first_of(*map(span.attributes.get, of.split())) for name, of in self.sums.items()}
         if said["input"] is None and said["output"] is None:
             said = {name: value for name, value in said.items() if name not in _COUNTS}
-        # Anthropic's own count, as its interface gives it.
+        # Anthropic's own counts.
         found.take(apart=span.scope == "@traceloop/instrumentation-anthropic", **said)
         if kind == "retrieval" and not found.documents:
             documents = list_of(parsed(span.attributes.get("gen_ai.retrieval.documents")))
@@ -176,8 +176,8 @@ class GenAi(Dialect):
         for name, of in span.events:
             if name == "gen_ai.evaluation.result":
                 names = ("name", "score.value", "score.label")
-                told = (of.get(f"gen_ai.evaluation.{each}") for each in names)
-                found.evaluations.append(dict(zip(("name", "score", "label"), told, strict=True)))
+                reported = (of.get(f"gen_ai.evaluation.{each}") for each in names)
+                found.evaluations.append(dict(zip(("name", "score", "label"), reported, strict=True)))
         if not found.answered:
             self._words(span, kind, found)
         if kind == "model":
@@ -186,7 +186,7 @@ class GenAi(Dialect):
         found.is_open = found.is_open or (isinstance(reasons, list | tuple) and not reasons)
 
     def _openlit(self, attributes: Fields, found: Findings) -> None:
-        """The tools that a model asks for are names and ids there, each joined by a comma."""
+        """Reads the requested tools: comma-separated names and ids."""
         names, ids = (text(attributes.get(f"gen_ai.tool.{name}")) for name in ("name", "call.id"))
         choice = found.answer.choice()
         if names is None or choice.tool_calls:
@@ -200,16 +200,16 @@ class GenAi(Dialect):
         events = dict(reversed(span.events))
         details = events.get("gen_ai.client.inference.operation.details", {})
         messages = first_of(*(of.get("gen_ai.output.messages") for of in (span.attributes, details)))
-        if messages is None and kind == "agent":  # Pydantic AI has all messages of a run in one attribute.
+        if messages is None and kind == "agent":  # Pydantic AI puts all messages of a run into one attribute.
             every = list_of(parsed(span.attributes.get("pydantic_ai.all_messages")))
             messages = [each for each in every if fields(each).get("role") == "assistant"] or None
         if messages is not None:
             found.answered = True
-            told = list_of(parsed(messages))
-            if kind == "agent":  # The steps of one answer: the last with words.
-                worded = [each for each in told if any(p.get("type") == "text" for p in _parts(each))]
-                told = (worded or told)[-1:]
-            for at, message in enumerate(told):
+            reported = list_of(parsed(messages))
+            if kind == "agent":  # The steps of one answer; the last with words counts.
+                worded = [each for each in reported if any(p.get("type") == "text" for p in _parts(each))]
+                reported = (worded or reported)[-1:]
+            for at, message in enumerate(reported):
                 said = fields(message)
                 found.is_open = found.is_open or (kind == "model" and said.get("finish_reason") == "")
                 if said.get("parts") is None:
@@ -236,7 +236,7 @@ class GenAi(Dialect):
 
 
 class OlderGenAi(Dialect):
-    """A model, and no name of the others."""
+    """Whether only attributes of a model are present."""
 
     names: ClassVar[Mapping[str, str]] = {
         "input": "gen_ai.usage.prompt_tokens",
@@ -248,7 +248,7 @@ class OlderGenAi(Dialect):
 
 
 def _reason(said: object) -> str | None:
-    """A text, JSON of one, or the first of a list, which some emitters write as JSON."""
+    """Reads text, a JSON string, or the first entry of a list, also in JSON."""
     inner = parsed(said)
     first = text(inner) or text(next(iter(list_of(inner)), None))
     whole = text(said)
@@ -260,7 +260,7 @@ def _parts(message: object) -> list[Fields]:
 
 
 def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
-    """A message of the conventions: a choice, in parts. An agent's tools are asked for by its models."""
+    """Reads a message of the conventions in parts. An agent's tools belong to its models' spans."""
     choice = answer.choice(at)
     choice.finish_reason = first_of(choice.finish_reason, text(fields(message).get("finish_reason")) or None)
     for number, raw in enumerate(list_of(fields(message).get("parts"))):
@@ -270,7 +270,7 @@ def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
             choice.words.add(text(part.get("content")))
             answer.refused = answer.refused or sort == "refusal"
         elif sort == "reasoning":
-            # OpenLLMetry writes the summary of the Responses API as JSON.
+            # OpenLLMetry writes the reasoning summary of the Responses API as JSON.
             words = text(part.get("content")) or ""
             parts = list_of(parsed(words)) if words.startswith("[{") else []
             choice.thoughts.add(_words(parts) or words)
@@ -289,7 +289,7 @@ def _take_message(answer: Answer, at: int, message: object, kind: Kind) -> None:
 def _take_chat(
     choice: Choice, message: object, kind: Kind, answer: Answer, reason: str | None = None
 ) -> None:
-    """A message as interfaces of chat write it."""
+    """Reads a message in the form of chat completions."""
     said = fields(message)
     content, refusal = said.get("content"), text(said.get("refusal"))
     choice.finish_reason = first_of(choice.finish_reason, reason)
@@ -305,7 +305,7 @@ def _take_chat(
 
 
 class OpenInference(Dialect):
-    """Of Arize."""
+    """OpenInference, by Arize."""
 
     kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {
         **{"LLM": "model", "AGENT": "agent", "TOOL": "tool", "EVALUATOR": "evaluation"},
@@ -334,7 +334,7 @@ class OpenInference(Dialect):
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         said = span.attributes.get
         found.take(**self.said(span))
-        # The model that was asked for, until an instrumentation writes the one that answered in its place.
+        # The requested model; some instrumentations replace it by the model that answered.
         asked = fields(parsed(said("llm.invocation_parameters"))).get("model")
         if kind == "model" and asked is not None and said("llm.model_name") != asked:
             found.take(model=said("llm.model_name"))
@@ -343,7 +343,7 @@ class OpenInference(Dialect):
                 names = ("id", "score", "content", "metadata")
                 for each in indexed(span.attributes, prefix):
                     found.documents.append(_document({n: each.get(f"document.{n}") for n in names}))
-        if kind == "tool":  # LangChain's answer of a tool says which call it is of.
+        if kind == "tool":  # LangChain's tool message names its call.
             output = fields(parsed(said("output.value")))
             message = fields(first_of(output.get("output"), output))
             inner = fields(first_of(message.get("kwargs"), message.get("data")))
@@ -376,19 +376,19 @@ class OpenInference(Dialect):
                 answer.refused = answer.refused or sort == "refusal"
             for number, call in enumerate([] if kind == "agent" else self._calls(message)):
                 found.answered = True
-                told = {name: call.get(f"tool_call.{name}") for name in ("id", "function.name")}
-                named = {"id": told["id"], "name": told["function.name"]}
+                reported = {name: call.get(f"tool_call.{name}") for name in ("id", "function.name")}
+                named = {"id": reported["id"], "name": reported["function.name"]}
                 _ask(choice, (at, number), named, call.get("tool_call.function.arguments"))
         output = text(attributes.get("output.value"))
         if found.answered or output is None or output == REDACTED:
             return
-        # What the interface of a model has answered is in a form that is not said: text alone is words.
+        # The form of the raw answer is unknown, so only text counts as words.
         if kind == "agent" or (kind == "model" and attributes.get("output.mime_type") == "text/plain"):
             found.answered = True
             answer.choice().words.set(first_of(_last_message(parsed(output)), output))
 
     def _has_choices(self, attributes: Fields) -> bool:
-        """Messages of one answer (of the Responses API, for one) and choices have the same names."""
+        """Tells messages of one answer (for example of the Responses API) from choices of the same names."""
         asked = fields(parsed(attributes.get("llm.invocation_parameters")))
         output = fields(parsed(attributes.get("output.value")))
         return (number(asked.get("n")) or 0) > 1 or len(list_of(output.get("choices"))) > 1
@@ -401,7 +401,7 @@ class OpenInference(Dialect):
 
 
 class Traceloop(Dialect):
-    """OpenLLMetry: its SDKs, and its instrumentations before they took the names of GenAI."""
+    """OpenLLMetry: its SDKs, and its instrumentations before they adopted the GenAI names."""
 
     names: ClassVar[Mapping[str, str]] = {
         "model": "llm.response.model",
@@ -414,7 +414,7 @@ class Traceloop(Dialect):
         if kind == "tool":
             return "tool"
         if kind in ("workflow", "agent", "task"):
-            # Every runnable of LangChain.js is a workflow there, without a parent.
+            # It reports every runnable of LangChain.js as a workflow without a parent.
             if span.scope == "@traceloop/instrumentation-langchain":
                 return PassedOver("runnables of LangChain")
             return PassedOver("tasks") if kind == "task" else "agent"
@@ -427,12 +427,12 @@ class Traceloop(Dialect):
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         said = span.attributes.get
         if said("traceloop.span.kind") == "tool" or kind == "tool":
-            # LangChain's answer of a tool says which tool it was, and of which call.
+            # LangChain's tool message names its tool and its call.
             whole = fields(parsed(said("traceloop.entity.output")))
             message = fields(fields(first_of(whole.get("output"), whole)).get("kwargs"))
             named = re.sub(r"^execute_tool |\.tool$", "", span.name)
-            told = first_of(text(message.get("name")), said("traceloop.entity.name"), named)
-            found.take(tool=told, call=message.get("tool_call_id"))
+            reported = first_of(text(message.get("name")), said("traceloop.entity.name"), named)
+            found.take(tool=reported, call=message.get("tool_call_id"))
         found.take(**self.said(span))
         output = said("traceloop.entity.output")
         outputs = fields(parsed(output)).get("outputs")
@@ -458,7 +458,7 @@ class AiSdk(Dialect):
     """The AI SDK, versions 4 to 6, and the legacy telemetry of 7."""
 
     agents = frozenset(("ai.generateText", "ai.streamText", "ai.generateObject", "ai.streamObject"))
-    # The message of the error when the answer breaks in its midst. Read, not recorded.
+    # The error message of an answer that broke off. It is compared, not recorded.
     broken = "Failed to process successful response"
 
     names: ClassVar[Mapping[str, str]] = {
@@ -492,16 +492,16 @@ class AiSdk(Dialect):
         def said(*names: str) -> Any:
             return first_of(*(span.attributes.get(f"ai.{name}") for name in names))
 
-        told = self.said(span)
-        # Version 5 passes on Anthropic's count, which is without what came from the cache.
+        reported = self.said(span)
+        # Version 5 passes on Anthropic's count, which excludes cached tokens.
         metadata = fields(fields(parsed(said("response.providerMetadata"))).get("anthropic"))
         usage = fields(metadata.get("usage"))
-        apart = told["input"] is not None and usage.get("input_tokens") == told["input"]
+        apart = reported["input"] is not None and usage.get("input_tokens") == reported["input"]
         if apart:
             for name in ("cache_read", "cache_creation"):
-                told[name] = first_of(told[name], usage.get(f"{name}_input_tokens"))
+                reported[name] = first_of(reported[name], usage.get(f"{name}_input_tokens"))
             found.answer.usage = {}
-        found.take(apart=apart, **told)
+        found.take(apart=apart, **reported)
         if any(of.get("exception.message") == self.broken for _, of in span.events):
             found.ending = "cut off"
         words = text(said("response.text", "response.object", "result.text"))
@@ -521,7 +521,7 @@ class AiSdk(Dialect):
 
 
 class Langfuse(Dialect):
-    """Observations of its SDKs. A plain span of Langfuse is of anything."""
+    """Langfuse: observations of its SDKs. Its plain spans may be about anything."""
 
     kinds: ClassVar[Mapping[object, Kind | PassedOver]] = {
         **{"generation": "model", "agent": "agent", "tool": "tool", "retriever": "retrieval"},
@@ -542,7 +542,7 @@ class Langfuse(Dialect):
             return
         if said("level") == "ERROR":
             found.failed = True
-            # SDKs begin their messages with the status: that number, and no word of it.
+            # SDKs begin their messages with the HTTP status; only the number is read.
             status = re.match(r"(?:\w*Error: )?([45][0-9]{2}) ", text(said("status_message")) or "")
             found.answer.status = int(status[1]) if status else None
         if kind == "tool":
@@ -552,21 +552,21 @@ class Langfuse(Dialect):
         output = text(said("output"))
         if output is None:
             return
-        told = first_of(parsed(output), output)
+        reported = first_of(parsed(output), output)
         if kind == "retrieval" and not found.documents:
-            documents = list_of(first_of(fields(told).get("documents"), told))
+            documents = list_of(first_of(fields(reported).get("documents"), reported))
             found.documents = [_document(each) for each in documents]
         if kind == "evaluation":
-            found.evaluations.append({"name": span.name, "score": fields(told).get("score")})
+            found.evaluations.append({"name": span.name, "score": fields(reported).get("score")})
         if not found.answered and kind in ("model", "agent"):
             found.answered = True
-            chat = isinstance(told, str) or any(
-                fields(told).get(n) is not None for n in ("content", "tool_calls")
+            chat = isinstance(reported, str) or any(
+                fields(reported).get(n) is not None for n in ("content", "tool_calls")
             )
-            _take_chat(found.answer.choice(), told if chat else output, kind, found.answer)
+            _take_chat(found.answer.choice(), reported if chat else output, kind, found.answer)
 
     def _count(self, usage: Fields, found: Findings) -> None:
-        """Langfuse's own names, those of chat completions, or those of responses."""
+        """Reads usage under Langfuse's names, those of chat completions, or those of the Responses API."""
 
         def said(*names: str) -> Any:
             return first_of(*(usage.get(name) for name in names))
@@ -576,7 +576,7 @@ class Langfuse(Dialect):
         given = said("input", "prompt_tokens", "input_tokens")
         output = said("output", "completion_tokens", "output_tokens")
         reasoning = first_of(said("output_reasoning_tokens"), made.get("reasoning_tokens"))
-        # The total says whether what is in the details is in the first two as well.
+        # The total shows whether the details are included in the first two.
         parts, whole = (number(given), number(output)), number(said("total", "total_tokens"))
         apart = whole is not None and None not in parts and whole > sum(cast(tuple[float, ...], parts))
         found.take(
@@ -591,15 +591,15 @@ class Langfuse(Dialect):
         )
 
 
-# The first that knows a span decides what it is; what is said by its names goes before the others.
+# The first dialect that knows a span decides its kind, and its values take precedence.
 DIALECTS: tuple[Dialect, ...] = (*(GenAi(), OpenInference(), Traceloop(), AiSdk(), Langfuse(), OlderGenAi()),)
 
 
-# Values of attributes.
+# Readers of attribute values.
 
 
 def parsed(value: object) -> Any:
-    """JSON as what it says, anything else as it is; None for JSON that is none."""
+    """Parses a value that looks like JSON; returns others unchanged, and None for invalid JSON."""
     if not isinstance(value, str):
         return value
     if len(value) > MOST_CHARACTERS:
@@ -614,7 +614,7 @@ def _no_constant(name: str) -> None:
 
 
 def indexed(attributes: Fields, prefix: str) -> list[dict[str, Any]]:
-    """The members of ``PREFIX.NUMBER.REST``, by number; an index above 4,095 is left out."""
+    """Collects the members of ``PREFIX.NUMBER.REST`` by number, up to 4,095."""
     by_index: dict[int, dict[str, Any]] = {}
     for name, value in attributes.items():
         rest = (
@@ -628,14 +628,14 @@ def indexed(attributes: Fields, prefix: str) -> list[dict[str, Any]]:
 
 
 def number(value: object) -> float | None:
-    """A finite number that every language reads alike."""
+    """Returns a finite number that is exact in every language."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**53:
         return None
     return value
 
 
 def index_of(value: object) -> int:
-    """A whole number from 0 on, also as text; 0 for all else."""
+    """Returns a non-negative integer, also from text; 0 otherwise."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value):
         return int(value)
     return value if type(value) is int and 0 <= value < 2**64 else 0
@@ -649,7 +649,7 @@ def _ask(choice: Choice, key: object, call: Fields, asked: object) -> ToolCall:
 
 
 def _input(value: object) -> str:
-    """What a tool is asked, as JSON, also where the emitter has made JSON of JSON."""
+    """Returns a tool's arguments as JSON, also from JSON inside a JSON string."""
     if not isinstance(value, str):
         return as_text(value)
     inner = parsed(value) if value.startswith('"') else None
@@ -657,20 +657,20 @@ def _input(value: object) -> str:
 
 
 def _words(content: object) -> str:
-    """The words of a message: text, or parts that have some."""
+    """Returns the words of a message: text, or the text parts."""
     parts = [content] if isinstance(content, str) else list_of(content)
     return "".join(first_of(text(part), text(fields(part).get("text")), "") for part in parts)
 
 
 def _last_message(state: object) -> str | None:
-    """The words of the last message of a state of LangChain's graphs."""
+    """Returns the words of the last message in a LangGraph state."""
     last = fields(next(reversed(list_of(fields(state).get("messages"))), None))
     inner = fields(first_of(last.get("kwargs"), last.get("data")))
     return text(first_of(text(inner.get("content")), last.get("content")))
 
 
 def _document(value: object) -> dict[str, Any]:
-    """A document of a retrieval, under the names that emitters use."""
+    """Reads a retrieved document under the emitters' names."""
     said = fields(value)
     texts = (
         text(value),

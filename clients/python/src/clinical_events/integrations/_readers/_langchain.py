@@ -1,6 +1,6 @@
-"""Answers of models as LangChain tells its callbacks (docs/reference/model-answers.md, "LangChain").
+"""Reads model answers as LangChain passes them to callbacks (docs/reference/model-answers.md, "LangChain").
 
-What comes has the form of JSON: messages and generations as dicts of their members.
+Messages and generations are dicts of their members, as in JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MISSED = Literal["cut off", "not read", "failed"]
 
 _THOUGHT = re.compile("thinking|reasoning|redacted")
 _HOSTED = re.compile("server_tool_(use|call|call_chunk)|mcp_tool_use|executableCode|executable_code")
-# Parts without words of the answer: its sources, results of tools, and calls that are in `tool_calls`.
+# Parts without words of the answer: sources, tool results, and calls that `tool_calls` has.
 _SILENT = re.compile(
     "citation|citations_delta|signature_delta|input_json_delta|reference|cache_point|compaction|functionCall"
     "|functionResponse|function_call|tool_use|(invalid_)?tool_call(_chunk)?|container_upload"
@@ -38,20 +38,20 @@ _SILENT = re.compile(
 _ASKED = re.compile("tool_use|tool_call|functionCall|function_call")
 _MEDIUM = re.compile("(?:output_|input_)?(image|audio|video)(?:_url)?")
 _FILE = re.compile("file|document|text-plain|media|inlineData|fileData")
-# Providers whose streams have a reason at their end.
+# Providers whose streams end with a reason.
 _TELLS_ENDS = re.compile("openai|anthropic|openrouter|deepseek|groq|xai")
 
 
 def take_result(answer: Answer, result: Fields, *, is_streamed: bool) -> MISSED | None:
-    """Takes what a model has ended with; says how the answer has ended where the provider has not."""
+    """Takes a model's result and decides its ending where the provider gave none."""
     given = list_of(result.get("generations"))
     answered = given[0] if given else None
     found = [fields(each) for each in list_of(answered)]
     found = [each for each in found if each.get("message") is not None or each.get("text") is not None]
     paused = [_take_generation(answer, answer.choice(at), each) for at, each in enumerate(found)]
-    for other in given[1:]:  # LangChain reports each prompt as a call of its own.
+    for other in given[1:]:  # LangChain reports each prompt as a separate call.
         answer.not_read(other)
-    if not found:  # A stream without a chunk; an answer that LangChain raises for.
+    if not found:  # A stream without chunks, or an answer for which LangChain raises.
         return "not read" if not is_list(answered) else "cut off" if answered else "failed"
     first, output = found[0], fields(first_of(result.get("llm_output"), result.get("llmOutput")))
     _take_identity(answer, first, output)
@@ -64,7 +64,7 @@ def take_result(answer: Answer, result: Fields, *, is_streamed: bool) -> MISSED 
         answer.ending = "aborted"
     elif any(paused) or answer.finish_reason == "pause_turn" or status in ("queued", "in_progress"):
         answer.ending = "unfinished"
-    elif is_streamed and answer.finish_reason is None and _tells_ends(metadata):
+    elif is_streamed and answer.finish_reason is None and _reports_ends(metadata):
         return "cut off"
     else:
         answer.ending = "complete"
@@ -72,7 +72,7 @@ def take_result(answer: Answer, result: Fields, *, is_streamed: bool) -> MISSED 
 
 
 def take_token(answer: Answer, token: object, chunk: Fields, index: int = 0) -> None:
-    """Takes a token, and in most libraries the chunk that it is of, for a call that may break off."""
+    """Takes a token and, in most libraries, its chunk, for a call that may break off."""
     choice = answer.choice(index)
     if chunk.get("message") is None:
         choice.words.add(text(token))
@@ -82,7 +82,7 @@ def take_token(answer: Answer, token: object, chunk: Fields, index: int = 0) -> 
     for part in map(fields, list_of(message.get("tool_call_chunks"))):
         key, id = _key(part.get("index")), text(part.get("id"))
         known = choice.tool_call(key)
-        # Some servers give each call the same index.
+        # Some servers give every call the same index.
         call = choice.tool_call(id) if id is not None and known.id not in (None, id) else known
         call.id = first_of(call.id, id)
         call.name = first_of(call.name, text(part.get("name")))
@@ -91,7 +91,7 @@ def take_token(answer: Answer, token: object, chunk: Fields, index: int = 0) -> 
 
 
 def take_outputs(answer: Answer, outputs: object) -> None:
-    """Takes what a chain has ended with, as far as these are words."""
+    """Takes the words of a chain's result."""
     said = fields(outputs)
     messages = list_of(said.get("messages"))
     last = first_of(said.get("output"), messages[-1] if messages else None, outputs)
@@ -101,7 +101,7 @@ def take_outputs(answer: Answer, outputs: object) -> None:
 
 
 def _take_generation(answer: Answer, choice: Choice, generation: Fields) -> bool:
-    """Says whether the provider waits for an approval."""
+    """Whether the provider waits for an approval."""
     message = fields(generation.get("message"))
     items = _take_message(answer, choice, message)
     _take_tools(choice, message)
@@ -109,7 +109,7 @@ def _take_generation(answer: Answer, choice: Choice, generation: Fields) -> bool
     if fields(kwargs.get("audio")).get("data") is not None:
         answer.medium("audio")
     choice.finish_reason = _finish(generation)
-    # Of a model without messages. Beside reasoning or tools it may repeat what these say.
+    # The text of a model without messages. Beside reasoning or tools it may repeat these.
     content = message.get("content")
     is_bare = not choice.words.length and not choice.thoughts.length and not choice.tool_calls
     if is_bare and (content is None or content in ("", [])):
@@ -118,7 +118,7 @@ def _take_generation(answer: Answer, choice: Choice, generation: Fields) -> bool
 
 
 def _take_message(answer: Answer, choice: Choice, message: Fields) -> list[Any]:
-    """Returns the parts that are items of the Responses API."""
+    """Returns the parts in the form of the Responses API."""
     content, kwargs = message.get("content"), fields(message.get("additional_kwargs"))
     before = choice.thoughts.length
     choice.words.add(text(content))
@@ -131,7 +131,7 @@ def _take_message(answer: Answer, choice: Choice, message: Fields) -> list[Any]:
     choice.words.add(text(fields(kwargs.get("audio")).get("transcript")))
     if text(kwargs.get("refusal")):
         _take_refusal(answer, choice, kwargs["refusal"])
-    if choice.thoughts.length == before:  # The same words may stand under several names.
+    if choice.thoughts.length == before:  # The same words may occur under several names.
         names = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
         choice.thoughts.add(next(filter(None, (_thoughts(kwargs.get(name)) for name in names)), None))
     return items
@@ -180,7 +180,7 @@ def _is_text(block: Fields) -> bool:
 
 
 def _is_aside(block: Fields) -> bool:
-    """What is said on the way to an answer."""
+    """Reads reasoning."""
     return block.get("phase") in ("commentary", "analysis") or block.get("thought") is True
 
 
@@ -192,7 +192,7 @@ def _take_refusal(answer: Answer, choice: Choice, words: str) -> None:
 
 
 def _thoughts(value: object, depth: int = 0) -> str:
-    """Words in a string, in a list, or under one of the names that providers have for them."""
+    """Returns the words of a string, a list, or a member under the providers' names."""
     if depth <= 4 and is_list(value):
         return "".join(_thoughts(each, depth + 1) for each in value)
     if depth <= 4 and is_object(value):
@@ -213,7 +213,7 @@ def _medium(block: Fields) -> str | None:
 
 
 def _take_tools(choice: Choice, message: Fields) -> None:
-    """Tools that the application runs."""
+    """Reads the tools that the application runs."""
     kwargs = fields(message.get("additional_kwargs"))
     valid, invalid = list_of(message.get("tool_calls")), list_of(message.get("invalid_tool_calls"))
     blocks = [b for b in list_of(message.get("content")) if _is(_ASKED, fields(b).get("type"))]
@@ -236,7 +236,7 @@ def _is_item(kind: str) -> bool:
 
 
 def _take_items(answer: Answer, choice: Choice, output: list[Any]) -> bool:
-    """Tools that OpenAI runs itself: items of its Responses API. Says whether it waits for an approval."""
+    """Reads tools that OpenAI runs (Responses API). Returns whether it waits for an approval."""
     if not output:
         return False
     hosted = ResponsesReader()
@@ -252,7 +252,7 @@ def _take_items(answer: Answer, choice: Choice, output: list[Any]) -> bool:
     return hosted.answer.ending == "unfinished"
 
 
-# Beside the words: name, reason of the end, tokens.
+# Metadata beside the words: model name, reason of the end, tokens.
 
 
 def _metadata(generation: Fields) -> Fields:
@@ -260,7 +260,7 @@ def _metadata(generation: Fields) -> Fields:
 
 
 def _sources(generation: Fields) -> list[Fields]:
-    """Where the packages of providers put it."""
+    """Reads the places where provider packages put it."""
     info = fields(first_of(generation.get("generation_info"), generation.get("generationInfo")))
     return [_metadata(generation), info, fields(fields(generation.get("message")).get("additional_kwargs"))]
 
@@ -270,7 +270,7 @@ def _take_identity(answer: Answer, generation: Fields, output: Fields) -> None:
     own = text(fields(generation.get("message")).get("id"))
     answer.id = first_of(_find(said, "id"), None if own is None or re.match("(lc_)?run-", own) else own)
     answer.model = _find(said, "model_name", "model", "model_id", "modelId", "modelVersion")
-    # Chunks that are put together: the name that was asked for, and then the one that answered.
+    # Merged chunks contain the requested name followed by the name that answered.
     alias, both = answer.model or "", _find(said, "model") or ""
     if alias and both.startswith(alias + alias):
         answer.model = both[len(alias) :]
@@ -288,7 +288,7 @@ def _finish(generation: Fields) -> str | None:
     return reason
 
 
-def _tells_ends(metadata: Fields) -> bool:
+def _reports_ends(metadata: Fields) -> bool:
     return _is(_TELLS_ENDS, _once(text(metadata.get("model_provider")) or ""))
 
 
@@ -298,7 +298,7 @@ def _find(said: list[Fields], *names: str) -> str | None:
 
 
 def _once(word: str) -> str:
-    """Chunks that are put together have a name as often as it came: ``stopstop``."""
+    """Undoes the repetition of a name in merged chunks, such as ``stopstop``."""
     for times in range(min(64, len(word) // 3), 1, -1):
         part = word[: len(word) // times]
         if part * times == word:
@@ -307,22 +307,22 @@ def _once(word: str) -> str:
 
 
 def _take_usage(answer: Answer, generation: Fields, output: Fields) -> None:
-    """The later ones count: what LangChain has made of it last."""
+    """Reads usage; the later, LangChain's own, takes precedence."""
     metadata = _metadata(generation)
     usage = fields(first_of(metadata.get("usage"), output.get("usage")))
-    told = fields(fields(generation.get("message")).get("usage_metadata"))
+    reported = fields(fields(generation.get("message")).get("usage_metadata"))
     names = ("token_usage", "tokenUsage")
     counted = first_of(*(of.get(name) for of in _sources(generation)[:2] for name in names))
-    all_of_them = (metadata, fields(first_of(*map(output.get, names))), fields(counted), usage, told)
+    all_of_them = (metadata, fields(first_of(*map(output.get, names))), fields(counted), usage, reported)
     for each in all_of_them:
         answer.count(**_counts(each))
-    # Older versions have passed on the number of Anthropic, which leaves the cached tokens out.
-    if _is_apart(usage) and usage.get("input_tokens") == told.get("input_tokens"):
+    # Older versions pass on Anthropic's count, which excludes cached tokens.
+    if _is_apart(usage) and usage.get("input_tokens") == reported.get("input_tokens"):
         answer.count(**_counts(usage))
 
 
 def _is_apart(usage: Fields) -> bool:
-    """Anthropic and Amazon Bedrock count cached tokens beside the others."""
+    """Whether the provider, Anthropic or Amazon Bedrock, counts cached tokens apart."""
     given = first_of(usage.get("input_tokens"), usage.get("inputTokens"))
     return usage.get("prompt_tokens") is None and given is not None
 
@@ -347,7 +347,7 @@ def _counts(usage: Fields) -> dict[str, object]:
     reasoning = first_of(made.get("reasoning"), made.get("reasoning_tokens"))
     cached = total(cache_read, cache_creation)
     beside = _is_apart(usage) and total(read_apart, created_apart) > 0
-    # xAI leaves the reasoning out of the tokens of the answer, but not out of all.
+    # xAI excludes reasoning from the answer's tokens but includes it in the total.
     thought = count_of(reasoning) or 0
     is_less = thought > 0 and usage.get("total_tokens") == total(given, answered) + thought
     return {

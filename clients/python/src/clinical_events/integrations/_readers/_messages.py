@@ -1,6 +1,6 @@
-"""Answers of the Messages API: of Anthropic, and of the servers that speak the same.
+"""Reads answers of the Messages API: of Anthropic and of compatible servers.
 
-What each member means, by server: docs/reference/model-answers.md, "Messages".
+docs/reference/model-answers.md, "Messages", lists the members by server.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ._answer import (
     total,
 )
 
-# The same conversation is sent once more before there is an answer (Anthropic API reference, `stop_reason`).
+# The client sends the conversation again before there is an answer (Anthropic API reference, `stop_reason`).
 _PAUSED = ("pause_turn", "compaction")
-# A thought that is encrypted, files for a container, a summary of what was said before, a listing of tools.
+# Encrypted reasoning, files for a container, a summary of earlier messages, a list of tools.
 _WORDLESS = ("redacted_thinking", "container_upload", "compaction", "mcp_tool_listing")
 _WORDLESS_DELTAS = ("signature_delta", "citations_delta", "compaction_delta")
 
 
 class _Block:
-    """A block that pieces may follow."""
+    """An open content block."""
 
     def __init__(self, call: ToolCall | None = None, unread: list[object] | None = None) -> None:
         self.call = call
-        # Pieces of a block that is not read are kept with it.
+        # Pieces of a block of unknown type are kept with it.
         self.unread = unread
         self.in_pieces = False
 
@@ -45,7 +45,7 @@ class MessagesReader(Reader):
         super().__init__()
         self._blocks: dict[object, _Block] = {}
         self._calls: dict[str, ToolCall] = {}
-        # The last count of each that came.
+        # The last value of each count.
         self._counts: dict[str, int | None] = {}
 
     def whole(self, body: object) -> None:
@@ -72,7 +72,7 @@ class MessagesReader(Reader):
             self._take_start(index, said.get("content_block"))
         elif kind == "content_block_stop":
             ended = self._blocks.pop(index, None)
-            # A tool that nothing was said to is asked nothing, if the answer has not broken off before.
+            # A tool without argument pieces has empty arguments, unless the answer broke off.
             if ended is not None and ended.call and not ended.call.asked.length:
                 ended.call.asked.set("{}")
         elif kind == "message_start":
@@ -101,7 +101,7 @@ class MessagesReader(Reader):
         self.answer.ending = self.answer.ending or ("unfinished" if reason in _PAUSED else "complete")
 
     def _take_start(self, index: object, value: object) -> None:
-        """The input is empty and follows in pieces, or it is there, and perhaps pieces repeat it."""
+        """Takes a tool's input: empty and followed by pieces, or whole and perhaps repeated by pieces."""
         begun = self._take_block(value) or _Block()
         self._blocks[index] = begun
         asked = _input(value)
@@ -109,7 +109,7 @@ class MessagesReader(Reader):
             begun.call.asked.set(asked)
 
     def _take_block(self, value: object) -> _Block | None:
-        """Returns what its pieces have to know; None for a block of words."""
+        """Returns the state for the block's pieces; None for a block of words."""
         block = fields(value)
         kind = text(block.get("type")) or ""
         words, thinking = text(block.get("text")), text(block.get("thinking"))
@@ -120,12 +120,12 @@ class MessagesReader(Reader):
         elif kind.endswith("tool_use"):
             return _Block(call=self._take_tool_use(kind, block))
         elif kind.endswith("tool_result"):
-            # A tool whose result is beside it is run already. Its error is no failure of the call.
+            # A tool with its result beside it was run already. Its error does not fail the call.
             call = self._calls.get(text(block.get("tool_use_id")) or "")
             if call:
                 call.by_provider = True
         elif kind == "fallback":
-            # Another model answers where this one has declined.
+            # Another model answers after this one declined.
             self.answer.model = text(fields(block.get("to")).get("model")) or self.answer.model
         elif kind in ("image", "document"):
             self.answer.medium("image" if kind == "image" else "file")
@@ -136,8 +136,8 @@ class MessagesReader(Reader):
         return None
 
     def _take_tool_use(self, kind: str, block: Fields) -> ToolCall:
-        """``tool_use`` is of the application's tools; others are run by the provider."""
-        # By a key of its own: blocks of gateways may have the index or the id of another one.
+        """Reads a tool call: the application runs ``tool_use``, the provider all other types."""
+        # A new key for each: gateways may repeat the index or id of another block.
         call = self.answer.tool_call(object())
         call.id = text(block.get("id"))
         call.name = text(block.get("name"))
@@ -156,7 +156,7 @@ class MessagesReader(Reader):
         elif kind == "thinking_delta" and thinking is not None:
             self.answer.thoughts.add(thinking)
         elif kind == "input_json_delta" and asked is not None:
-            # Gateways send pieces without words to blocks that are no tools.
+            # Gateways send empty pieces to blocks that are not tools.
             if asked:
                 self._take_input(index, block, asked)
         elif kind not in _WORDLESS_DELTAS:
@@ -174,10 +174,10 @@ class MessagesReader(Reader):
         block.in_pieces = True
 
     def _take_usage(self, usage: Fields) -> None:
-        """Counts of a stream are cumulative, and any event may have any of them.
+        """Takes counts, which are cumulative in a stream; any event may have any of them.
 
-        The input is the sum of all three; ``iterations`` are parts of them, or of other work
-        (Anthropic API reference, `usage`).
+        Input is the sum of all three; ``iterations`` are parts of them or of other work (Anthropic API
+        reference, `usage`).
         """
         created = count_of(usage.get("cache_creation_input_tokens"))
         given = {
@@ -185,7 +185,7 @@ class MessagesReader(Reader):
             "cache_read": count_of(usage.get("cache_read_input_tokens")),
             "cache_creation": _by_time(usage) if created is None else created,
         }
-        # Nothing has no tokens: a server that says so at the end has not counted.
+        # A server that reports 0 tokens at the end did not count.
         is_uncounted = "input" in self._counts and not (given["cache_read"] or given["cache_creation"])
         if is_uncounted and given["input"] == 0:
             given["input"] = None
@@ -197,14 +197,14 @@ class MessagesReader(Reader):
 
 
 def _by_time(usage: Fields) -> int | None:
-    """What was written to the cache, by how long it is kept."""
+    """Returns the tokens written to the cache, summed over lifetimes."""
     written = fields(usage.get("cache_creation"))
     times = [written.get("ephemeral_5m_input_tokens"), written.get("ephemeral_1h_input_tokens")]
     return None if all(count_of(each) is None for each in times) else total(*times)
 
 
 def _is_error(said: Fields) -> bool:
-    """The error of a gateway has no type around it."""
+    """Returns the error of a gateway, which has no wrapping type."""
     error = said.get("error")
     return said.get("type") == "error" or (error is not None and error is not False)
 

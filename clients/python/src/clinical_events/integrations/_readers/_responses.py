@@ -1,6 +1,6 @@
-"""Answers of the Responses API: of OpenAI, and of servers that speak the same.
+"""Reads answers of the Responses API: of OpenAI and of compatible servers.
 
-What each member means, by server: docs/reference/model-answers.md, "Responses".
+docs/reference/model-answers.md, "Responses", lists the members by server.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ._answer import (
 _ENDINGS: dict[str, Said] = {
     "completed": "complete",
     "done": "complete",
-    # As much as the limit or the filter let through: its reason says so.
+    # The answer was cut by a limit or a filter, which its reason names.
     "incomplete": "complete",
     "cancelled": "aborted",
     "failed": "failed",
 }
-# Items that neither say anything nor ask for anything.
+# Items without words and tool calls.
 _is_silent = find(
     r"compaction|additional_tools|configuration_update|mcp_list_tools|mcp_approval_response|item_reference"
     r"|.*_output"
@@ -44,7 +44,7 @@ _is_run_by_provider = find(
     r"program|mcp_approval_request|openrouter:.*|(web_search|file_search|code_interpreter|code_execution"
     r"|image_generation|mcp|x_search|web_fetch|multi_agent)_call"
 )
-# Searches that xAI runs itself and sends as calls of custom tools.
+# Searches that xAI runs and reports as custom tool calls.
 _is_of_xai = find(r"x_(user_search|keyword_search|semantic_search|thread_fetch)")
 _ASKED_IN = (
     "arguments",
@@ -58,7 +58,7 @@ _ASKED_IN = (
     "query",
 )
 _MEDIA = ("image", "audio", "video", "file")
-# What the pieces of words belong to: the type of the part.
+# The part type of each event with pieces of words.
 _PARTS = {
     "response.output_text": "output_text",
     "response.refusal": "refusal",
@@ -74,18 +74,18 @@ _is_asked = find(r"response\.\w+_call_(arguments|input|code|command)")
 
 
 class ResponsesReader(Reader):
-    """Reads an answer of ``POST …/responses``, or one that is fetched later."""
+    """Reads an answer of ``POST …/responses``, or a fetched earlier one."""
 
     def __init__(self) -> None:
         super().__init__()
         self._stream: _Stream | None = None
-        # What was said on the way to the words of the answer, and whether it is a thought.
+        # Words before the answer, and whether each is reasoning.
         self._way: list[tuple[str, bool]] = []
 
     def whole(self, body: object) -> None:
         response = fields(body)
         self._take_end(response, None)
-        # What an answer in progress has so far comes again when it is fetched later.
+        # A later fetch repeats what an answer in progress has so far.
         if self.answer.ending != "unfinished":
             self._take(list_of(response.get("output")), response)
 
@@ -122,7 +122,7 @@ class ResponsesReader(Reader):
         self.answer.model = text(response.get("model")) or self.answer.model
 
     def _take_end(self, response: Fields, how: str | None) -> None:
-        """``how``: the end by the name of the event; it counts where the status is not that of an end."""
+        """Takes the end. ``how``, from the event's name, counts where the status is not final."""
         self._take_identity(response)
         self._take_usage(fields(response.get("usage")))
         status = text(response.get("status"))
@@ -193,7 +193,7 @@ class ResponsesReader(Reader):
 
     def _message(self, item: Fields) -> None:
         content = item.get("content")
-        # Commentary, and what agents say that work for the one that answers.
+        # Commentary, and messages of agents that work for the answering one.
         agent = text(fields(item.get("agent")).get("agent_name"))
         is_aside = item.get("phase") in ("commentary", "analysis") or agent not in (None, "root", "/root")
         for part in [content] if isinstance(content, str) else list_of(content):
@@ -216,7 +216,7 @@ class ResponsesReader(Reader):
 
 
 class _Parts:
-    """The parts of one type that an item has: those that are whole, and the pieces of the next."""
+    """The parts of one type in an item: the whole ones, and the pieces of the next."""
 
     def __init__(self) -> None:
         self.whole: list[str] = []
@@ -224,7 +224,7 @@ class _Parts:
         self.before: list[str] = []
 
     def end(self, words: str) -> None:
-        """The end of a part comes twice: with its words, and as a part."""
+        """Takes the end of a part, which comes twice: with its words, and as a part."""
         if not self.pieces and self.whole and self.whole[-1] == words:
             return
         self.whole.append(words or "".join(self.pieces))
@@ -233,7 +233,7 @@ class _Parts:
 
 
 class _Item:
-    """An item that is on its way."""
+    """An incomplete item."""
 
     def __init__(self, item: Fields, at: object) -> None:
         self.item = item
@@ -270,10 +270,10 @@ class _Item:
 
 
 class _Stream:
-    """What the events of a response have brought so far: whole items, whole parts, and pieces."""
+    """The content of a response so far: whole items, whole parts, and pieces."""
 
     def __init__(self) -> None:
-        # As the event has it that ends it.
+        # As in its final event.
         self.response: Fields = {}
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
@@ -289,7 +289,7 @@ class _Stream:
         known.item, known.is_done = item, is_done
 
     def words(self, kind: str, event: Fields, is_whole: bool) -> None:
-        """Words of a part of this type: all of them or some more."""
+        """Takes words of a part of this type: all of them, or a further piece."""
         parts = self._of(event, _item_of(kind)).parts(kind)
         if is_whole:
             parts.end(first_text(event, "text", "refusal", "transcript") or "")
@@ -313,7 +313,8 @@ class _Stream:
                 call.asked.set(whole)
 
     def _of(self, event: Fields, kind: str) -> _Item:
-        """Some servers give each piece an id of its own, or none: then it is of the last item of its type."""
+        """Finds the item of a piece: by id, or the last of its type, since some servers change ids."""
+
         id_, at = text(event.get("item_id")), _place(event)
         known = self._by_id.get(id_ or "")
         if known is not None and known.kind == kind:
@@ -323,7 +324,7 @@ class _Stream:
 
     @property
     def _latest(self) -> list[_Item]:
-        """The last first. Few, so that many events with ids of their own take no long search each."""
+        """Yields the latest items first, a bounded number, so that the search stays short."""
         return self._items[:-17:-1]
 
     def _add(self, item: Fields, at: object) -> _Item:
@@ -337,7 +338,7 @@ class _Stream:
 
     @property
     def output(self) -> list[Any]:
-        """By type, what the response has, or what came before it where that is more."""
+        """Chooses, by type, the items of the final response or the earlier ones where these are more."""
         final = [fields(item) for item in list_of(self.response.get("output"))]
         chosen: list[Any] = []
         is_less = False
@@ -353,7 +354,7 @@ class _Stream:
 
 
 def _is_less(last: list[Fields], came: list[_Item], kind: str | None) -> bool:
-    """Whether a server has put no words into its response, or the last piece alone."""
+    """Whether the final response has no words, or only the last piece."""
     if kind is None or not last:
         return not last
     words = "".join(_words_of(item.get("content")) or _words_of(item.get("summary")) for item in last)
@@ -391,7 +392,7 @@ def _words_of(parts: object) -> str:
 def _asked(item: Fields) -> str:
     asked = next((item[name] for name in _ASKED_IN if item.get(name) not in (None, "")), None)
     if is_object(asked):
-        # What a search has found is no part of the question.
+        # The results of a search are not arguments.
         return as_text({name: value for name, value in asked.items() if name != "sources"})
     return as_text(asked) if is_list(asked) or isinstance(asked, str) else ""
 
@@ -405,5 +406,5 @@ def _by_provider(kind: str, item: Fields) -> bool:
         return (text(fields(item.get("environment")).get("type")) or "").startswith("container")
     if kind == "tool_search_call" and text(item.get("execution")):
         return text(item.get("execution")) != "client"
-    # An application answers a call by its call_id.
+    # An application answers a tool call by its call_id.
     return _is_run_by_provider(kind) or text(item.get("call_id")) is None

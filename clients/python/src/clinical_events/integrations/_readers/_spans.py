@@ -1,7 +1,7 @@
-"""What one span of OpenTelemetry says of a model, under whatever names its emitter uses.
+"""Reads one OpenTelemetry span of a model, for all known emitters.
 
-A span is read by itself (docs/reference/model-answers.md, "Spans"). Attributes are hostile: nothing is what
-it should be, and nothing here raises.
+Each span is read on its own (docs/reference/model-answers.md, "Spans"). Attributes are hostile and may have
+any type; nothing here raises.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ CONVERSATION = (
     *("gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id"),
     *("ai.telemetry.metadata.sessionId", "metadata.sessionId", "langfuse.session.id"),
 )
-# The conventions, OpenLLMetry, and OpenLIT and OpenTelemetry for Go.
+# The conventions; OpenLLMetry; OpenLIT and OpenTelemetry for Go.
 STREAMED = ("gen_ai.request.stream", "gen_ai.is_streaming", "gen_ai.request.is_stream")
 DEEPEST = 100
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a span is. ``model`` of an agent is its name, or that of the workflow."""
+    """The kind of a span. ``model`` of an agent is its name or the workflow's name."""
 
     kind: Kind
     provider: str
@@ -39,10 +39,10 @@ class Known:
 
 
 def identify(span: Span, *, is_root: bool, is_whole: bool) -> Known | PassedOver:
-    """Says what a span is, by the attributes that it has by now.
+    """Decides what a span is, by its current attributes.
 
-    ``is_root``: nothing around it is a run, so an outermost chain is an agent. ``is_whole``: it has ended;
-    before that, what is not known may become so.
+    ``is_root``: no span around it is a run, so an outermost chain is an agent. ``is_whole``: it has ended;
+    before that, attributes may still be added.
     """
     for dialect in DIALECTS if is_whole else DIALECTS[:-1]:
         kind = dialect.kind_of(span, is_root)
@@ -90,7 +90,7 @@ def _known(span: Span, kind: Kind) -> Known:
 
 
 def _conversation(attributes: Fields) -> str | None:
-    """The first that may be an id, if it has no blanks; numbers are ids too."""
+    """Returns the first valid id, without blanks; numbers are ids too."""
     said = (attributes.get(name) for name in CONVERSATION)
     ids = (
         str(each) if isinstance(each, int | float) and not isinstance(each, bool) else each for each in said
@@ -99,7 +99,7 @@ def _conversation(attributes: Fields) -> str | None:
 
 
 def findings_of(span: Span, kind: Kind) -> Findings:
-    """Says what a span of this kind tells, once it has ended."""
+    """Reads an ended span of this kind."""
     found = Findings()
     decides = next((each for each in DIALECTS if each.kind_of(span, True) is not None), None)
     for dialect in sorted(DIALECTS, key=lambda each: each is not decides):
@@ -120,16 +120,16 @@ def _take_ending(span: Span, found: Findings) -> None:
     sort = text(said("error.type"))
     reason = found.answer.finish_reason
     found.failed = found.failed or span.status == FAILED or sort is not None or reason == "error"
-    # What a filter has stopped before its first word is no answer whose words were not captured.
+    # An answer that a filter stopped before its first word has no words to capture.
     found.answered = found.answered or re.fullmatch("content[-_]filter", reason or "") is not None
     if not found.failed:
-        # A stream that broke, and its emitter saw no error.
+        # A broken stream without an error of the emitter.
         if found.is_open and reason is None and _is_streamed(span):
             found.ending = "cut off"
         return
     exceptions = [of.get("exception.type") for name, of in span.events if name == "exception"]
     is_status = re.fullmatch("[1-5][0-9]{2}", sort or "") is not None
-    # An exception of Python has its module before its name.
+    # A Python exception has its module before its name.
     exception = word(exceptions[-1]) if exceptions else None
     name = word(None if is_status else sort) or exception or word(sort)
     timed_out = re.search(r"time_?d?[-_ ]?out|deadline_?exceeded", name or "", re.IGNORECASE)
@@ -139,7 +139,7 @@ def _take_ending(span: Span, found: Findings) -> None:
     found.answer.status = first_of(failure_status(status), found.answer.status)
     if re.search("abort|cancell?ed", name or "", re.IGNORECASE):
         found.ending = "aborted"
-    # The answer has begun, with a status that says that all is well or with words of it, and then it broke.
+    # The answer began, with a status of success or with words, and then broke off.
     elif not timed_out and (200 <= (count_of(answered) or 0) < 300 or _broke(found)):
         found.ending = "cut off"
 
@@ -150,11 +150,11 @@ def _broke(found: Findings) -> bool:
     return has_begun and re.search("connection", found.error_name or "", re.IGNORECASE) is not None
 
 
-# Spans of OTLP/JSON.
+# Spans in OTLP/JSON.
 
 
 def spans_of(body: object) -> Iterator[Span]:
-    """The spans of an ``ExportTraceServiceRequest`` (opentelemetry-proto, in JSON), as they come."""
+    """Yields the spans of an ``ExportTraceServiceRequest`` (opentelemetry-proto, JSON) in order."""
     for resource in list_of(fields(body).get("resourceSpans")):
         for scoped in list_of(fields(resource).get("scopeSpans")):
             scope = text(fields(fields(scoped).get("scope")).get("name")) or ""
@@ -191,15 +191,15 @@ def _value(said: Fields, depth: int) -> Any:
         return [_value(fields(each), depth + 1) for each in list_of(fields(said["arrayValue"]).get("values"))]
     if "kvlistValue" in said:
         return _object(fields(said["kvlistValue"]).get("values"), depth + 1)
-    number = said.get("intValue")  # A number in what SDKs send, text in the mapping of protobuf.
+    number = said.get("intValue")  # A number from SDKs, text in protobuf's JSON mapping.
     count = int(number) if isinstance(number, str) and re.fullmatch("-?[0-9]{1,19}", number) else number
     return first_of(said.get("stringValue"), count, said.get("doubleValue"), said.get("boolValue"))
 
 
 def in_order(spans: Iterable[Span]) -> list[tuple[Span, bool]]:
-    """Finished spans as a process has seen them: each begins (True) and ends (False), in the order of time.
+    """Yields the begin (True) and end (False) of finished spans in the order of time.
 
-    A span that was sent twice is there once. Parents begin first and end last, whatever clocks say.
+    A repeated span is yielded once. Parents begin first and end last, whatever their clocks say.
     """
     known = {(span.trace_id, span.span_id): span for span in spans}
     moments: list[tuple[int, int, Span, bool]] = []
@@ -207,7 +207,8 @@ def in_order(spans: Iterable[Span]) -> list[tuple[Span, bool]]:
         depth, around = 0, span
         while depth < DEEPEST and (outer := known.get((span.trace_id, around.parent_id or ""))):
             depth, around = depth + 1, outer
-        # Clocks of SDKs begin a span at a whole millisecond, and end it by another clock.
+        # SDKs round a span's begin to milliseconds and take its end from another clock.
+
         end = max(span.start, -(-span.end // 1_000_000) * 1_000_000)
         moments += [(span.start, depth, span, True), (end, 2 * DEEPEST - depth, span, False)]
     return [(span, begins) for _, _, span, begins in sorted(moments, key=lambda moment: moment[:2])]

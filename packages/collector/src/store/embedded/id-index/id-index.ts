@@ -15,9 +15,9 @@ import { RecentTable, Run } from './sorted-run.js';
 import type { RunAnswer, RunRequest, RunThreadData } from './merge-thread.js';
 
 export interface IdIndexOptions extends IdIndexReaderOptions {
-  /** Entries that make a table full, a power of two. Default 131,072: 4 MiB a table, three tables at most. */
+  /** Capacity of a table, a power of two. Default 131,072: 4 MiB per table, at most three tables. */
   readonly tableEntries?: number;
-  /** The module that the writing thread takes its file calls from. Default `node:fs`. */
+  /** The module with the file calls of the writing thread. Default `node:fs`. */
   readonly files?: string;
 }
 
@@ -28,46 +28,42 @@ export interface IdIndexStats {
   /** Bytes of the runs on disk, and of tables, filters and page tables in memory. */
   readonly diskBytes: number;
   readonly memoryBytes: number;
-  /** How often, and for how long in all (ms), `commit` had to wait for the writing thread. */
+  /** Number and total time (ms) of waits of `commit` for the writing thread. */
   readonly waits: number;
   readonly waited: number;
 }
 
-/** Full tables that wait to be written while the next one fills. */
+/** Maximum number of full tables that wait to be written. */
 const FROZEN_TABLES = 2;
 
-/** How long a failed write rests before it is tried again, ms. */
+/** Pause after a failed write, ms. */
 const RETRY_AFTER = 1000;
 
-/** A writing thread that is silent for this time counts as failed, ms. */
+/** Time without an answer after which the writing thread counts as failed, ms. */
 const SILENCE = 10_000;
 
-/**
- * The compiled thread, also when the sources are run as they are (Vitest): threads start from files, not from
- * transforms.
- */
+/** The compiled thread, also under Vitest: a thread starts from a file. */
 const THREAD = new URL(
   'merge-thread.js',
   import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'),
 );
 
 /**
- * Which event ids an append-only log holds, and where: a log-structured index over 64-bit fingerprints.
+ * The index of event ids: a log-structured map from 64-bit fingerprints to addresses in the log.
  *
- * Derived data. The truth is the log; the index may lag behind it and may be deleted, but may never be believed
- * to cover what it does not. Invariants:
+ * It is derived from the log, may lag behind it and may be deleted. Invariants:
  *
- *  1. A run is published only for addresses below the last `commit`, which the caller gives only for what is
- *     durable. So `coveredTo` never exceeds the durable end of the log, unless the log itself has lost durable
- *     bytes; runs that reach beyond `logEnd` are therefore not used and deleted at opening.
+ *  1. A run is published only for addresses below the last `commit`, which declares them durable. So
+ *     `coveredTo` never exceeds the durable end of the log, unless the log itself has lost durable bytes; runs
+ *     that reach beyond `logEnd` are deleted at opening.
  *  2. Runs are published in the order of the log and cover it from its origin without a gap.
- *  3. Every entry is, at every moment, in the recent table, in a frozen one or in a run that `find` searches:
- *     a table is let go after its run has been taken in, a run after the one that it was merged into has.
- *  4. An address that was added and never committed (a write that failed) may be found until `abandon`, and is
- *     harmless: the caller compares with the log.
+ *  3. Every entry is always in the recent table, in a frozen one or in a run that `find` searches: a table is
+ *     dropped after its run is in use, a run after its merged successor is.
+ *  4. An address that was added and never committed (its write failed) may be found until `abandon`. This is
+ *     harmless, because the caller compares with the log.
  *
  * One thread owns the index. Its calls are synchronous and touch the disk only to read a page after a filter
- * said yes; a second thread of its own writes and merges.
+ * hit; a second thread writes and merges.
  */
 export class IdIndex extends IdIndexReader {
   readonly #options: ReadOptions;
@@ -77,28 +73,30 @@ export class IdIndex extends IdIndexReader {
   readonly #answers = new Int32Array(new SharedArrayBuffer(4));
   #answersSeen = 0;
   #recent: RecentTable;
-  /** Oldest first; the first is what the thread writes when `#writing`. */
+  /** Oldest first; the thread writes the first one while `#writing`. */
   readonly #frozen: { table: RecentTable; from: number; to: number }[] = [];
   readonly #spare: RecentTable[] = [];
   #writing = false;
-  /** Why the last table could not be written; null once one was. */
+  /** Error of the last write of a table; null after a success. */
   #failure: Error | null = null;
   #retryAt = 0;
-  /** The thread has died of an error that it should have answered with: nothing will be written any more. */
+  /** The thread has died of an unexpected error: nothing can be written any more. */
   #dead = false;
   readonly #stopped: Promise<unknown>;
   #corrupt: IdIndexError | null = null;
-  /** The end of what is frozen; of what is committed; the highest address added. */
+  /** End of the frozen entries. */
   #frozenTo: number;
+  /** End of the committed entries. */
   #committed: number;
+  /** Highest address added. */
   #added = -1;
   #waits = 0;
   #waited = 0;
 
   /**
-   * Opens the index for its only writer (the ledger's lock sees to that), creating the directory. Call it before
-   * anything is appended to the log, with the log's end after recovery as `logEnd`; then add every event from
-   * `coveredTo` on. `onError` hears of runs thrown away and of writes that failed and will be tried again.
+   * Opens the index for its only writer, which holds the lock, and creates the directory. Call it before any
+   * append, with the end of the recovered log as `logEnd`; then add every event from `coveredTo` on.
+   * `onError` is called for discarded runs and for failed writes, which are retried.
    */
   static open(options: IdIndexOptions): IdIndex {
     const full = withDefaults(options);
@@ -129,7 +127,7 @@ export class IdIndex extends IdIndexReader {
     this.#worker = new Worker(THREAD, {
       workerData,
       transferList: [port2],
-      // It allocates next to nothing: a small young generation keeps its share of the process at a few MiB.
+      // It allocates little: a small young generation keeps its memory at a few MiB.
       resourceLimits: { maxYoungGenerationSizeMb: 2 },
     });
     this.#worker.unref();
@@ -142,8 +140,8 @@ export class IdIndex extends IdIndexReader {
   }
 
   /**
-   * How many entries `add` is sure to take before the next `commit`. Below a batch's size: refuse the batch.
-   * Asking also tries again what could not be written: a ledger that refuses has nothing to commit.
+   * Number of entries that `add` accepts before the next `commit`; a larger batch must be refused. Reading it
+   * also retries a failed write, because a ledger that refuses batches has nothing to commit.
    */
   get room(): number {
     if (this.#recent.count >= this.#capacity) this.#turnOver();
@@ -162,7 +160,7 @@ export class IdIndex extends IdIndexReader {
     }
   }
 
-  /** Takes in an event; addresses rise from call to call. Throws IdIndexError `full` when there is no `room`. */
+  /** Adds an event; addresses must rise. @throws IdIndexError `full` if there is no `room`. */
   add(hi: number, lo: number, address: number): void {
     if (address <= this.#added || address < this.#committed) {
       throw new RangeError(`address ${address} comes after ${this.#added}, committed to ${this.#committed}`);
@@ -175,8 +173,8 @@ export class IdIndex extends IdIndexReader {
   }
 
   /**
-   * Everything in the log below `to` is durable and has been added. Freezes the table when it is full; waits for
-   * the writing thread only when all tables are full and writes succeed, so memory is bounded either way.
+   * Declares that all entries below `to` are durable and added. Freezes a full table. Waits for the writing
+   * thread only if all tables are full and writes succeed; in both cases memory is bounded.
    */
   commit(to: number): void {
     if (to < this.#committed || to <= this.#added) {
@@ -190,7 +188,7 @@ export class IdIndex extends IdIndexReader {
   #turnOver(): void {
     this.#takeAnswers();
     if (this.#recent.count >= this.#capacity && this.#added < this.#committed) {
-      // Between full and overfull a busy thread is given time; three quarters of the rest are kept for a batch.
+      // Between full and overfull a busy thread gets time; most of the remaining slots are kept for a batch.
       const overfull = this.#recent.count >= this.#capacity * 1.125;
       while (overfull && this.#frozen.length >= FROZEN_TABLES && this.#failure === null) this.#wait();
       if (this.#frozen.length < FROZEN_TABLES) this.#freeze();
@@ -199,8 +197,8 @@ export class IdIndex extends IdIndexReader {
   }
 
   /**
-   * Publishes what was committed, so that the next start has nothing to add, and stops. What cannot be written
-   * is left to the next start (`onError` hears why). Entries without a commit mean that the log's own write
+   * Publishes all committed entries, so that the next start has nothing to add, and stops. If that fails,
+   * `onError` is called and the next start adds them. Entries without a commit mean that the write of the log
    * failed: then nothing is published, as with `abandon`.
    */
   override async close(): Promise<void> {
@@ -218,7 +216,7 @@ export class IdIndex extends IdIndexReader {
     await super.close();
   }
 
-  /** Stops without publishing anything more: for a ledger that no longer knows what its log holds. */
+  /** Stops without publishing, for a ledger whose log is in doubt. */
   async abandon(): Promise<void> {
     await this.#worker.terminate();
     this.#port.close();
@@ -247,7 +245,7 @@ export class IdIndex extends IdIndexReader {
     this.#recent = this.#spare.pop() ?? new RecentTable(2 * this.#capacity);
   }
 
-  /** One table at a time, oldest first: this is what keeps the chain without gaps when a write fails. */
+  /** Writes one table at a time, oldest first, so that a failed write leaves no gap in the chain. */
   #write(): void {
     const oldest = this.#frozen[0];
     if (oldest === undefined || this.#writing || this.#dead) return;
@@ -305,7 +303,7 @@ export class IdIndex extends IdIndexReader {
     this.#takeAnswers();
     if (silent) {
       this.#writing = false;
-      this.#fail(new Error('the writing thread does not answer'));
+      this.#fail(new Error('the writing thread does not respond'));
     }
   }
 
@@ -319,7 +317,9 @@ export class IdIndex extends IdIndexReader {
     if (this.#corrupt !== null) throw this.#corrupt;
   }
 
-  /** A damaged run is deleted immediately, so that the next opening does not trust it even without `verify`. */
+  /**
+   * A damaged run is deleted immediately, so that the next opening does not trust it even without `verify`.
+   */
   #condemn(error: IdIndexError): void {
     if (error.run !== undefined) fs.rmSync(path.join(this.#options.directory, error.run), { force: true });
     this.#corrupt = error;

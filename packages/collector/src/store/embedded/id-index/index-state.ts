@@ -1,9 +1,11 @@
-/** How far the id index on the disk goes. Changes nothing. */
+/** Reads the state of the id index on disk. Changes nothing. */
 import path from 'node:path';
 import { exists } from '../../../files.js';
 import { IdIndexReader } from './sorted-runs.js';
 
-/** How far the index on the disk covers the log: all of that was durable once (id-index.ts, invariant 1). Reads no whole run. */
+/**
+ * The address up to which the index covers the log, which was durable up to there (id-index.ts, invariant 1).
+ */
 export function publishedTo(dataDirectory: string): number {
   const directory = path.join(dataDirectory, 'index');
   if (!exists(directory)) return 0;
@@ -14,12 +16,12 @@ export function publishedTo(dataDirectory: string): number {
 }
 
 export interface IndexState {
-  /** So many bytes of events it covers: all of them were durable. */
+  /** Bytes of events that it covers; all of them were durable. */
   readonly coveredTo: number;
   readonly damaged: boolean;
 }
 
-/** For `collector doctor`. @returns undefined when there is none. */
+/** The state for `collector doctor`; undefined if there is no index. */
 export function indexState(dataDirectory: string): IndexState | undefined {
   const directory = path.join(dataDirectory, 'index');
   if (!exists(directory)) return undefined;

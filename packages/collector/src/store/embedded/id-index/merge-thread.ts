@@ -6,20 +6,20 @@ import { RecentTable, WORDS_PER_ENTRY, Run, type RunImage } from './sorted-run.j
 import type { FingerprintKey } from './sorted-run-format.js';
 
 /*
- * The thread that writes runs: frozen tables first, merges in between. It deletes nothing before the index has
- * said that it no longer opens it, and it never answers for more than what is durable under its final name.
+ * The thread that writes runs: frozen tables first, merges in between. It deletes a file only after the index
+ * has confirmed that it no longer opens it, and reports a run only when it is durable under its final name.
  */
 
 export interface RunThreadData {
   readonly port: MessagePort;
-  /** Counts the answers posted, so that the index can wait for one without its event loop. */
+  /** Number of answers posted, so that the index can wait for one without its event loop. */
   readonly answers: SharedArrayBuffer;
   readonly directory: string;
   readonly key: FingerprintKey;
   readonly filterMemory: number;
-  /** The chain at the time of opening, in order of log. */
+  /** The chain at opening, in the order of the log. */
   readonly images: readonly RunImage[];
-  /** The module with the calls of `Files`: `node:fs`, or in tests one that fails. */
+  /** The module with the calls of `Files`: `node:fs`, or a failing one in tests. */
   readonly files: string;
 }
 
@@ -30,12 +30,15 @@ export type RunRequest =
   | { kind: 'close' };
 
 export type RunAnswer =
-  /** A run has been published, in place of those named. An empty list: it is the table last sent. */
+  /** A run was published. It replaces these runs or, if the list is empty, the last table sent. */
   | { kind: 'published'; image: RunImage; replaces: readonly string[] }
-  /** `code` is the system's (ENOSPC) or `corrupt` with the run: an Error would lose both on its way. */
+  /**
+   * `code` is that of the system (ENOSPC), or `corrupt` with the run; an Error would lose both between
+   * threads.
+   */
   | { kind: 'failed'; what: 'write' | 'merge'; message: string; code: string; run: string | undefined };
 
-/** Entries merged between two looks at the port: a full table waits a few milliseconds for a merge. */
+/** Entries merged between two checks of the port: a full table waits a few milliseconds for a merge. */
 const MERGE_STEP = 16_384;
 
 class RunThread {
@@ -43,7 +46,7 @@ class RunThread {
   readonly #requests: RunRequest[] = [];
   readonly #runs: Run[];
   #merge: Merge | null = null;
-  /** After a merge has failed none is tried until a table could be written: the disk is full or broken. */
+  /** False after a failed merge until a table is written, because the disk is full or broken. */
   #mergeable = true;
   #sorted: Uint32Array | null = null;
 
@@ -100,7 +103,7 @@ class RunThread {
     }
   }
 
-  /** Goes on with the merge under way or begins the next one; false when there is none. */
+  /** Continues the current merge or begins the next one; false if there is none. */
   #mergeStep(): boolean {
     try {
       if (this.#merge === null) {
@@ -126,7 +129,8 @@ class RunThread {
     const at = replaces[0] ? this.#runs.indexOf(replaces[0]) : this.#runs.length;
     this.#runs.splice(at, replaces.length, run);
     for (const replaced of replaces) replaced.close();
-    // Handed over, not shared: this thread only merges, and two threads' collectors would hold it twice as long.
+    // Transferred, not shared: this thread does not use it, and both garbage collectors would have to release
+    // it.
     const transfer = run.image.filter ? [run.image.filter] : [];
     this.#answer(
       { kind: 'published', image: run.image, replaces: replaces.map((old) => old.image.name) },
@@ -139,7 +143,7 @@ class RunThread {
       try {
         this.files.unlinkSync(path.join(this.data.directory, name));
       } catch {
-        // Costs space until the next start, which clears it away: the run that replaced it reaches further.
+        // The file costs space until the next start removes it; the run that replaced it reaches further.
       }
     }
   }

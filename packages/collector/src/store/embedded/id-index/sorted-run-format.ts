@@ -2,12 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /**
- * Why the index refuses.
+ * Errors of the index.
  *
- * corrupt  a published run is not what was written. The run has been thrown away if this process may write;
- *          the answer in hand is unknown. Abandon the index, open it again, add from `coveredTo` on.
- * full     entries cannot be taken in because the disk takes none out (`cause` says why). Nothing was added;
- *          the same call succeeds once a table could be written.
+ * corrupt  a published run is damaged; the writer has deleted it. The result of the call is unknown: abandon
+ * the
+ *          index, open it again, add entries from `coveredTo` on.
+ * full     no entry can be added, because tables cannot be written (`cause` is the reason). Nothing was
+ * added; the
+ *          call succeeds after a table has been written.
  */
 export type IdIndexErrorCode = 'corrupt' | 'full';
 
@@ -26,12 +28,13 @@ export class IdIndexError extends Error {
 }
 
 /*
- * The split-block Bloom filter of Apache Parquet: a block is eight 32-bit words, an entry sets one bit in each
- * word. One cache line and at most eight multiplications a lookup; a miss leaves after two words on average.
+ * The split-block Bloom filter of Apache Parquet: a block is eight 32-bit words, an entry sets one bit in
+ * each word. A look-up costs one cache line and at most eight multiplications; a miss ends after two words on
+ * average.
  *
- * The block comes from the fingerprint's high word by scaling, not by hashing again, so that blocks are in the
- * order of the entries: a merge writes its filter front to back through one page of memory, whatever its size.
- * The bits come from the low word, which says nothing about the high one.
+ * The high word of a fingerprint selects the block by scaling, so blocks have the order of the entries, and a
+ * merge writes its filter front to back through one page of memory. The low word, which is independent,
+ * selects the bits.
  */
 export const WORDS_PER_BLOCK = 8;
 
@@ -46,7 +49,7 @@ const SALT = Uint32Array.of(
   0x5c6bfb31,
 );
 
-/** Which of `blocks` an entry belongs to; ascending in `hi`. The product rounds the same way every time. */
+/** The block of an entry, ascending in `hi`. The product always rounds the same way. */
 export function blockOf(hi: number, blocks: number): number {
   return Math.floor((hi / 0x1_0000_0000) * blocks);
 }
@@ -64,7 +67,7 @@ export function mayHold(words: Uint32Array, at: number, lo: number): boolean {
   return true;
 }
 
-/** Two 32-bit words drawn once per index and stored in every run of it. */
+/** Two random 32-bit words per index, stored in each of its runs. */
 export interface FingerprintKey {
   readonly k0: number;
   readonly k1: number;
@@ -75,19 +78,18 @@ export function randomKey(): FingerprintKey {
   return { k0: bytes.readUInt32LE(0), k1: bytes.readUInt32LE(4) };
 }
 
-/** More organisations than this in one process cost them the cache, never the answer. */
+/** Maximum number of cached organisation keys; the result does not depend on the cache. */
 const CACHED_ORGANISATIONS = 4096;
 
 /**
- * HalfSipHash-2-4 with 64 bits out, of an id under its organisation's key, which is HalfSipHash-2-4 of the
- * organisation's name under the index's key.
+ * HalfSipHash-2-4 with 64 bits of output, of an id under the key of its organisation, which is the
+ * HalfSipHash-2-4 of the organisation's name under the key of the index.
  *
- * A keyed pseudo-random function and not a faster mixer, because senders choose the ids: anyone who can predict
- * fingerprints can pile events into one probe sequence, and every collision costs the ledger a read of its log.
- * HalfSipHash because it needs nothing but 32-bit additions, rotations and exclusive ors (150 ns an id); SipHash
- * itself wants 64-bit words, which JavaScript has only as BigInt, an allocation a step.
+ * The function is keyed, because senders choose the ids: predictable fingerprints could be piled into one
+ * probe sequence, and each collision costs a read of the log. HalfSipHash needs only 32-bit operations (150
+ * ns per id); SipHash needs 64-bit words, which JavaScript has only as BigInt, with an allocation per step.
  *
- * The result stays in `hi` and `lo` (unsigned) until the next call: a lookup allocates nothing.
+ * The result is in `hi` and `lo` (unsigned) until the next call, so a look-up allocates nothing.
  */
 export class Fingerprint {
   hi = 0;
@@ -98,7 +100,7 @@ export class Fingerprint {
 
   constructor(readonly key: FingerprintKey) {}
 
-  /** Sets `hi` and `lo` for the 16 bytes of `bytes` at `offset`. */
+  /** Sets `hi` and `lo` to the fingerprint of the 16 bytes at `offset`. */
   of(organisation: string, bytes: Uint8Array, offset: number): void {
     if (offset + 16 > bytes.length) throw new RangeError('an event id has 16 bytes');
     if (organisation !== this.#organisation) this.#select(organisation);
@@ -118,14 +120,14 @@ export class Fingerprint {
     this.#organisationKey = key;
   }
 
-  /** HalfSipHash-2-4-64 itself: the first four octets of its output are `lo`, the last four `hi`. */
+  /** HalfSipHash-2-4-64: the first four octets of the output are `lo`, the last four `hi`. */
   hash({ k0, k1 }: FingerprintKey, bytes: Uint8Array, offset: number, length: number): void {
     let v0 = k0;
     let v1 = k1 ^ 0xee;
     let v2 = 0x6c796765 ^ k0;
     let v3 = 0x74656462 ^ k1;
     const words = length >>> 2;
-    // Words of input, then one of the rest and the length (2 rounds each), then two halves of output (4 rounds).
+    // Words of input, then a word of rest and length (2 rounds each), then two halves of output (4 rounds).
     for (let step = 0; step < words + 3; step++) {
       let word = 0;
       let rounds = 2;
@@ -165,22 +167,23 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
 }
 
 /*
- * A run: the entries of one stretch of the log, sorted by fingerprint, never changed once it has its name.
+ * A run: the entries of one range of the log, sorted by fingerprint; a published run never changes.
  *
  *   page 0      header, below
- *   pages       entries: 256 a page, (fingerprint high, low, address low, high), 32 bits each
- *   pages       filter: 128 blocks a page, a block 256 bits (above)
- *   the rest    page table: CRC-32 of every entry page and filter page, then the first fingerprint's high word
- *               of every entry page
+ *   pages       entries: 256 per page (fingerprint high, low, address low, high; 32 bits each)
+ *   pages       filter: 128 blocks per page, 256 bits each (above)
+ *   rest        page table: CRC-32 of each entry page and filter page, then the high word of the first
+ *               fingerprint of each entry page
  *
- * The header vouches for the page table and the page table for every page, so that one page can be read and
- * trusted without the others: what a lookup reads is checked every time it is read.
+ * The header contains the checksum of the page table, and the page table those of the pages, so each page can
+ * be checked alone, and a look-up checks each page that it reads.
  *
- * Words in pages and page table are in the machine's byte order: an index that is carried to a machine of the
- * other order fails its checksums there and is rebuilt.
+ * Words in pages and page table have the byte order of the machine: on a machine with the other order the
+ * index fails its checksums and is rebuilt.
  *
- * Header, little-endian: magic (8), version, level, k0, k1 (32 bits each), count, from, to (64), CRC of the page table
- * (32), the newest entry (fingerprint high, low, 32 bits each; address, 64), CRC of the header so far (32). A run answers for all addresses from `from` (inclusive) to `to` (exclusive).
+ * Header, little-endian: magic (8 bytes), version, level, k0, k1 (32 bits each), count, from, to (64), CRC of
+ * the page table (32), the newest entry (fingerprint high, low, 32 bits each; address, 64), CRC of the header
+ * so far (32). A run covers the addresses from `from` (inclusive) to `to` (exclusive).
  */
 export const PAGE_BYTES = 4096;
 const ENTRY_BYTES = 16;
@@ -191,13 +194,16 @@ const MAGIC = 0x3152_5844_4943_4543n; // "CECIDXR1"
 const VERSION = 2;
 const HEADER_BYTES = 72;
 
-/** Filter bits an entry: 1.3 % of the misses of a run then read a page; 8 bits measured 3.3 %, 12 bits 0.5 %. */
+/**
+ * Filter bits per entry. With 10 bits 1.3 % of the misses of a run read a page; with 8 bits 3.3 %, with 12
+ * bits 0.5 %.
+ */
 const FILTER_BITS = 10;
 const BLOCK_BITS = 256;
 const BLOCKS_PER_PAGE = (PAGE_BYTES * 8) / BLOCK_BITS;
 
 export interface RunHeader {
-  /** How often its entries have been merged; the runs of one level are of about one size. */
+  /** Number of merges; the runs of one level have about the same size. */
   readonly level: number;
   readonly k0: number;
   readonly k1: number;
@@ -206,7 +212,7 @@ export interface RunHeader {
   readonly to: number;
 }
 
-/** A fingerprint, and the address of the event that has it. */
+/** A fingerprint and the address of its event. */
 export interface Entry {
   readonly hi: number;
   readonly lo: number;
@@ -217,7 +223,7 @@ export interface RunLayout {
   readonly entryPages: number;
   readonly filterBlocks: number;
   readonly filterPages: number;
-  /** Where the page table begins, and its length in 32-bit words. */
+  /** Offset of the page table, and its length in 32-bit words. */
   readonly tableAt: number;
   readonly tableWords: number;
   readonly fileBytes: number;
@@ -232,7 +238,7 @@ export function layoutOf(count: number): RunLayout {
   return { entryPages, filterBlocks, filterPages, tableAt, tableWords, fileBytes: tableAt + 4 * tableWords };
 }
 
-/** @param newest of its entries the one of the highest address; zeros where there is none. */
+/** @param newest the entry with the highest address; zeros if the run is empty. */
 export function encodeHeader(header: RunHeader, tableCrc: number, newest: Entry): Uint8Array {
   const page = new Uint8Array(PAGE_BYTES);
   const view = new DataView(page.buffer);
@@ -252,11 +258,11 @@ export function encodeHeader(header: RunHeader, tableCrc: number, newest: Entry)
   return page;
 }
 
-/** The header in these bytes, or what is wrong with them. */
+/** The header in these bytes, or a sentence about their fault. */
 export function decodeHeader(
   page: Uint8Array,
 ): { header: RunHeader; tableCrc: number; newest: Entry } | string {
-  if (page.length < HEADER_BYTES) return 'the header is cut off';
+  if (page.length < HEADER_BYTES) return 'the header is incomplete';
   const view = new DataView(page.buffer, page.byteOffset, page.length);
   if (view.getBigUint64(0, true) !== MAGIC) return 'this is not a run';
   if (view.getUint32(8, true) !== VERSION) return `version ${view.getUint32(8, true)} is unknown`;
@@ -277,7 +283,7 @@ export function decodeHeader(
 const NAME = /^([0-9a-f]{14})-([0-9a-f]{14})\.run$/;
 export const UNFINISHED = '.unfinished';
 
-/** The name says the stretch of log, so that the set of names is the manifest (sorted-runs.ts). */
+/** The name contains the range of the log, so that the names are the manifest (sorted-runs.ts). */
 export function nameOf(header: Pick<RunHeader, 'from' | 'to'>): string {
   return `${address(header.from)}-${address(header.to)}.run`;
 }

@@ -18,34 +18,34 @@ import {
 } from './sorted-run-format.js';
 import { type Run, WORDS_PER_ENTRY } from './sorted-run.js';
 
-/** What writing a run asks of the file system; tests hand in one that fails. */
+/** The file calls of the writer; tests pass failing ones. */
 export type Files = Pick<
   typeof fs,
   'openSync' | 'writeSync' | 'fdatasyncSync' | 'fsyncSync' | 'renameSync' | 'unlinkSync' | 'closeSync'
 >;
 
-/** What a link leads to is not written. */
+/** Flags to create a file without following a link. */
 const CREATING =
   fs.constants.O_WRONLY | fs.constants.O_CREAT | fs.constants.O_TRUNC | fs.constants.O_NOFOLLOW;
 
 const BUFFER_PAGES = 16;
 
 /**
- * Pages between two syncs. Without them a merge leaves all of its output to one sync at the end, and the
- * ledger's own sync, which shares the journal, waits behind it.
+ * Pages between two syncs. With a single sync at the end of a merge, the ledger's own sync would wait for all
+ * of it.
  */
 const SYNC_PAGES = 2048;
 
 /**
- * Writes one run from entries that come in order. Memory is bounded by two buffers and the page table.
+ * Writes one run from entries in order. Memory is bounded by two buffers and the page table.
  *
- * Crash order: pages, page table and header under an unfinished name; sync; rename; sync of the directory. Only
- * then may the caller speak of the run or delete what it replaces. A crash before the rename leaves a name that
- * no one reads; a crash after it leaves a complete run beside the ones that it was made from.
+ * Order at a crash: pages, page table and header under an unfinished name; sync; rename; sync of the
+ * directory. Only then may the caller announce the run or delete the runs that it replaces. A crash before
+ * the rename leaves an unused file; a crash after it leaves a complete run and its inputs.
  */
 export class RunWriter {
   readonly name: string;
-  /** Null once closed: closing a number twice would close a file that another thread has opened since. */
+  /** Null after closing: a second close could close a file that another thread has opened. */
   #fd: number | null;
   readonly #unfinished: string;
   readonly #layout: RunLayout;
@@ -56,10 +56,10 @@ export class RunWriter {
   #entryPage = 0;
   #filterPage = 0;
   #count = 0;
-  /** The entry of the highest address: fingerprint high, low, address low, high. */
+  /** The entry with the highest address: fingerprint high, low, address low, high. */
   readonly #newest = new Uint32Array(WORDS_PER_ENTRY);
 
-  /** `header.count` must be what will be added: the places of filter and page table follow from it. */
+  /** `header.count` must equal the number of entries added: it determines the layout. */
   constructor(
     private readonly files: Files,
     private readonly directory: string,
@@ -120,7 +120,7 @@ export class RunWriter {
     this.#filter.fill(0);
   }
 
-  /** On return the run is durable under its name. */
+  /** Completes the run. On return it is durable under its name. */
   finish(): void {
     if (this.#count !== this.header.count) {
       throw new RangeError(`${this.#count} entries were added to a run of ${this.header.count}`);
@@ -138,17 +138,17 @@ export class RunWriter {
     syncDirectory(this.files, this.directory);
   }
 
-  /** Gives up after a failure, which must stay the one that is reported: nothing here throws. */
+  /** Cleans up after a failure. Never throws, so that the failure itself is reported. */
   discard(): void {
     try {
       this.#close();
     } catch {
-      // The system has let go of the number all the same.
+      // The descriptor is released in any case.
     }
     try {
       this.files.unlinkSync(this.#unfinished);
     } catch {
-      // Left behind, or renamed already; opening the index clears it away either way.
+      // The file remains or is renamed already; opening the index removes it in both cases.
     }
   }
 
@@ -170,7 +170,7 @@ export class RunWriter {
   }
 }
 
-/** On return the names in the directory are durable. */
+/** Makes the names in a directory durable. */
 export function syncDirectory(
   files: Pick<Files, 'openSync' | 'fsyncSync' | 'closeSync'>,
   directory: string,
@@ -184,17 +184,17 @@ export function syncDirectory(
 }
 
 /**
- * Runs of one level that become one of the next. With 4, an entry is written log4(n / table) + 1 times, and a
- * miss asks at most 3 filters a level: 12 at 10 million entries. 8 would write each 3 times and not 4, and ask
- * up to 21; look-ups are what the ledger waits for.
+ * Number of runs of one level that are merged into one of the next. With 4, an entry is written log4(n /
+ * table) + 1 times, and a miss checks at most 3 filters per level: 12 at 10 million entries. With 8, each is
+ * written 3 times instead of 4, but up to 21 filters are checked; the ledger waits for look-ups.
  */
 const FAN_OUT = 4;
 
 /**
- * The next runs to merge, or null: the oldest FAN_OUT of the lowest level that has that number.
+ * The next runs to merge, or null: the oldest FAN_OUT runs of the lowest level with at least this number.
  *
- * `runs` is the chain in order of log. Tables come in at its end at level 0 and merges take the oldest of their
- * level, so levels never rise along the chain and the runs returned are neighbours.
+ * `runs` is the chain in the order of the log. Tables are appended at level 0 and merges take the oldest runs
+ * of a level, so levels never rise along the chain and the returned runs are adjacent.
  */
 export function nextMerge(runs: readonly Run[]): Run[] | null {
   const byLevel = new Map<number, Run[]>();
@@ -208,7 +208,7 @@ export function nextMerge(runs: readonly Run[]): Run[] | null {
   return full[0]?.[1].slice(0, FAN_OUT) ?? null;
 }
 
-/** One merge under way, done a step at a time so that a full table never waits for a long merge. */
+/** A merge in steps, so that a full table never waits for a long merge. */
 export class Merge {
   readonly #writer: RunWriter;
   readonly #cursors: Cursor[];
@@ -229,7 +229,7 @@ export class Merge {
     return this.#writer.name;
   }
 
-  /** Moves about `entries` entries. True when the merged run is durable under its name. */
+  /** Merges up to `entries` entries. @returns true when the merged run is durable under its name. */
   step(entries: number): boolean {
     const cursors = this.#cursors;
     for (let left = entries; left > 0; left--) {
@@ -253,7 +253,7 @@ export class Merge {
   }
 }
 
-/** Reads a run's entries in order, checking every page. */
+/** Reads the entries of a run in order and checks every page. */
 class Cursor {
   hi = 0;
   lo = 0;

@@ -17,23 +17,24 @@ import {
   mayHold,
 } from './sorted-run-format.js';
 
-/** Words of an entry, in a table as in a run: fingerprint high, fingerprint low, address low, address high. */
+/** Words of an entry in tables and runs: fingerprint high, fingerprint low, address low, address high. */
 export const WORDS_PER_ENTRY = 4;
 
 /**
- * Set in the fourth word of a slot in use: an address has 53 bits, so the top bit is free, and zeroed memory is
+ * Set in the fourth word of a slot in use. An address has 53 bits, so the bit is free; zeroed memory is
  * empty.
  */
 const IN_USE = 0x8000_0000;
 
 /**
- * The newest entries: linear probing in one shared array, 16 bytes a slot so that a probe costs one cache line.
+ * The table of the newest entries: linear probing in one shared array, 16 bytes a slot, so that a probe costs
+ * one cache line.
  *
- * A slot's place is the top bits of its fingerprint. So walking the slots in order meets the entries almost
- * sorted, and freezing needs no sort of its own (`sorted`), and the memory is shared, so that freezing copies
- * nothing: the writer's thread takes the very same table while look-ups go on in it.
+ * The top bits of a fingerprint select its slot, so the slots in order are almost sorted (`sorted`). The
+ * memory is shared, so that freezing copies nothing: the writing thread reads the table while look-ups
+ * continue in it.
  *
- * One thread writes. Once frozen no one writes until `clear`.
+ * One thread writes. A frozen table is not written until `clear`.
  */
 export class RecentTable {
   readonly #words: Uint32Array;
@@ -41,7 +42,7 @@ export class RecentTable {
   readonly #mask: number;
   count = 0;
 
-  /** `slots` is a power of two from 4 to 2^26; memory freshly allocated or of a table handed over. */
+  /** `slots` is a power of two from 4 to 2^26. `memory` is zeroed or belongs to a frozen table. */
   constructor(
     slots: number,
     readonly memory = new SharedArrayBuffer(slots * WORDS_PER_ENTRY * 4),
@@ -51,7 +52,7 @@ export class RecentTable {
     this.#mask = slots - 1;
   }
 
-  /** Past three quarters linear probing degrades; who asks for more has not frozen in time. */
+  /** Three quarters of the slots: beyond that linear probing degrades. */
   get limit(): number {
     return ((this.#mask + 1) / 4) * 3;
   }
@@ -88,11 +89,9 @@ export class RecentTable {
   }
 
   /**
-   * Fills `out` with the entries in order of fingerprint and returns how many there are.
-   *
-   * Insertion sort: an entry lies at most one cluster from its place, a handful of slots at these loads, which
-   * makes it a few comparisons an entry. The few that wrapped around from the end come first in the walk and
-   * are pushed along to the end, one step for each entry.
+   * Fills `out` with the entries in order of fingerprint and returns their number. Insertion sort: an entry
+   * is at most one cluster from its place, which costs a few comparisons. Entries that wrapped around from
+   * the end come first and are shifted to the end, one step per entry.
    */
   sorted(out: Uint32Array): number {
     const words = this.#words;
@@ -118,22 +117,22 @@ export class RecentTable {
   }
 }
 
-/** What must be in memory to search a run. The writing thread loads it and hands it over. */
+/** The parts of a run in memory for searches. The writing thread loads them and transfers them. */
 export interface RunImage {
   readonly name: string;
   readonly header: RunHeader;
   readonly newest: Entry;
-  /** The page table: a checksum a page, then a fence an entry page. 8 bytes for 256 entries. */
+  /** The page table: a checksum per page, then a fence per entry page; 8 bytes for 256 entries. */
   readonly table: SharedArrayBuffer;
-  /** The filter, or null when it is larger than the caller wants in memory and stays on disk. */
+  /** The filter; null if it is too large for memory and stays on disk. */
   readonly filter: ArrayBuffer | null;
 }
 
-/** Pages are read into here. One thread, synchronous calls: no one else can need it before its reader is done. */
+/** Buffer for one page. Calls are synchronous in one thread, so it is shared by all runs. */
 const page = new Uint8Array(PAGE_BYTES);
 const pageWords = new Uint32Array(page.buffer);
 
-/** Which page that is. A run that is published never changes, so who asks for neighbours reads a page once. */
+/** The page in the buffer. A published run never changes, so neighbouring look-ups reuse the page. */
 let held: { readonly run: Run; readonly page: number } | undefined;
 
 export function damaged(run: string, reason: string): IdIndexError {
@@ -141,11 +140,11 @@ export function damaged(run: string, reason: string): IdIndexError {
 }
 
 /**
- * Opens for reading without a time of last access, where the system has that and this user may. To note the time
- * a read must join the file system's journal, where it may wait while the writing thread's sync commits.
+ * Opens for reading without updating the access time, if possible. The update would enter the journal of the
+ * file system and might wait for a sync of the writing thread.
  */
 function openQuietly(file: string): number {
-  // Absent where the system has no such flag, whatever the types say.
+  // Undefined on systems without the flag, despite its type.
   const flag = fs.constants.O_NOATIME as number | undefined;
   try {
     if (flag !== undefined) return fs.openSync(file, fs.constants.O_RDONLY | flag);
@@ -155,14 +154,12 @@ function openQuietly(file: string): number {
   return fs.openSync(file, 'r');
 }
 
-/** How much is read with one call where a whole run is read. */
+/** Pages per read when a whole run is read. */
 const CHUNK_PAGES = 16;
 
 /**
- * One published run, open for look-ups.
- *
- * Holds the file open: a reader in another process, and this one, go on reading a file that a merge has since
- * deleted. Every page is checked as it is read, so damage that came after opening is an error, not an answer.
+ * A published run, open for look-ups. The file stays open, so it can be read after a merge has deleted it.
+ * Every page is checked when it is read, so later damage is an error and not a wrong result.
  */
 export class Run {
   readonly layout: RunLayout;
@@ -182,14 +179,14 @@ export class Run {
     return this.image.header;
   }
 
-  /** Bytes of page table and filter in memory. */
+  /** Size of page table and filter in memory. */
   get memory(): number {
     return this.image.table.byteLength + (this.image.filter?.byteLength ?? 0);
   }
 
   /**
    * Opens a run and checks header, page table and, up to `filterMemory` bytes, the filter.
-   * Throws IdIndexError `corrupt`, or the file system's error (ENOENT: a merge has deleted it).
+   * @throws IdIndexError `corrupt`, or the error of the file system (ENOENT: a merge has deleted the file).
    */
   static open(directory: string, name: string, filterMemory: number): Run {
     const fd = openQuietly(path.join(directory, name));
@@ -200,7 +197,7 @@ export class Run {
       const { header, tableCrc, newest } = decoded;
       const layout = layoutOf(header.count);
       if (fs.fstatSync(fd).size !== layout.fileBytes) {
-        throw damaged(name, 'not the length that its header says');
+        throw damaged(name, 'the file size does not match the header');
       }
       const table = new SharedArrayBuffer(layout.tableWords * 4);
       const tableBytes = new Uint8Array(table);
@@ -219,17 +216,17 @@ export class Run {
     }
   }
 
-  /** A run that another thread has opened and checked. */
+  /** Opens a run that another thread has opened and checked. */
   static share(directory: string, image: RunImage): Run {
     return new Run(openQuietly(path.join(directory, image.name)), image);
   }
 
-  /** The entry of the newest event of the run; undefined when it has none. */
+  /** The entry of the newest event; undefined if the run is empty. */
   get newest(): Entry | undefined {
     return this.header.count === 0 ? undefined : this.image.newest;
   }
 
-  /** Reads and checks everything. Throws IdIndexError `corrupt`. */
+  /** Reads and checks all pages. @throws IdIndexError `corrupt` */
   verify(): void {
     const chunk = new Uint8Array(CHUNK_PAGES * PAGE_BYTES);
     const pages = this.layout.entryPages + this.layout.filterPages;
@@ -237,7 +234,10 @@ export class Run {
       this.readPages(at, Math.min(CHUNK_PAGES, pages - at), chunk);
   }
 
-  /** Reads `count` pages from page `first` on (entries, then filter) into `into`. Throws IdIndexError `corrupt`. */
+  /**
+   * Reads `count` pages from page `first` on (entries, then filter) into `into`.
+   * @throws IdIndexError `corrupt`
+   */
   readPages(first: number, count: number, into: Uint8Array): void {
     const length = count * PAGE_BYTES;
     const read = fs.readSync(this.fd, into, 0, length, (1 + first) * PAGE_BYTES);
@@ -254,7 +254,7 @@ export class Run {
     if (this.header.count === 0 || !this.#mayHold(hi, lo)) return found;
     const { entryPages } = this.layout;
     const fences = this.#table.length - entryPages;
-    // The first page whose fence is not below `hi`; entries of `hi` may begin in the page before.
+    // The first page whose fence is at least `hi`; entries of `hi` may begin in the page before it.
     let low = 0;
     let high = entryPages;
     while (low < high) {
@@ -302,9 +302,9 @@ export class Run {
   }
 
   /**
-   * Frees the filter now: a collection that comes late would leave this process with the filters of all merges
-   * so far. The file is closed off this thread: the last close of a deleted file frees its blocks, which for a
-   * gigabyte takes longer than a lookup may.
+   * Frees the filter immediately, because a late garbage collection would keep the filters of all merges.
+   * Closes the file asynchronously, because closing a deleted file frees its blocks, which takes long for a
+   * gigabyte.
    */
   close(): void {
     if (held?.run === this) held = undefined;

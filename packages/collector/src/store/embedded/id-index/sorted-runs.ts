@@ -14,34 +14,33 @@ import { Run, damaged } from './sorted-run.js';
 
 export interface ReadOptions {
   readonly directory: string;
-  /** The log's first address; runs must follow each other from here. */
+  /** The first address of the log, where the chain of runs begins. */
   readonly origin: number;
-  /** The log's end. A run that speaks of more belongs to a log that has since lost its tail, and is not used. */
+  /** The end of the log. A run beyond it is not used: the log has lost its tail since. */
   readonly logEnd: number;
-  /** Filters larger than this (bytes) stay on disk and cost a page read a lookup. */
+  /** Filters larger than this (bytes) stay on disk and cost a page read per look-up. */
   readonly filterMemory: number;
-  /** Whether to read every page now (1 to 2 GB/s from the page cache) or only as it is needed. */
+  /** Whether to check every page at opening (1 to 2 GB/s from the page cache) or only when it is read. */
   readonly verify: boolean;
   readonly onError: (error: unknown) => void;
 }
 
-/** What a listing that changed under the reader costs at most; each further look is at a newer listing. */
+/** Maximum number of listings if the directory changes during a look. */
 const LOOKS = 10;
 
 /**
- * The runs in a directory that together cover the log from its origin without a gap.
+ * Opens the runs in a directory that cover the log from its origin without a gap.
  *
- * The names are the manifest. From each address on, the sound run that reaches furthest is taken: so a merged
- * run replaces its inputs in the instant of its rename, whether or not they have been deleted, and should it
- * turn out damaged while they are still there, they serve. A manifest of its own was the alternative: one more
- * durable write for every table, and one more file whose loss is the loss of everything.
+ * The names are the manifest. From each address on, the valid run that reaches furthest is used: a merged run
+ * replaces its inputs at its rename, and they serve again if it is damaged and they still exist. A manifest
+ * file would cost a durable write per table, and its loss would be the loss of the index.
  *
- * What does not fit the chain is never used: it is behind a gap, of another key, torn, or replaced.
+ * Other runs are never used: they are after a gap, damaged, replaced, or have another key.
  */
 export function openChain(options: ReadOptions, whileWritten: boolean): Run[] {
   for (let look = 1; ; look++) {
     const chain = new Chain(options);
-    // Merges go on while another process reads the names: what vanished or does not meet may be there by now.
+    // A merge of another process may have changed the directory during the look; a new look may succeed.
     if (chain.sound || !whileWritten || look === LOOKS) {
       for (const error of chain.discarded) options.onError(error);
       return chain.runs;
@@ -53,7 +52,7 @@ export function openChain(options: ReadOptions, whileWritten: boolean): Run[] {
 class Chain {
   readonly runs: Run[] = [];
   readonly discarded: IdIndexError[] = [];
-  /** False when a run vanished while it was looked at, or there are runs behind a gap. */
+  /** False if a run was deleted during the look, or there are runs after a gap. */
   sound = true;
 
   constructor(private readonly options: ReadOptions) {
@@ -102,7 +101,7 @@ class Chain {
     const { name, header } = run.image;
     const stretch = parseName(name);
     if (stretch?.from !== header.from || stretch.to !== header.to) {
-      throw damaged(name, 'holds the run of another stretch of log');
+      throw damaged(name, 'contains the run of another range of the log');
     }
     const key = this.runs[0]?.header ?? header;
     if (key.k0 !== header.k0 || key.k1 !== header.k1) {
@@ -113,9 +112,8 @@ class Chain {
 }
 
 /**
- * Deletes the runs and unfinished runs that are not of this chain, durably. Only the writer may, and before the
- * log grows again: once the log has been cut and has grown past a run that spoke of the part cut off, nothing
- * about that run would look wrong any more.
+ * Durably deletes all runs and unfinished runs that are not in this chain. Only the writer may do it, before
+ * the log grows: once a truncated log has grown again, a run over the lost part would look valid.
  */
 export function clearAway(directory: string, chain: readonly Run[]): void {
   const kept = new Set(chain.map((run) => run.image.name));
@@ -133,28 +131,33 @@ function isMissing(error: unknown): boolean {
   return systemCode(error) === 'ENOENT';
 }
 
-/** 16 MiB hold the filter of 13 million entries. All filters in memory are then below 60 MiB, at any size of log. */
+/**
+ * 16 MiB hold the filter of 13 million entries; all filters in memory are then below 60 MiB, at any size of
+ * the log.
+ */
 const FILTER_MEMORY = 16 * 1024 * 1024;
 
 export type IdIndexReaderOptions = Partial<ReadOptions> & Pick<ReadOptions, 'directory'>;
 
 /**
- * The published runs of an index, as any process may read them at any time.
+ * The published runs of an index, for any process at any time.
  *
- * What `find` yields are candidates: addresses below `coveredTo` of events whose fingerprint is this one. The
- * caller reads the log there and compares organisation and id; an address that holds something else, or
- * nothing, is no match. The other way round nothing is missing: no candidate means no such event in the log
- * from its origin to `coveredTo`.
+ * `find` returns candidates: addresses below `coveredTo` of events with the fingerprint. The caller reads the
+ * log there and compares organisation and id. If there is no candidate, the log has no such event before
+ * `coveredTo`.
  *
- * A reader sees the runs published when it was opened. Later events it does not know: the caller scans the log
- * from `coveredTo` on, or opens again.
+ * A reader uses the runs that were published when it was opened. For later events the caller scans the log
+ * from `coveredTo` on, or opens the index again.
  */
 export class IdIndexReader {
   protected readonly runs: Run[];
   protected readonly origin: number;
   readonly #fingerprint: Fingerprint;
 
-  /** Throws the file system's error. Damaged runs are not used and reported to `onError`; `coveredTo` says the rest. */
+  /**
+   * Opens the index. Damaged runs are reported to `onError` and not used.
+   * @throws the error of the file system.
+   */
   static read(options: IdIndexReaderOptions): IdIndexReader {
     const full = withDefaults(options);
     return new IdIndexReader(full, openChain(full, true));
@@ -167,12 +170,12 @@ export class IdIndexReader {
     this.#fingerprint = new Fingerprint(first ? { k0: first.header.k0, k1: first.header.k1 } : randomKey());
   }
 
-  /** The end (exclusive) of the log that published runs cover: at start-up, add every event from here on. */
+  /** End (exclusive) of the covered part of the log: at a start, add every event from here on. */
   get coveredTo(): number {
     return this.runs.at(-1)?.header.to ?? this.origin;
   }
 
-  /** The words of the fingerprint last made, unsigned. */
+  /** The words of the last fingerprint, unsigned. */
   get hi(): number {
     return this.#fingerprint.hi;
   }
@@ -185,14 +188,14 @@ export class IdIndexReader {
     return this.#fingerprint.key;
   }
 
-  /** Sets `hi` and `lo` for the 16-byte id at `offset`. */
+  /** Sets `hi` and `lo` to the fingerprint of the 16-byte id at `offset`. */
   fingerprint(organisation: string, bytes: Uint8Array, offset: number): void {
     this.#fingerprint.of(organisation, bytes, offset);
   }
 
   /**
-   * Writes the candidate addresses to `out` from index 0 on and returns how many; `out` keeps its length.
-   * A miss makes no object (V8 boxes numbers above 2^31: about 75 bytes an event). Throws IdIndexError `corrupt`.
+   * Writes the candidate addresses to `out` from index 0 on and returns their number; `out` keeps its length,
+   * so that a miss allocates nothing. @throws IdIndexError `corrupt`
    */
   find(hi: number, lo: number, out: number[]): number {
     return this.findInRuns(hi, lo, out, 0);
@@ -204,9 +207,8 @@ export class IdIndexReader {
   }
 
   /**
-   * Of each run the newest event. A run of another log, or of a copy of this one that
-   * went on differently, has another event at that address, or none: what distinguishes an index from that of another
-   * log.
+   * Yields the newest event of each run. In another log, or a diverged copy of this one, the address has
+   * another event or none, which shows that the index does not belong to it.
    */
   *newestOfRuns(): Generator<Entry> {
     for (const { newest } of this.runs) if (newest !== undefined) yield newest;

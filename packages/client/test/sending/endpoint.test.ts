@@ -1,14 +1,11 @@
-import http from 'node:http';
-import https from 'node:https';
 import net, { type AddressInfo } from 'node:net';
 import tls from 'node:tls';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { Authority } from '../../../collector/test/running/certificates.js';
-import { AgentEndpoint } from '../../src/sending/agent-endpoint.js';
 import type { Answer } from '../../src/sending/answer.js';
-import type { Endpoint, EndpointOptions } from '../../src/sending/endpoint.js';
-import { WireEndpoint } from '../../src/sending/wire-endpoint.js';
+import { CannotSend } from '../../src/sending/dial.js';
+import { type Destination, Endpoint } from '../../src/sending/endpoint.js';
 import { fakeCollector } from '../running/fake-collector.js';
 import { hurriedClient } from '../running/hurried-client.js';
 import { rawServer } from '../running/raw-server.js';
@@ -17,8 +14,8 @@ const CREATED = 'HTTP/1.1 201 Created\r\nContent-Length: 21\r\n\r\n{"status":"ac
 const STORED = { status: 201, accepted: true };
 const BODY = Buffer.from('{"event_id":"é"}');
 
-function endpointAt(url: string, more: Partial<EndpointOptions> = {}): WireEndpoint {
-  const endpoint = new WireEndpoint({ url: new URL(url), apiKey: 'key', patienceMs: 600_000, ...more });
+function endpointAt(url: string, more: Partial<Destination> = {}): Endpoint {
+  const endpoint = new Endpoint({ url, apiKey: 'key', patienceMs: 600_000, ...more });
   onTestFinished(() => endpoint.close());
   return endpoint;
 }
@@ -143,11 +140,10 @@ test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
     const body = LARGE.subarray(0, length);
     for (const answer of [CREATED, ERASED]) {
       const { url, connections } = await hastyServer(answer);
-      for (const [i, endpoint] of both(url).entries()) {
-        await expect(post(endpoint, body)).rejects.toThrow(EARLY);
-        await expect(post(endpoint, body)).rejects.toThrow(EARLY);
-        expect(connections).toHaveLength(2 * i + 2);
-      }
+      const endpoint = endpointAt(url);
+      await expect(post(endpoint, body)).rejects.toThrow(EARLY);
+      await expect(post(endpoint, body)).rejects.toThrow(EARLY);
+      expect(connections).toHaveLength(2);
     }
     if (length > 1e6) return;
     const come: number[] = [];
@@ -156,17 +152,15 @@ test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
       // Other answers may come first.
       socket.write(`HTTP/1.1 103 x\r\n\r\n${CREATED}`);
     });
-    for (const endpoint of both(url)) {
-      expect([await post(endpoint, body), await post(endpoint, body)]).toEqual([STORED, STORED]);
-    }
-    expect([come, sockets.length]).toEqual([Array(4).fill(length), 2]);
+    const endpoint = endpointAt(url);
+    expect([await post(endpoint, body), await post(endpoint, body)]).toEqual([STORED, STORED]);
+    expect([come, sockets.length]).toEqual([[length, length], 1]);
   },
 );
 
 test('[R-1468] an answer of which a part has come before the event was sent deletes none', async () => {
   const { url } = await hastyServer(CREATED.slice(0, 20), CREATED.slice(20));
-  for (const endpoint of both(url))
-    await expect(post(endpoint, LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
+  await expect(post(endpointAt(url), LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
 });
 
 /**
@@ -199,38 +193,23 @@ function blockUntil(said: Int32Array, count: number): void {
   for (let now = Atomics.load(said, 0); now < count; now = Atomics.load(said, 0)) Atomics.wait(said, 0, now);
 }
 
-function both(url: string): Endpoint[] {
-  const agent = new http.Agent({ keepAlive: true });
-  const byAgent = new AgentEndpoint({ url: new URL(url), apiKey: 'key', agent });
-  onTestFinished(() => {
-    byAgent.close();
-    agent.destroy();
-  });
-  return [endpointAt(url), byAgent];
-}
-
 test('[R-1468] a 201 that is there before a new connection has sent its request deletes no event', async () => {
   const { url, said } = await talkativeServer('connection');
-  for (const [i, endpoint] of both(url).entries()) {
-    const answer = post(endpoint);
-    // The connection is begun in the next tick.
-    await Promise.resolve();
-    await new Promise((resolve) => process.nextTick(resolve));
-    blockUntil(said, i + 1);
-    await expect(answer).rejects.toThrow();
-  }
+  const answer = post(endpointAt(url));
+  // The connection is begun in the next tick.
+  await Promise.resolve();
+  await new Promise((resolve) => process.nextTick(resolve));
+  blockUntil(said, 1);
+  await expect(answer).rejects.toThrow();
 });
 
 test('[R-1468] a second 201 on a connection deletes no event that is sent after it', async () => {
   const { url, said } = await talkativeServer('twice');
-  for (const [i, endpoint] of both(url).entries()) {
-    expect(await post(endpoint)).toEqual(STORED);
-    // An agent keeps the connection from the next turn on.
-    await new Promise((resolve) => setTimeout(resolve));
-    (said as Int32Array & { worker: Worker }).worker.postMessage('again');
-    blockUntil(said, 2 * i + 2);
-    await expect(post(endpoint)).rejects.toThrow();
-  }
+  const endpoint = endpointAt(url);
+  expect(await post(endpoint)).toEqual(STORED);
+  (said as Int32Array & { worker: Worker }).worker.postMessage('again');
+  blockUntil(said, 2);
+  await expect(post(endpoint)).rejects.toThrow();
 });
 
 test('[R-862] a connection that was closed while it was idle is replaced, and only once', async () => {
@@ -373,48 +352,117 @@ test('[R-1468] behind TLS too an answer to a part of an event deletes none', asy
   // It answers each piece that comes.
   const { url, authority } = await tlsServer();
   trust([authority.certificate]);
-  const agent = new https.Agent({ keepAlive: true, ca: authority.certificate });
-  const byAgent = new AgentEndpoint({ url: new URL(url), apiKey: 'key', agent });
-  onTestFinished(() => {
-    byAgent.close();
-    agent.destroy();
-  });
-  for (const endpoint of [endpointAt(url), byAgent]) {
-    expect(await post(endpoint)).toEqual(STORED);
-    await expect(post(endpoint, LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
-    expect(await post(endpoint)).toEqual(STORED);
-  }
+  const endpoint = endpointAt(url);
+  expect(await post(endpoint)).toEqual(STORED);
+  await expect(post(endpoint, LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
+  expect(await post(endpoint)).toEqual(STORED);
 });
 
-test.each(['sockets', 'an agent'])(
-  '[R-1468] with %s, large events that were answered in part are sent again, and none is lost',
-  async (by) => {
-    const collector = await fakeCollector();
-    let connections = 0;
-    const between = net.createServer((socket) => {
-      socket.on('error', () => undefined);
-      if (++connections <= 6) {
-        socket.once('data', () => {
-          socket.pause();
-          socket.end(CREATED);
-        });
-      } else socket.pipe(net.connect(Number(new URL(collector.url).port), '127.0.0.1')).pipe(socket);
+/** A proxy that tunnels by CONNECT. Collects the heads of the requests that it gets. */
+async function tunnellingProxy(answer = 'HTTP/1.1 200 Connection established\r\n\r\n') {
+  const heads: string[] = [];
+  const sockets: net.Socket[] = [];
+  const server = net.createServer((socket) => {
+    sockets.push(socket.on('error', () => undefined));
+    socket.once('data', (bytes) => {
+      heads.push(bytes.toString());
+      const port = Number(/^CONNECT \S+:(\d+) /.exec(bytes.toString())?.[1]);
+      if (!answer.startsWith('HTTP/1.1 200')) return void socket.end(answer);
+      const beyond = net.connect(port, '127.0.0.1', () => {
+        // In two pieces, as a network may deliver it.
+        socket.write(answer.slice(0, 10));
+        setTimeout(() => socket.write(answer.slice(10), () => socket.pipe(beyond).pipe(socket)), 5);
+      });
+      sockets.push(beyond.on('error', () => undefined));
     });
-    await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', () => resolve()));
-    onTestFinished(() => void between.close());
-    const url = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
-    const agent = by === 'an agent' ? new http.Agent({ keepAlive: true }) : undefined;
-    onTestFinished(() => agent?.destroy());
-    const { log, quarantined } = hurriedClient({ url, ...(agent && { agent }) }, { patienceMs: 600_000 });
-    // More than the buffers of a connection hold: what they hold is sent, and a 201 for it is an answer.
-    const ids: string[] = [];
-    for (const size of [12e6, 13e6, 14e6, 15e6]) {
-      const run = log.startRun({ inputs: { text: 'x'.repeat(size) } });
-      await run.started;
-      ids.push(run.startEventId);
-    }
-    expect(await log.flush()).toEqual({ waiting: 0 });
-    expect(collector.accepted.map(({ event }) => event.event_id).sort()).toEqual(ids);
-    expect(quarantined).toEqual([]);
-  },
-);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  });
+  return { proxy: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, heads };
+}
+
+test('[R-862] a proxy tunnels connections, plain or TLS, and gets neither key nor event', async () => {
+  const { proxy, heads } = await tunnellingProxy();
+  const plain = await rawServer((socket) => socket.write(CREATED));
+  const { url, authority, requests } = await tlsServer();
+  const login = proxy.replace('://', '://user:pass%40word@');
+  for (const endpoint of [
+    endpointAt(plain.url, { proxy }),
+    endpointAt(url, { proxy: login, tls: { ca: authority.certificate } }),
+  ]) {
+    expect([await post(endpoint), await post(endpoint)]).toEqual([STORED, STORED]);
+    expect(await post(endpoint, LARGE.subarray(0, 100_000)).catch(String)).toBeDefined();
+  }
+  const [first, second] = [plain.url, url].map((each) => new URL(each).host);
+  expect(requests.length).toBeGreaterThan(1);
+  expect(heads[0]).toBe(`CONNECT ${first} HTTP/1.1\r\nHost: ${first}\r\n\r\n`);
+  const credentials = Buffer.from('user:pass@word').toString('base64');
+  expect(heads).toContain(
+    `CONNECT ${second} HTTP/1.1\r\nHost: ${second}\r\nProxy-Authorization: Basic ${credentials}\r\n\r\n`,
+  );
+  // Behind the tunnel the certificate is checked as without it.
+  await expect(post(endpointAt(url, { proxy }))).rejects.toThrow(/certificate/);
+});
+
+test.each([
+  ['HTTP/1.1 407 Proxy Authentication Required\r\n\r\n', /proxy answered 407/],
+  ['HTTP/1.1 201 Created\r\nContent-Length: 21\r\n\r\n{"status":"accepted"}', /./],
+  ['SSH-2.0-OpenSSH\r\n\r\n', /HTTP/],
+  ['x'.repeat(17_000), /too long/],
+])('[R-862] a proxy that answers %j has stored nothing', async (answer, why) => {
+  const { proxy } = await tunnellingProxy(answer);
+  await expect(post(endpointAt('http://127.0.0.1:9', { proxy }))).rejects.toThrow(why);
+});
+
+test('[R-862] a client certificate is shown, and one that cannot be used is reported', async () => {
+  const authority = new Authority();
+  const server = authority.issue({ names: ['dns:localhost'] });
+  const { certificate: cert, key } = authority.issue({ names: ['dns:sender'] });
+  const seen: unknown[] = [];
+  const listening = tls.createServer(
+    { ...{ cert: server.certificate, key: server.key, ca: authority.certificate }, requestCert: true },
+    (socket) => {
+      seen.push(socket.authorized);
+      socket.on('error', () => undefined).on('data', () => socket.write(CREATED));
+    },
+  );
+  await new Promise<void>((resolve) => listening.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => void listening.close());
+  const url = `https://localhost:${(listening.address() as AddressInfo).port}`;
+  const endpoint = endpointAt(url, { tls: { ca: authority.certificate, cert, key } });
+  expect(await post(endpoint)).toEqual(STORED);
+  expect(seen).toEqual([true]);
+  const wrong = endpointAt(url, { tls: { cert: 'no certificate', key } });
+  await expect(post(wrong)).rejects.toThrow(CannotSend);
+});
+
+test('[R-1468] large events that were answered in part are sent again, and none is lost', async () => {
+  const collector = await fakeCollector();
+  let connections = 0;
+  const between = net.createServer((socket) => {
+    socket.on('error', () => undefined);
+    if (++connections <= 6) {
+      socket.once('data', () => {
+        socket.pause();
+        socket.end(CREATED);
+      });
+    } else socket.pipe(net.connect(Number(new URL(collector.url).port), '127.0.0.1')).pipe(socket);
+  });
+  await new Promise<void>((resolve) => between.listen(0, '127.0.0.1', () => resolve()));
+  onTestFinished(() => void between.close());
+  const url = `http://127.0.0.1:${(between.address() as AddressInfo).port}`;
+  const { log, quarantined } = hurriedClient({ url }, { patienceMs: 600_000 });
+  // More than the buffers of a connection hold: what they hold is sent, and a 201 for it is an answer.
+  const ids: string[] = [];
+  for (const size of [12e6, 13e6, 14e6, 15e6]) {
+    const run = log.startRun({ inputs: { text: 'x'.repeat(size) } });
+    await run.started;
+    ids.push(run.startEventId);
+  }
+  expect(await log.flush()).toEqual({ waiting: 0 });
+  expect(collector.accepted.map(({ event }) => event.event_id).sort()).toEqual(ids);
+  expect(quarantined).toEqual([]);
+});
