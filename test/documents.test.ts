@@ -1,4 +1,4 @@
-/** Holds the documents against the code: a difference fails the build. */
+/** Compares the documents with the code. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -16,7 +16,7 @@ const filesUnder = (directory: string, ending: string) =>
     .filter((name) => name.endsWith(ending))
     .map((name) => path.join(directory, name));
 
-test('[R-401] [R-1240] the pages of the reference are what the code says', () => {
+test('[R-401] [R-1240] the generated pages of the reference are up to date', () => {
   const { status, stderr } = spawnSync(process.execPath, ['scripts/reference.mjs', '--check'], {
     cwd: ROOT,
     encoding: 'utf8',
@@ -58,21 +58,21 @@ test.each(MARKDOWN)('[R-1240] every link of %s leads to a file, and to a heading
   }
 });
 
-test.each(ROOMS)('%s has a README of at most a page, with what fails and what it may import', (room) => {
+test.each(ROOMS)('%s has a README of a page with its failures and imports', (room) => {
   const text = textOf(path.join(room, 'README.md'));
   expect(text.split('\n').length).toBeLessThanOrEqual(61);
-  expect(text).toContain('## What fails');
+  expect(text).toContain('## Failures');
   expect(text).toContain('May import: ');
 });
 
-/** Words in backticks that name a file or a directory of this repository, and none of a data directory. */
+/** Words in backticks that name a file or a directory of this repository, not of a data directory. */
 const PATH =
   /`((?:[\w@-]+\/)*[\w.@-]+\.(?:ts|mjs|cjs|css)|(?:packages|tools|test|docs|deploy|bench|scripts|src)\/[\w./@-]*)`/g;
 
-/** Those of the client are for applications, and name files of theirs. */
+/** Without the README of the client, which names files of applications. */
 const INTERNALS = READMES.filter((file) => file !== 'packages/client/README.md');
 test.each(['CONTRIBUTING.md', 'docs/internals/architecture.md', ...INTERNALS])(
-  '[R-1240] every path that %s names is there',
+  '[R-1240] every path that %s names exists',
   (document) => {
     const bases = ['', path.dirname(document), COLLECTOR, `${COLLECTOR}/src`];
     const source = path.join(path.dirname(document), 'src');
@@ -87,7 +87,7 @@ test.each(['CONTRIBUTING.md', 'docs/internals/architecture.md', ...INTERNALS])(
   },
 );
 
-test('[R-1240] architecture says of each of eight changes in which file it is made', () => {
+test('[R-1240] architecture names the file for each of eight changes', () => {
   const [, table = ''] = textOf('docs/internals/architecture.md').split('## Where to change what');
   for (const change of [
     ['a refusal', 'src/ingest/ingest.ts'],
@@ -108,15 +108,14 @@ test.each([
   ['README.md', 'package.json', 'You need Node.js $ or newer with npm'],
   ['README.md', 'packages/client/package.json', 'use the Node.js client need Node.js $.'],
   ['CONTRIBUTING.md', 'package.json', 'Node.js $ or newer and npm'],
-  ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer, on'],
-  ['packages/instrument/README.md', 'packages/instrument/package.json', 'and Node.js $ or newer.'],
-  ['scripts/setup.mjs', 'package.json', 'on any Node from $,'],
+  ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer on'],
+  ['packages/instrument/README.md', 'packages/instrument/package.json', 'and Node.js $'],
 ])('[R-1240] %s asks for the Node.js that %s asks for', (document, manifest, sentence) => {
   const { engines } = JSON.parse(textOf(manifest)) as { engines: { node: string } };
   expect(textOf(document)).toContain(sentence.replace('$', engines.node.replace('>=', '')));
 });
 
-/** The events of the guide that are sent one after the other, with their kinds. */
+/** The events of the guide, in order, with their kinds. */
 const examples = [...textOf('docs/guide/send-events.md').matchAll(/send ([a-z-]+) '(\{[^']*\})'/g)].map(
   ([, kind, body = '']) => [kind as EventKind, body] as const,
 );
@@ -145,7 +144,7 @@ test('[R-206] the events that the guide shows make one full record without a con
   expect(metadata.completeness.level).toBe('full');
 });
 
-test('[R-1240] what the guide to OpenTelemetry names of attributes, metrics and headers is of the collector', () => {
+test('[R-1240] attributes and metrics in the guide to OpenTelemetry exist', () => {
   const guide = textOf('docs/guide/opentelemetry.md');
   const table = textOf('docs/reference/otlp.md').split('### Attributes that an application can set')[1];
   const attributes = new Set(guide.match(/(?<=['"`])clinical_events\.\w+\.?\w*(?=['"`])/g));

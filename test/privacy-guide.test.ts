@@ -18,7 +18,7 @@ const textOf = (file: string) => fs.readFileSync(path.join(ROOT, file), 'utf8');
 const GUIDE = 'docs/guide/privacy';
 const PAGES = fs.readdirSync(path.join(ROOT, GUIDE)).filter((name) => name.endsWith('.md'));
 
-/** By the words of a command, its options; of a group, none. The page is generated (R-1240). */
+/** The options of each command, by its words; none for a group. The page is generated (R-1240). */
 const commands = new Map<string, Set<string>>();
 for (const part of textOf('docs/reference/cli.md')
   .split(/^#{2,5} collector /m)
@@ -33,7 +33,7 @@ for (const part of textOf('docs/reference/cli.md')
   );
 }
 
-/** Lines of code and code within a line that begin with a command of the program. */
+/** Code blocks and inline code that begin with a command of the program. */
 function* commandLines(text: string): Generator<string[]> {
   for (const [, block, inline] of text.matchAll(/^(?: {4}|\t| {7})(.+)$|`([^`]+)`/gm)) {
     const line = (block ?? inline ?? '').replace(/\s+#.*/, '');
@@ -45,22 +45,19 @@ function* commandLines(text: string): Generator<string[]> {
   }
 }
 
-test.each([...PAGES, '../opentelemetry.md'])(
-  '[R-1530] every command that %s names is one of the program, with its options',
-  (page) => {
-    for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
-      const [first = ''] = words;
-      if (!commands.has(first)) {
-        expect(words.join(' ')).not.toMatch(/^collector /);
-        continue;
-      }
-      let name = first;
-      for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
-      for (const option of words.filter((word) => word.startsWith('--')))
-        expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
+test.each([...PAGES, '../opentelemetry.md'])('[R-1530] every command and option in %s exists', (page) => {
+  for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
+    const [first = ''] = words;
+    if (!commands.has(first)) {
+      expect(words.join(' ')).not.toMatch(/^collector /);
+      continue;
     }
-  },
-);
+    let name = first;
+    for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
+    for (const option of words.filter((word) => word.startsWith('--')))
+      expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
+  }
+});
 
 test('[R-1531] the example policy can be set, and its floor outlasts ten years from the end of a treatment of three', () => {
   const [, json = ''] =
@@ -83,7 +80,7 @@ test('[R-1532] every letter ends with complaint, court and data protection offic
 
 const LETTERS = textOf(`${GUIDE}/erasure-request.md`);
 
-/** The programs in Python of the page, by the order in which they stand. */
+/** Runs a Python program of the page, by its position. */
 function run(program: number, input: string): string {
   const found = [...LETTERS.matchAll(/^( {4}import .*\n(?: {4}.*\n)*)/gm)].map(([, lines = '']) =>
     lines.replaceAll(/^ {4}/gm, ''),

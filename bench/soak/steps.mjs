@@ -7,7 +7,7 @@ import { SERVER_NAME } from './connection.mjs';
 import { isUntil, NEXT_DAYS, PATIENCE_MS, sum } from './course.mjs';
 import { collectorCommand } from './setting.mjs';
 
-/** R-504, and docs/guide/operate.md, "They are taken within seconds". */
+/** a new certificate is loaded within seconds. */
 const REVOKED_WITHIN_MS = 1000;
 const CERTIFICATE_WITHIN_MS = 10_000;
 const WELL_WITHIN_MS = 10_000;

@@ -1,4 +1,4 @@
-// Stands in for a model: it looks things up in a table, and streams its answer a few words at a time. No network.
+// A made-up model: it looks up a table and streams its answer, without a network.
 const GUIDELINE = {
   metoprolol: 'Metoprolol: start with 25 mg twice a day; hold it below 50 beats a minute.',
   heparin: 'Heparin: check platelets every other day from day 4 to day 14.',

@@ -1,7 +1,7 @@
-"""Scores a data frame with a risk model, a run a row, and tells the outcome of a row later.
+"""Scores a data frame with a risk model, one run for each row, and reports outcomes later.
 
 python score.py                                  scores, and writes predictions.csv
-python score.py outcome ADMISSION contradicted   tells what happened, from the ids in predictions.csv
+python score.py outcome ADMISSION contradicted   reports an outcome, by the ids in predictions.csv
 """
 
 import math

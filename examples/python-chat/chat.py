@@ -1,6 +1,6 @@
-"""A chat on a ward: FastAPI, the client of OpenAI with a stream, and feedback by the id of the run.
+"""A chat on a ward: FastAPI, the OpenAI client with a stream, and feedback by the run id.
 
-The lines with `log`, `captured` and `describe` are all that capture takes.
+The lines with `log`, `captured` and `describe` are the whole instrumentation.
 """
 
 import os
@@ -21,7 +21,7 @@ run_id: ContextVar[str | None] = ContextVar("run_id", default=None)
 
 
 def describe(call: captured.DescribedCall) -> dict[str, object]:
-    """What events say of a call beside the model, ids and counts: here the words, stored by themselves."""
+    """Adds to the events of a call: its target, and the texts as content."""
     if call.answer is None:
         question = call.request["messages"][-1]["content"]
         target = {"target_id": "bed-4", "target_type": "patient"}

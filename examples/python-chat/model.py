@@ -1,4 +1,4 @@
-"""Stands in for a model: a server that speaks as OpenAI's does, and streams a made-up answer.
+"""A made-up model: a server with the API of OpenAI that streams a fixed answer.
 
 python model.py [port]
 """

@@ -17,7 +17,10 @@ import {
 
 /** So small that the product of two smaller numbers, plus one unit, is exact in a double. */
 const PRIME = 67_108_859;
-/** Secret, so that a sender cannot choose names whose hashes are equal: a given pair collides for length / PRIME bases. */
+/**
+ * Secret, so that a sender cannot choose names whose hashes are equal: a given pair collides for length /
+ * PRIME bases.
+ */
 const BASE = 65_537 + Math.floor(Math.random() * (PRIME - 65_538));
 
 /** A polynomial in BASE modulo PRIME of an object's number and the units of a name. */
@@ -33,8 +36,8 @@ function hashOf(object: number, units: Units, from: number, to: number): number 
 }
 
 /**
- * The bits of a hash that choose its slot (MurmurHash3, fmix32). Names that differ in their last character have adjacent
- * hashes; without this, the members of a few objects would fill one long row of slots.
+ * The bits of a hash that choose its slot (MurmurHash3, fmix32). Names that differ in their last character
+ * have adjacent hashes; without this, the members of a few objects would fill one long row of slots.
  */
 function spread(hash: number): number {
   const first = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
@@ -48,20 +51,26 @@ const CONTAINER_WORDS = 3;
 const MEMBER_WORDS = 6;
 
 /**
- * What one pass over a text finds: where containers end, and where each member of an object has its value. Numbers in
- * typed arrays, no more of them than the text has characters; the time is linear in the text whatever it holds.
- * Containers are numbered from 0 in the order in which they open.
+ * Validates a text in one pass and records where containers end and where each member has its value: numbers
+ * in typed arrays, no more of them than the text has characters, in time linear in the text. Containers are
+ * numbered from 0 in the order in which they open.
  */
 export class JsonOutline {
-  /** Where the text is found to be no JSON value; undefined when it is one. The rest then means nothing. */
+  /**
+   * The offset where the text stops being JSON; undefined when it is JSON. The rest is meaningless after a
+   * fault.
+   */
   readonly faultAt: number | undefined;
-  /** Where the first name stands that its object has already; undefined when no object repeats a name. */
+  /** The offset of the first name that its object already has; undefined when no object repeats a name. */
   repeatedAt: number | undefined;
   #containers = new Int32Array(64 * CONTAINER_WORDS);
   #opened = 0;
   #members = new Int32Array(64 * MEMBER_WORDS);
   #count = 0;
-  /** Open addressing: a member's number and 1, at its hash or behind it. At least half of it is 0. */
+  /**
+   * Open addressing: the number of a member plus 1, at its hash or after it. At least half of the slots are
+   * 0.
+   */
   #slots = new Int32Array(128);
 
   readonly units: Units;
@@ -72,12 +81,12 @@ export class JsonOutline {
     this.faultAt = end < 0 ? -1 - end : undefined;
   }
 
-  /** The place behind a container. */
+  /** The offset after a container. */
   endOf(container: number): number {
     return this.#containers[container * CONTAINER_WORDS] ?? 0;
   }
 
-  /** The number of the first container that opens behind a container. */
+  /** The number of the first container that opens after this one has ended. */
   nextOf(container: number): number {
     return this.#containers[container * CONTAINER_WORDS + 1] ?? 0;
   }
@@ -102,7 +111,7 @@ export class JsonOutline {
     return this.#members[member * MEMBER_WORDS + 4] ?? 0;
   }
 
-  /** The place behind the text's value, or, below 0, -1 less the place of the fault. */
+  /** Returns the offset after the text's value, or -1 less the offset of its fault. */
   #pass(): number {
     const { units } = this;
     const open: number[] = [];
@@ -128,7 +137,10 @@ export class JsonOutline {
     }
   }
 
-  /** Closes what ends behind a value. @returns the place of the next value; of what follows when nothing is open. */
+  /**
+   * Closes the containers that end after a value. @returns the offset of the next value, or of what follows
+   * the text.
+   */
   #pastValue(open: number[], end: number): number {
     const { units } = this;
     let at = pastSpace(units, end);
@@ -136,7 +148,7 @@ export class JsonOutline {
       const container = open.at(-1);
       if (container === undefined) return at;
       const code = units[at] ?? 0;
-      // An empty object never gets here: it is closed where it opens.
+      // An empty object is closed where it opens.
       const isObject = this.membersOf(container) > 0;
       if (code === COMMA) {
         const next = pastSpace(units, at + 1);
@@ -161,7 +173,7 @@ export class JsonOutline {
     return at + 1;
   }
 
-  /** Takes in a member's name. @returns where its value begins. */
+  /** Adds a member. @returns the offset of its value, or -1 less the offset of a fault. */
   #member(object: number, at: number): number {
     const { units } = this;
     if ((units[at] ?? 0) !== QUOTE) return -1 - at;
@@ -192,7 +204,7 @@ export class JsonOutline {
     this.#slots[slot] = member + 1;
   }
 
-  /** The slot of the member with this name, or the free one where it would stand. */
+  /** The slot of the member with this name, or the free slot for it. */
   #slotOf(hash: number, object: number, name: Units, from: number, to: number): number {
     const mask = this.#slots.length - 1;
     for (let slot = spread(hash) & mask; ; slot = (slot + 1) & mask) {

@@ -41,7 +41,8 @@ export type MarkListener = (code: number, at: number) => void;
 
 /**
  * Passes over a text once, from string to string, and counts its marks. Validates nothing: JSON.parse does.
- * @returns undefined when more than `maxDepth` arrays and objects stand inside each other, the outermost one counted.
+ * @returns undefined when more than `maxDepth` arrays and objects stand inside each other, the outermost one
+ *   counted.
  */
 export function tokenize(text: string, maxDepth: number, listener?: MarkListener): TokenCounts | undefined {
   const { length } = text;
@@ -81,8 +82,9 @@ export function tokenize(text: string, maxDepth: number, listener?: MarkListener
 type Reviver = Parameters<typeof JSON.parse>[1];
 
 /**
- * Parses as JSON.parse does, and keeps the names of members. V8 of Node 24 to 26 mistakes a name that has an escape for
- * an earlier one that has a backslash: of {"x":0,"\\":1} and then {"x":0,"\n":1} the second gets the name of the first.
+ * Parses as JSON.parse does, and keeps the names of members. V8 of Node 24 to 26 mistakes a name that has an
+ * escape for an earlier one that has a backslash: of {"x":0,"\\":1} and then {"x":0,"\n":1} the second gets
+ * the name of the first.
  * @throws SyntaxError, as JSON.parse.
  */
 export function parseJson(text: string, reviver?: Reviver): unknown {
@@ -90,7 +92,9 @@ export function parseJson(text: string, reviver?: Reviver): unknown {
   return hasEscapedName(text) ? fromLists(JSON.parse(asLists(text), reviver) as Lists) : value;
 }
 
-/** Whether a member's name in a JSON text is spelt with an escape. Looks at strings with a backslash alone. */
+/**
+ * Whether a member's name in a JSON text is spelt with an escape. Looks at strings with a backslash alone.
+ */
 function hasEscapedName(text: string): boolean {
   for (let at = text.indexOf('\\'); at >= 0; at = text.indexOf('\\', at)) {
     at = stringEnd(text, at) + 1;
@@ -171,8 +175,8 @@ function hexDigit(code: number): number {
 const NO_UNIT = -1;
 
 /**
- * The UTF-16 unit that a string has at `at`, and above its 16 bits the number of characters that spell it: 1, 2 or 6.
- * `NO_UNIT` for a backslash that begins no escape.
+ * The UTF-16 unit that a string has at `at`, and above its 16 bits the number of characters that spell it: 1,
+ * 2 or 6. `NO_UNIT` for a backslash that begins no escape.
  */
 export function unitAt(units: Units, at: number): number {
   const code = units[at] ?? 0;

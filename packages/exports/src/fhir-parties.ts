@@ -13,7 +13,7 @@ export const ARTIFICIAL_INTELLIGENCE = {
   coding: [{ system: `${GUIDE}/CodeSystem/AIdeviceTypeCS`, code: 'Artificial-Intelligence' }],
 } as const;
 
-/** What other resources need of a model's Device. */
+/** The Device of a model, for references from other resources. */
 export interface ModelDevice {
   readonly reference: string;
   readonly identifier: Part | undefined;

@@ -300,7 +300,7 @@ class RunTrace {
   }
 }
 
-/** What the span of a call or a run has besides its ids. */
+/** The span of a call or a run, without ids. */
 interface CallSpan extends Pick<Span, 'name' | 'kind' | 'startTimeUnixNano' | 'endTimeUnixNano'> {
   readonly attributes: Attributes;
 }

@@ -18,7 +18,7 @@ export class TextColumn extends Column {
   #places: number[] = [];
   #put = 0;
   #lastPlace = 0;
-  /** Whether the unfinished page has dictionary indices, and whether the dictionary may grow. */
+  /** Whether the unfinished page has dictionary indices; whether the dictionary may grow. */
   #byPlace = true;
   #open = true;
 

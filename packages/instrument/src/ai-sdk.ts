@@ -16,7 +16,9 @@ import { watchedStream } from './streams.js';
 export type { Answer, ToolCall, Usage } from '@clinical-events/protocol/spans';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
-/** What all versions of the AI SDK have. Its own types differ by version and are not imported. */
+/**
+ * The members that all versions of the AI SDK share. Its own types differ by version and are not imported.
+ */
 interface Wrapped {
   readonly model: { readonly provider: string; readonly modelId: string };
   readonly params: {

@@ -14,7 +14,7 @@ export function namesOf(error: unknown): string[] {
   return names.flatMap((name) => text(name) ?? []);
 }
 
-/** Whether the name of the error or of a cause says time-out. */
+/** Whether the error or one of its causes has the name of a time-out. */
 export function isTimeOut(error: unknown): boolean {
   return namesOf(error).some((name) => /timed?_?out/i.test(name));
 }

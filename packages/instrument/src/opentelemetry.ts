@@ -29,7 +29,9 @@ interface SpanId {
 
 type Time = readonly [seconds: number, nanoseconds: number];
 
-/** What spans of all versions of the SDK have. Its own types differ by version and are not imported. */
+/**
+ * The members that spans of all SDK versions share. The SDK's types differ by version and are not imported.
+ */
 interface ReadableSpan extends Omit<SpanData, 'scope'> {
   readonly startTime: Time;
   readonly endTime: Time;
@@ -99,7 +101,7 @@ export class RunSpanProcessor {
     });
   }
 
-  /** Does nothing: the client sends the events, and is to be flushed or closed. */
+  /** Does nothing: flush or close the client, which sends the events. */
   async forceFlush(): Promise<void> {
     await Promise.resolve();
   }

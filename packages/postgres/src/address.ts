@@ -1,6 +1,7 @@
 /**
- * Where a PostgreSQL log is: `postgres://user@host1:5432,host2:5432/database?option=value`, as libpq writes it
- * (PostgreSQL documentation, 32.1.1.2). Neither `URL` nor node-postgres reads more than one host.
+ * The address of a PostgreSQL log: `postgres://user@host1:5432,host2:5432/database?option=value`, in the
+ * syntax of libpq (PostgreSQL documentation, 32.1.1.2). Neither `URL` nor node-postgres supports several
+ * hosts.
  */
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
@@ -15,18 +16,18 @@ export interface Host {
 export interface Address {
   readonly hosts: readonly Host[];
   readonly database: string;
-  /** Its password is in PGPASSWORD, or in the password file of libpq. */
+  /** The password is in PGPASSWORD or in libpq's password file. */
   readonly user: string;
   /** The schema that holds the log. */
   readonly schema: string;
-  /** What is tried, in this order: a server may refuse a session because it is not encrypted. */
+  /** Attempts, in order: a server may refuse a session that is not encrypted. */
   readonly ssl: readonly Encryption[];
 }
 
-/** With what its files hold now: certificates are replaced while collectors run. @throws AddressFault. */
+/** Reads its files at each call: certificates are replaced while collectors run. @throws AddressFault. */
 export type Encryption = (() => ConnectionOptions) | false;
 
-/** The text is no address of a log. The message does not repeat it. */
+/** The text is not an address of a log. The message does not repeat the text. */
 class AddressFault extends Error {
   override name = 'AddressFault';
 }
@@ -42,7 +43,7 @@ function isPostgres(store: string): boolean {
   return SCHEMES.some((scheme) => store.startsWith(scheme));
 }
 
-/** @throws AddressFault that says what is wrong with it. */
+/** @throws AddressFault with the reason. */
 export function parseAddress(text: string): Address {
   if (!isPostgres(text)) throw new AddressFault('it does not begin with postgres://');
   const rest = text.slice(text.indexOf('://') + 3);
@@ -50,7 +51,7 @@ export function parseAddress(text: string): Address {
     /^([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/s.exec(rest) ?? [];
   const at = authority.lastIndexOf('@');
   const user = at < 0 ? '' : authority.slice(0, at);
-  // It would stand in lists of processes and in reports of the configuration.
+  // It would be visible in process lists and in reports of the configuration.
   if (user.includes(':'))
     throw new AddressFault(
       'it holds a password, which must be in PGPASSWORD or in the file that PGPASSFILE names',
@@ -76,7 +77,7 @@ export function parseAddress(text: string): Address {
   };
 }
 
-/** Why the text is no address; undefined when it is one. */
+/** The reason why the text is not an address; undefined if it is one. */
 export function addressFault(text: string): string | undefined {
   try {
     parseAddress(text);
@@ -87,9 +88,10 @@ export function addressFault(text: string): string | undefined {
   }
 }
 
-/** For messages. */
+/** The address without user and options, for messages. */
 export function describeAddress({ hosts, database }: Address): string {
-  return `postgres://${hosts.map(({ host, port }) => `${host.replaceAll('/', '%2F')}:${port}`).join(',')}/${database}`;
+  const named = hosts.map(({ host, port }) => `${host.replaceAll('/', '%2F')}:${port}`);
+  return `postgres://${named.join(',')}/${database}`;
 }
 
 function splitOnce(text: string, separator: string): [string, string?] {
@@ -101,7 +103,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    throw new AddressFault('a % stands in front of what are no two hexadecimal digits');
+    throw new AddressFault('invalid percent-encoding');
   }
 }
 
@@ -112,8 +114,8 @@ function hostOf(text: string): Host {
   const number = port === undefined ? DEFAULT_PORT : Number(port);
   if (host === '' || number < 1 || number > 65_535) {
     throw new AddressFault(
-      'it names no host, or one that is not of the form host:port. The directory of a Unix socket is a host too, as ' +
-        'postgres://%2Fvar%2Frun%2Fpostgresql/collector',
+      'a host is missing, or does not have the form host:port. A host may be the directory of a Unix ' +
+        'socket: postgres://%2Fvar%2Frun%2Fpostgresql/collector',
     );
   }
   return { host, port: number };
@@ -131,22 +133,25 @@ function optionsOf(query: string): Map<string, string> {
   return options;
 }
 
-/** Whether it is the directory of a Unix socket. */
+/** Whether the host is the directory of a Unix socket. */
 export function isSocket({ host }: Host): boolean {
   return host.startsWith('/');
 }
 
-/** As libpq means each mode, but for two: on the way to another machine nothing is unencrypted, and no server unchecked. */
+/**
+ * libpq's meaning of each mode, except that a session to another machine is encrypted and its server
+ * verified.
+ */
 function sslOf(options: ReadonlyMap<string, string>, hosts: readonly Host[]): Address['ssl'] {
   const isLocal = hosts.every((host) => isSocket(host) || isLoopback(host.host));
   const mode = options.get('sslmode') ?? (isLocal ? 'prefer' : 'verify-full');
-  if (!SSL_MODES.includes(mode)) throw new AddressFault(`sslmode is none of ${SSL_MODES.join(', ')}`);
+  if (!SSL_MODES.includes(mode)) throw new AddressFault(`sslmode must be one of ${SSL_MODES.join(', ')}`);
   const verified = () => [certified(options, mode === 'verify-full')];
   if (mode.startsWith('verify') || (mode === 'require' && options.has('sslrootcert'))) return verified();
   if (!isLocal)
     throw new AddressFault(
       mode === 'require'
-        ? 'sslmode=require: any server would be trusted; name its authority by sslrootcert, or use verify-full'
+        ? 'sslmode=require trusts any server; name its authority by sslrootcert, or use verify-full'
         : `sslmode=${mode}: patient data could cross the network unencrypted; use verify-full`,
     );
   const unverified = () => ({ ...certified(options, false)(), rejectUnauthorized: false });

@@ -1,27 +1,27 @@
-/** What the people who look after the database of a log do with it, and what can be wrong with it. */
+/** Administration of the database of a log: migration, maintenance, roles, and findings for `store check`. */
 import { counted } from '@clinical-events/collector/quantity';
 import { messageOf } from '@clinical-events/collector/system-code';
 import type { StoreFinding } from '@clinical-events/collector/store/findings';
 import { eventsOf } from '@clinical-events/collector/privacy/actions';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
-import { type Address, describeAddress, parseAddress } from './address.js';
+import { type Address, describeAddress, type Host, parseAddress } from './address.js';
 import { int2Array, int4Array } from './binary.js';
 import { Connection, missingSettings, nameOf, ReadingConnection } from './connection.js';
 import { type LogRow, makePeriods, migrate, readLog } from './schema.js';
-import { WAITING } from './sequencing.js';
+import { script, sql } from './sql.js';
 
-/** What a migration has done. */
+/** Result of a migration. */
 export interface Migrated {
   readonly ledgerId: string;
   readonly durability: LogRow['durability'];
-  /** Names of the migrations that were applied. */
+  /** Names of the applied migrations. */
   readonly applied: readonly string[];
 }
 
-/** What inserts are slow without: an id that is not in memory is read from the disk. */
+/** Required ratio of cache to the index of ids: an id that is not in memory costs a disk read. */
 const MEMORY_SHARE = 1.3;
 const FEW_MONTHS = 3;
-/** As /readyz has it. */
+/** The limit of /readyz. */
 const MOST_UNSEQUENCED_S = 10;
 const MOST_XID_AGE = 1_000_000_000;
 const GIB = 2 ** 30;
@@ -34,15 +34,15 @@ export async function migrateLog(address: Address, durability?: LogRow['durabili
   });
 }
 
-/** What was done for a log. */
+/** Result of `store maintain`. */
 export interface Maintained {
-  /** Months that were added. */
+  /** Number of added months. */
   readonly months: number;
-  /** Payloads of erased events that were taken out. */
+  /** Number of removed payloads of erased events. */
   readonly takenOut: number;
 }
 
-/** On return there are partitions for a year, and no payload is left whose key is destroyed. */
+/** On return there are partitions for a year, and payloads with destroyed keys have been removed. */
 export async function maintainLog(address: Address): Promise<Maintained> {
   const months = await connected(address, (connection) =>
     connection.transaction(() => makePeriods(connection)),
@@ -55,13 +55,9 @@ export async function maintainLog(address: Address): Promise<Maintained> {
   }
 }
 
-const TAKE_OUT = `
-UPDATE events e SET payload_state = 2, salted = NULL
-FROM unnest($1::int[], $2::int[], $3::smallint[]) AS t (lane, batch, ord)
-WHERE e.lane = t.lane AND e.batch = t.batch AND e.ord = t.ord AND e.payload_state = 1`;
 const TAKEN_TOGETHER = 1024;
 
-/** Takes the payloads out whose keys are destroyed: nothing can open them. @returns how many. */
+/** Removes the payloads whose keys are destroyed. @returns how many. */
 async function takeOut(connection: ReadingConnection): Promise<number> {
   const known = new ActionRows(connection);
   await known.refresh();
@@ -75,7 +71,7 @@ async function takeOut(connection: ReadingConnection): Promise<number> {
       int4Array(rows.map(({ batch }) => batch)),
       int2Array(rows.map(({ ord }) => ord)),
     ];
-    taken += (await connection.query(TAKE_OUT, arrays)).count;
+    taken += (await connection.query(sql('remove_payloads'), arrays)).count;
     rows = [];
   };
   for await (const row of keptRows(connection, gone)) {
@@ -86,11 +82,11 @@ async function takeOut(connection: ReadingConnection): Promise<number> {
   return taken;
 }
 
-/** On return the log belongs to the database cluster that it is on now. */
+/** On return the log belongs to its current database cluster. */
 export function adoptLog(address: Address): Promise<void> {
   return connected(address, async (connection) => {
     await readLog(connection, { forWriting: false });
-    await connection.query('UPDATE log SET system_id = (SELECT system_identifier FROM pg_control_system())');
+    await connection.query(sql('adopt_log'));
   });
 }
 
@@ -106,67 +102,30 @@ async function connected<Result>(
   }
 }
 
-/** Everything but rights: roles that log in are made by the people who look after the database. */
+/** The SQL of the roles. It creates no login role. */
 export function rolesOf({ schema }: Address): string {
-  const [writer, keys, reader, eraser] = ['writer', 'keys', 'reader', 'eraser'].map(
-    (role) => `${schema}_${role}`,
+  return script('roles.sql').replace(/:(schema|writer|keys|reader|eraser)\b/g, (_, name: string) =>
+    name === 'schema' ? schema : `${schema}_${name}`,
   );
-  return `-- Roles of the log in schema ${schema}. Run it as the owner of the schema, who may create roles.
--- Grant one of them to each role that logs in:
---   ${writer}   for collector serve
---   ${keys}     for collector keys, besides
---   ${reader}   for collector events, verify, proof, doctor and mirror
---   ${eraser}   for collector erase, hold and retention on a mirror: it asks, and the collectors do it
--- None of them can change or delete an event. collector store quarantine and maintain are for the owner.
-CREATE ROLE ${writer} NOLOGIN;
-CREATE ROLE ${keys} NOLOGIN;
-CREATE ROLE ${reader} NOLOGIN;
-CREATE ROLE ${eraser} NOLOGIN;
-GRANT USAGE ON SCHEMA ${schema} TO ${writer}, ${keys}, ${reader}, ${eraser};
-GRANT SELECT ON ALL TABLES IN SCHEMA ${schema} TO ${writer}, ${reader};
-REVOKE SELECT ON ${schema}.api_keys FROM ${reader};
--- What roles of versions before could do, and no one needs: lines of the access log are written by a function.
-REVOKE INSERT ON ${tables(schema, ['access_lines', 'collectors', 'lanes', 'batches'])} FROM ${writer}, ${reader};
-REVOKE DELETE ON ${schema}.open_lanes FROM ${writer};
-GRANT EXECUTE ON FUNCTION ${schema}.append_access_line(text) TO ${writer}, ${keys}, ${reader};
-GRANT EXECUTE ON FUNCTION ${schema}.close_lanes(int[]) TO ${writer};
-GRANT INSERT ON ${tables(schema, ['organisations', 'event_ids', 'events', 'open_lanes', 'sequenced', 'tiles', 'published', 'checkpoints', 'log_keys', 'seal_key', 'encryption', 'actions', 'requests', 'api_keys'])} TO ${writer};
--- All but the times, which the server says.
-GRANT INSERT (collector_id, host, pid, version) ON ${schema}.collectors TO ${writer};
-GRANT INSERT (lane, collector_id) ON ${schema}.lanes TO ${writer};
-GRANT INSERT (lane, batch, candidates, entries, own, bytes, leaves, closes, repeats, seal) ON ${schema}.batches TO ${writer};
-GRANT UPDATE ON ${tables(schema, ['heads', 'tiles', 'published'])} TO ${writer};
-GRANT DELETE ON ${schema}.requests TO ${writer}, ${eraser};
-GRANT DELETE ON ${schema}.hold_records TO ${writer};
-GRANT UPDATE (request, begun_at, answer, answered_at) ON ${schema}.requests TO ${writer};
-GRANT UPDATE (next_lane) ON ${schema}.periods TO ${writer};
-GRANT UPDATE (seen_at) ON ${schema}.collectors TO ${writer};
-GRANT SELECT, UPDATE ON ${schema}.key_changes TO ${writer}, ${keys};
-GRANT SELECT, INSERT, UPDATE ON ${schema}.api_keys TO ${keys};
-GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations'])} TO ${keys};
-GRANT SELECT ON ${tables(schema, ['log', 'schema_migrations', 'encryption'])} TO ${eraser};
-GRANT INSERT ON ${tables(schema, ['requests', 'hold_records'])} TO ${eraser};
-GRANT SELECT (action, begun_at, answer) ON ${schema}.requests TO ${eraser};
--- Bodies of events are parameters of statements. A server that logs parameters would log patient data. For each role
--- that logs in, as a superuser:
---   ALTER ROLE name SET log_parameter_max_length = 0;
---   ALTER ROLE name SET log_parameter_max_length_on_error = 0;
-`;
 }
 
-function tables(schema: string, names: readonly string[]): string {
-  return names.map((name) => `${schema}.${name}`).join(', ');
-}
+const ok = (subject: string, message: string): StoreFinding => ({ severity: 'ok', subject, message });
+const warning = (subject: string, message: string): StoreFinding => ({
+  severity: 'warning',
+  subject,
+  message,
+});
+const damage = (subject: string, message: string): StoreFinding => ({ severity: 'damage', subject, message });
 
-/** All that can be seen of the database without reading the events. @throws Unreachable, SchemaUnfit. */
+/** Examines the database without reading events. @throws Unreachable, SchemaUnfit. */
 export function examineLog(address: Address): Promise<StoreFinding[]> {
   return connected(address, async (connection) => {
     const log = await readLog(connection, { forWriting: false });
     return [
       ...(await clusterFindings(connection, log)),
-      { severity: 'ok', subject: 'database', message: `log ${log.ledgerId}, on ${nameOf(connection.host)}` },
+      ok('database', `log ${log.ledgerId}, on ${nameOf(connection.host)}`),
       ...(await serverFindings(connection)),
-      ...(await replicationFindings(connection, log)),
+      await replicationFinding(connection, log),
       ...(await standbyFindings(address, connection, log)),
       await sessionFinding(connection),
       await planningFinding(connection),
@@ -180,110 +139,87 @@ export function examineLog(address: Address): Promise<StoreFinding[]> {
   });
 }
 
-const KEY_SERVER = `
-SELECT current_setting('fsync'), current_setting('synchronous_standby_names'),
-  current_setting('synchronous_commit'), current_setting('archive_mode')`;
-
-/** Of the database of the keys of payloads: what is lost with a key, and what a copy of one brings back. */
+/** Examines the database of the payload keys: its durability, and copies of destroyed keys. */
 async function keyFindings({ encryptionKeys, durability }: LogRow): Promise<StoreFinding[]> {
   const subject = 'keys';
-  if (encryptionKeys === undefined)
-    return [{ severity: 'ok', subject, message: 'payloads are stored in the clear, as the log was begun' }];
+  if (encryptionKeys === undefined) return [ok(subject, 'payloads are not encrypted')];
   const address = parseAddress(encryptionKeys);
   const where = describeAddress(address);
   try {
     return await connected(address, async (connection) => {
-      const [fsync, standbys, commit, archive] = (await connection.query(KEY_SERVER)).rows[0] ?? [];
-      const findings: StoreFinding[] = [];
-      const add = (severity: StoreFinding['severity'], message: string) =>
-        findings.push({ severity, subject, message: `${where}: ${message}` });
-      if (fsync !== 'on') add('damage', 'fsync is off: keys are lost with power, and events with them');
-      if (durability === 'replicated' && (standbys === '' || commit === 'local' || commit === 'off'))
-        add('warning', 'no commit waits for a standby: a failover can lose keys, and events with them');
-      if (archive !== 'off')
-        add(
-          'warning',
-          'the write-ahead log is archived: what is erased can be read from it, so keep it for a week at most',
-        );
-      if (findings.length === 0) add('ok', 'has the keys of payloads');
-      return findings;
+      const [fsync, standbys, commit, archive] = (await connection.query(sql('key_server'))).rows[0] ?? [];
+      const isAlone = standbys === '' || commit === 'local' || commit === 'off';
+      const findings = [
+        fsync !== 'on' &&
+          damage(subject, `${where}: fsync is off: a power failure can lose keys, and events with them`),
+        durability === 'replicated' &&
+          isAlone &&
+          warning(
+            subject,
+            `${where}: no commit waits for a standby: a failover can lose keys, and events with them`,
+          ),
+        archive !== 'off' &&
+          warning(
+            subject,
+            `${where}: the write-ahead log is archived with destroyed keys: keep it for a week at most`,
+          ),
+      ].filter((finding) => finding !== false);
+      return findings.length > 0 ? findings : [ok(subject, `${where}: has the payload keys`)];
     });
   } catch (error) {
-    const reason = messageOf(error);
-    return [{ severity: 'warning', subject, message: `${where} was not looked at: ${reason}` }];
+    return [warning(subject, `${where} could not be examined: ${messageOf(error)}`)];
   }
 }
 
 async function clusterFindings(connection: Connection, { systemId }: LogRow): Promise<StoreFinding[]> {
-  const { rows } = await connection.query('SELECT system_identifier::text FROM pg_control_system()');
+  const { rows } = await connection.query(sql('cluster'));
   if (rows[0]?.[0] === systemId) return [];
   const message =
-    'this log began on another database cluster, and was restored here: no collector starts. Hold it against the ' +
-    'checkpoints that were given out, then see collector store check --adopt';
-  return [{ severity: 'damage', subject: 'cluster', message }];
+    'this log began on another database cluster and was restored here: no collector starts. Compare it ' +
+    'with the published checkpoints, then see collector store check --adopt';
+  return [damage('cluster', message)];
 }
 
 async function serverFindings(connection: Connection): Promise<StoreFinding[]> {
-  const { rows } = await connection.query(`
-SELECT current_setting('server_version_num')::int, current_setting('fsync'), current_setting('full_page_writes'),
-  current_setting('data_checksums'), current_setting('server_version')`);
-  const [number, fsync, pages, checksums, version] = rows[0] ?? [];
+  const [number, fsync, pages, checksums, version] = (await connection.query(sql('server'))).rows[0] ?? [];
   const subject = 'server';
-  const findings: StoreFinding[] = [];
-  if (Number(number) < 150_000) {
-    findings.push({
-      ...{ severity: 'warning', subject },
-      message: `PostgreSQL ${version ?? ''}, and 15 is the oldest that is tested`,
-    });
-  } else findings.push({ severity: 'ok', subject, message: `PostgreSQL ${version ?? ''}` });
-  if (fsync !== 'on' || pages !== 'on') {
-    findings.push({
-      ...{ severity: 'damage', subject },
-      message: 'fsync or full_page_writes is off: what was acknowledged is lost with power',
-    });
-  }
-  if (checksums !== 'on') {
-    const message = 'data_checksums is off: a fault of the disk shows later, or only in verify';
-    findings.push({ severity: 'warning', subject, message });
-  }
+  const name = `PostgreSQL ${version ?? ''}`;
+  const findings = [
+    Number(number) < 150_000
+      ? warning(subject, `${name}; the oldest tested version is 15`)
+      : ok(subject, name),
+  ];
+  if (fsync !== 'on' || pages !== 'on')
+    findings.push(
+      damage(subject, 'fsync or full_page_writes is off: a power failure can lose acknowledged events'),
+    );
+  if (checksums !== 'on')
+    findings.push(warning(subject, 'data_checksums is off: disk damage is found later, or only by verify'));
   return findings;
 }
 
-async function replicationFindings(connection: Connection, { durability }: LogRow): Promise<StoreFinding[]> {
+async function replicationFinding(connection: Connection, { durability }: LogRow): Promise<StoreFinding> {
   const subject = 'replication';
-  if (durability === 'local') {
-    const message = 'the log was begun with --durability local: an answer waits for this server alone';
-    return [{ severity: 'ok', subject, message }];
+  if (durability === 'local') return ok(subject, 'durability is local: an answer waits for this server only');
+  const [names, commit, standbys, maySee] = (await connection.query(sql('standby_count'))).rows[0] ?? [];
+  if (names === '')
+    return damage(
+      subject,
+      'synchronous_standby_names is empty: no event is accepted until a standby is named',
+    );
+  if (commit !== 'on' && commit !== 'remote_apply')
+    return damage(subject, `synchronous_commit is ${commit ?? ''}: no event is accepted until it is on`);
+  if (standbys !== '0') {
+    const count = counted(Number(standbys), 'synchronous standby', 'synchronous standbys');
+    return ok(subject, `${count} of ${names ?? ''}`);
   }
-  const { rows } = await connection.query(`
-SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
-  (SELECT count(*) FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum')),
-  pg_has_role('pg_read_all_stats', 'USAGE')`);
-  const [names, commit, standbys, maySee] = rows[0] ?? [];
-  if (names === '') {
-    const message = 'synchronous_standby_names is empty: no event is accepted until a standby is named';
-    return [{ severity: 'damage', subject, message }];
-  }
-  if (commit !== 'on' && commit !== 'remote_apply') {
-    const message = `synchronous_commit is ${commit ?? ''}: no event is accepted until it is on`;
-    return [{ severity: 'damage', subject, message }];
-  }
-  if (standbys === '0') {
-    const away = `no standby of ${names ?? ''} is connected`;
-    return [
-      maySee === 't'
-        ? { severity: 'damage', subject, message: `${away}: no event is accepted until one is` }
-        : {
-            ...{ severity: 'warning', subject },
-            message: `${away}, as far as this role may see: GRANT pg_read_all_stats to it`,
-          },
-    ];
-  }
-  const message = `${counted(Number(standbys), 'synchronous standby', 'synchronous standbys')} of ${names ?? ''}`;
-  return [{ severity: 'ok', subject, message }];
+  const away = `no standby of ${names ?? ''} is connected`;
+  return maySee === 't'
+    ? damage(subject, `${away}: no event is accepted until one is`)
+    : warning(subject, `${away}, or this role cannot see it: GRANT pg_read_all_stats to it`);
 }
 
-/** Of the other servers of the address: each may become the primary. */
+/** Examines the other servers of the address, each of which may become the primary. */
 async function standbyFindings(
   address: Address,
   { host: primary }: Connection,
@@ -291,126 +227,109 @@ async function standbyFindings(
 ): Promise<StoreFinding[]> {
   if (durability === 'local') return [];
   const findings: StoreFinding[] = [];
-  for (const host of address.hosts.filter((each) => each !== primary)) {
-    const name = nameOf(host);
-    const add = (severity: StoreFinding['severity'], message: string) =>
-      findings.push({ severity, subject: 'standbys', message: `${name} ${message}` });
-    try {
-      const connection = await Connection.to(address, host, 'store');
-      try {
-        const [[names] = []] = (await connection.query("SELECT current_setting('synchronous_standby_names')"))
-          .rows;
-        if (names === '')
-          add(
-            'warning',
-            'has no synchronous_standby_names: after a failover to it no event is accepted until it is set. ' +
-              'Set it on every server, unless Patroni or an operator does so at a failover',
-          );
-        else add('ok', `has synchronous_standby_names ${names ?? ''}`);
-      } finally {
-        await connection.close();
-      }
-    } catch (error) {
-      add('warning', `was not looked at: ${(error as Error).message}`);
-    }
-  }
+  for (const host of address.hosts.filter((each) => each !== primary))
+    findings.push(await standbyFinding(address, host));
   return findings;
 }
 
-/** A pooler may drop what a session asks for; the role then has to have it. */
+async function standbyFinding(address: Address, host: Host): Promise<StoreFinding> {
+  const [subject, name] = ['standbys', nameOf(host)];
+  try {
+    const connection = await Connection.to(address, host, 'store');
+    try {
+      const [[names] = []] = (await connection.query(sql('standby_names'))).rows;
+      if (names !== '') return ok(subject, `${name} has synchronous_standby_names ${names ?? ''}`);
+      const message =
+        `${name} has no synchronous_standby_names: after a failover to it, no event is accepted until it ` +
+        'is set. Set it on every server, unless Patroni or an operator sets it at a failover';
+      return warning(subject, message);
+    } finally {
+      await connection.close();
+    }
+  } catch (error) {
+    return warning(subject, `${name} could not be examined: ${messageOf(error)}`);
+  }
+}
+
+/** A pooler may drop the settings of a session; then the role must have them. */
 async function sessionFinding(connection: Connection): Promise<StoreFinding> {
   const subject = 'sessions';
   const missing = await missingSettings(connection);
-  if (missing.length === 0) return { severity: 'ok', subject, message: 'jit is off, time-outs are set' };
+  if (missing.length === 0) return ok(subject, 'jit is off, time-outs are set');
   const [[user] = []] = (await connection.query('SELECT current_user')).rows;
   const commands = missing.map((setting) => `ALTER ROLE ${user ?? ''} SET ${setting}`);
-  const message = `a pooler drops settings that a session asks for; give them to the role: ${commands.join('; ')}`;
-  return { severity: 'warning', subject, message };
-}
-
-/** A kind of plan that a server was forbidden makes others cost 10,000,000,000, with jit or whole tables behind it. */
-async function planningFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(
-    "SELECT name FROM pg_settings WHERE name LIKE 'enable\\_%' AND setting = 'off' AND boot_val = 'on' ORDER BY name",
+  return warning(
+    subject,
+    `a pooler drops settings of the session; set them for the role: ${commands.join('; ')}`,
   );
-  const subject = 'planner';
-  if (rows.length === 0) return { severity: 'ok', subject, message: 'no kind of plan is turned off' };
-  const names = rows.map(([name]) => name).join(', ');
-  const message = `${names} off, for the server, the database or the role: look-ups may read whole tables`;
-  return { severity: 'warning', subject, message };
 }
 
-/** As it is for the role that asks. */
+/**
+ * A disabled plan type makes others cost 10,000,000,000, and the server may compile them or scan whole
+ * tables.
+ */
+async function planningFinding(connection: Connection): Promise<StoreFinding> {
+  const { rows } = await connection.query(sql('disabled_plans'));
+  if (rows.length === 0) return ok('planner', 'no plan type is disabled');
+  const names = rows.map(([name]) => name).join(', ');
+  return warning(
+    'planner',
+    `${names} is off for the server, the database or the role: look-ups may scan whole tables`,
+  );
+}
+
+/** Examines the settings of the current role. */
 async function parameterFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(`
-SELECT current_setting('log_parameter_max_length'), current_setting('log_parameter_max_length_on_error'),
-  current_setting('log_statement'), current_setting('log_min_duration_statement'), current_user`);
+  const { rows } = await connection.query(sql('logged_parameters'));
   const [length, onError, statement, duration, user] = rows[0] ?? [];
   const subject = 'server log';
-  if (length === '0' && onError === '0') {
-    return { severity: 'ok', subject, message: 'parameters of statements are not logged' };
-  }
+  if (length === '0' && onError === '0') return ok(subject, 'statement parameters are not logged');
   const logs = (statement !== 'none' && statement !== 'ddl') || duration !== '-1' || onError !== '0';
   const advice = `ALTER ROLE ${user ?? ''} SET log_parameter_max_length = 0, as a superuser`;
   return logs
-    ? {
-        ...{ severity: 'damage', subject },
-        message: `bodies of events, which hold patient data, are written to the server's log: ${advice}`,
-      }
-    : {
-        ...{ severity: 'warning', subject },
-        message: `bodies of events would be written to the server's log as soon as it logs statements: ${advice}`,
-      };
+    ? damage(subject, `the server's log contains event bodies, which hold patient data: ${advice}`)
+    : warning(subject, `the server's log would contain event bodies if it logged statements: ${advice}`);
 }
 
 async function periodFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(
-    "SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp())",
-  );
-  const ahead = Number(rows[0]?.[0]);
+  const ahead = Number((await connection.query(sql('months_ahead'))).rows[0]?.[0]);
   const message = `for ${counted(ahead, 'month')} ahead`;
-  if (ahead >= FEW_MONTHS) return { severity: 'ok', subject: 'partitions', message };
-  return {
-    ...{ severity: 'warning', subject: 'partitions' },
-    message: `${message}; run collector store maintain. Events go on into the last one`,
-  };
+  if (ahead >= FEW_MONTHS) return ok('partitions', message);
+  const advice = 'run collector store maintain. Until then, events go into the last partition';
+  return warning('partitions', `${message}; ${advice}`);
 }
 
 async function memoryFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query(`
-SELECT pg_relation_size('event_ids_pkey'), pg_size_bytes(current_setting('effective_cache_size'))`);
+  const { rows } = await connection.query(sql('index_and_cache'));
   const [index = 0, cache = 0] = (rows[0] ?? []).map(Number);
   const sizes = `the index of ids has ${gib(index)}, and effective_cache_size is ${gib(cache)}`;
-  if (cache >= index * MEMORY_SHARE) return { severity: 'ok', subject: 'memory', message: sizes };
-  return {
-    ...{ severity: 'warning', subject: 'memory' },
-    message: `${sizes}: where it does not fit in memory each new event reads from the disk`,
-  };
+  if (cache >= index * MEMORY_SHARE) return ok('memory', sizes);
+  return warning(
+    'memory',
+    `${sizes}: if the index does not fit in memory, each new event reads from the disk`,
+  );
 }
 
 async function sequencingFinding(connection: Connection): Promise<StoreFinding> {
-  const [waiting = []] = (await connection.query(WAITING)).rows;
+  const [waiting = []] = (await connection.query(sql('waiting_batches'))).rows;
   const [batches = 0, oldestMs = 0] = waiting.map(Number);
   const seconds = oldestMs / 1000;
-  const subject = 'sequencing';
-  if (seconds < MOST_UNSEQUENCED_S) {
-    return { severity: 'ok', subject, message: `${counted(batches, 'batch', 'batches')} not sequenced yet` };
-  }
+  const count = counted(batches, 'batch', 'batches');
+  if (seconds < MOST_UNSEQUENCED_S) return ok('sequencing', `${count} not sequenced yet`);
   const message =
-    `${counted(batches, 'batch', 'batches')} not sequenced, the oldest for ${Math.round(seconds)} s: ` +
-    'see collector verify --store, and the logs of the collectors, for what keeps them from signing';
-  return { severity: 'warning', subject, message };
+    `${count} not sequenced, the oldest for ${Math.round(seconds)} s: collector verify --store and the ` +
+    'logs of the collectors show the reason';
+  return warning('sequencing', message);
 }
 
 async function ageFinding(connection: Connection): Promise<StoreFinding> {
-  const { rows } = await connection.query('SELECT max(age(datfrozenxid)) FROM pg_database');
-  const age = Number(rows[0]?.[0]);
+  const age = Number((await connection.query(sql('transaction_age'))).rows[0]?.[0]);
   const message = `the oldest transaction id is ${age} old`;
-  if (age < MOST_XID_AGE) return { severity: 'ok', subject: 'vacuum', message };
-  return {
-    ...{ severity: 'warning', subject: 'vacuum' },
-    message: `${message}: autovacuum does not keep up, and at two billion the server stops taking writes`,
-  };
+  if (age < MOST_XID_AGE) return ok('vacuum', message);
+  return warning(
+    'vacuum',
+    `${message}: autovacuum is falling behind; at two billion the server refuses writes`,
+  );
 }
 
 function gib(bytes: number): string {

@@ -1,9 +1,9 @@
 /**
- * PostgreSQL's binary formats, as far as a log needs them. A `Buffer` that node-postgres is given as a parameter goes
- * out in binary format as it is; an array of that format costs the server a third of one in text (ADR 20).
+ * PostgreSQL's binary formats. node-postgres sends a `Buffer` parameter unchanged, in binary format; such an
+ * array costs the server a third of one in text (ADR 20).
  *
  *   array    int32 number of dimensions, 1; int32 whether it has NULLs, 0; int32 OID of the elements;
- *            int32 how many there are; int32 lower bound, 1; then for each: int32 length, and its bytes
+ *            int32 number of elements; int32 lower bound, 1; then for each element: int32 length, bytes
  */
 import { hash } from 'node:crypto';
 
@@ -11,14 +11,14 @@ const HEADER_BYTES = 20;
 
 const OID = { bytea: 17, int8: 20, int2: 21, int4: 23, uuid: 2950 } as const;
 
-/** @returns the header of an array, which is shorter when it has no elements: then it has no dimension. */
+/** @returns the header of an array; shorter for an empty array, which has no dimension. */
 function header(target: Buffer, oid: number, count: number): Buffer {
   const values = count === 0 ? [0, 0, oid] : [1, 0, oid, count, 1];
   for (const [i, value] of values.entries()) target.writeInt32BE(value, 4 * i);
   return target.subarray(0, 4 * values.length);
 }
 
-/** Of elements that all have one size. @param write writes element `index` at `at`. */
+/** An array of elements of equal size. @param write writes element `index` at `at`. */
 function fixedArray(
   oid: number,
   count: number,
@@ -76,7 +76,7 @@ export function sha256(bytes: Uint8Array): Buffer {
 type Column = Buffer | null | undefined;
 
 function present(column: Column): Buffer {
-  if (!column) throw new TypeError('the server sent no value where there is always one');
+  if (!column) throw new TypeError('the server sent NULL for a column that is never NULL');
   return column;
 }
 
@@ -92,7 +92,7 @@ export function bytesIn(column: Column): Buffer {
   return present(column);
 }
 
-/** A `bytea` in text format. */
+/** The bytes of a `bytea` in text format. */
 export function bytesOf(text: string): Buffer {
   return Buffer.from(text.slice(2), 'hex');
 }

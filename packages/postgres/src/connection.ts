@@ -1,14 +1,14 @@
 /**
- * One connection to the primary of a PostgreSQL log. Each statement is one round trip, has a deadline of its own, and
- * ends in one of three ways: it is done and what it wrote is replicated as far as the server said; the server has
- * refused it, and nothing of it is stored; or no one knows, and the connection is gone.
+ * One connection to the primary of a PostgreSQL log. Each statement is one round trip, has its own deadline,
+ * and has one of three outcomes: it succeeded, and the server reported whether it is replicated; the server
+ * refused it and stored nothing; or the outcome is unknown and the connection is closed.
  */
 import type { EventEmitter } from 'node:events';
 import { createRequire } from 'node:module';
 import pg from 'pg';
 import { type Address, type Encryption, type Host, isSocket } from './address.js';
 
-/** The statement was refused, and wrote nothing. `code` is its SQLSTATE. */
+/** The server refused the statement, which wrote nothing. `code` is the SQLSTATE. */
 export class Refused extends Error {
   override name = 'Refused';
   constructor(
@@ -20,12 +20,12 @@ export class Refused extends Error {
   }
 }
 
-/** What became of the statement is not known, and the connection is closed. */
+/** The outcome of the statement is unknown, and the connection is closed. */
 export class Lost extends Error {
   override name = 'Lost';
 }
 
-/** No host of the address is a primary of the log that can be used now. */
+/** No host of the address is a usable primary of the log. */
 export class Unreachable extends Error {
   override name = 'Unreachable';
 }
@@ -33,38 +33,38 @@ export class Unreachable extends Error {
 /** A row in text format; null for SQL's NULL. */
 export type TextRow = readonly (string | null)[];
 
-/** A row in binary format, in memory of its own. */
+/** A row in binary format. The buffers are not reused. */
 export type BinaryRow = readonly (Buffer | null)[];
 
 export interface Answer {
   readonly rows: readonly TextRow[];
-  /** How many rows it wrote or returned. */
+  /** Number of rows that it wrote or returned. */
   readonly count: number;
-  /** What the server warned of until it was ready again: among it, that a commit was not replicated. */
+  /** Codes of the server's warnings for this statement, for example that a commit was not replicated. */
   readonly warnings: readonly string[];
 }
 
-/** A `Buffer` is sent in binary format: of a `bytea`, or an array that binary.ts has made. */
+/** A `Buffer` is sent in binary format: a `bytea`, or an array of binary.ts. */
 export type Parameter = string | number | boolean | null | Buffer;
 
-/** A host that does not answer is passed over after so long, in milliseconds. */
+/** Deadline of a connection attempt to one host, in milliseconds. */
 const CONNECT_MS = 2000;
 const STATEMENT_MS = 10_000;
 const READ_MS = 60_000;
 const NO_WARNING = '00000';
-/** No line of pg_hba.conf lets the session in, perhaps because it is not encrypted. */
+/** No line of pg_hba.conf permits the session, perhaps because it is not encrypted. */
 const NOT_ENTITLED = '28000';
-/** The server is ended, or connections to it are: a pooler may go on behind it. */
+/** The server ends, or ends its connections. A pooler may stay connected to the client. */
 const ENDED = /^(08|57P)/;
 const require = createRequire(import.meta.url);
-/** Calls back with what the password file of libpq has for a connection. It comes without types. */
+/** Calls back with the password for a connection in libpq's password file. The package has no types. */
 const passwordFile = require('pgpass') as (
   wanted: object,
   found: (password: string | undefined) => void,
 ) => void;
 /**
- * Where PGPASSWORD is not set. node-postgres reads the file by itself, but warns that it will not for ever. It asks only
- * where the server wants a password.
+ * Applies if PGPASSWORD is not set. node-postgres reads the file too, but deprecates that. It calls this
+ * function only if the server requires a password.
  */
 pg.defaults.password = (async (wanted: { user: string; host: string; port: number }) => {
   const password = await new Promise<string | undefined>((found) => passwordFile(wanted, found));
@@ -76,11 +76,11 @@ const TEXT = { getTypeParser: () => (value: unknown) => value };
 type Done<Result> = (error: Error | undefined, result?: Result) => void;
 
 /**
- * The server's side of the limits. A statement_timeout does not end the wait for a standby (measured on 15 and 18), so
- * that the deadline of this side decides.
+ * Limits on the server's side. A statement_timeout does not end the wait for a standby (measured on 15 and
+ * 18), so the client's deadline decides.
  *
- * Plans. Statistics may be old or missing. So a look-up in a large table is a LATERAL with OFFSET 0 or LIMIT: it stays one
- * search of an index for each row, and never becomes a join of whole tables. Ranges have both bounds.
+ * Plans. Statistics may be old or missing. So a look-up in a large table is a LATERAL with OFFSET 0 or LIMIT:
+ * it stays one index search for each row, and never becomes a join of whole tables. Ranges have both bounds.
  */
 const SETTINGS = [
   'client_min_messages=warning',
@@ -88,14 +88,14 @@ const SETTINGS = [
   'lock_timeout=2s',
   'statement_timeout=30s',
   'idle_in_transaction_session_timeout=5s',
-  // Each statement reads some rows by an index: compiling it takes longer than running it.
+  // Each statement reads a few rows by an index: compiling it takes longer than running it.
   'jit=off',
   'tcp_keepalives_idle=5',
   'tcp_keepalives_interval=2',
   'tcp_keepalives_count=3',
 ];
 
-/** Those that no answer is checked for, as name and value, where a session does not have them. */
+/** Settings that the session lacks and that answers do not report, as `name = 'value'`. */
 export async function missingSettings(connection: Connection): Promise<string[]> {
   const checked = SETTINGS.filter((setting) => /^(jit|\w+_timeout)=/.test(setting));
   const pairs = checked.map((setting) => setting.split('='));
@@ -106,8 +106,8 @@ export async function missingSettings(connection: Connection): Promise<string[]>
 }
 
 /**
- * Why a commit under settings that were read back says nothing of the standby: a pooler may drop what a connection asked
- * for. Undefined where it does.
+ * The reason why a commit under these settings proves nothing about the standby; undefined if it does. A
+ * pooler may drop the settings that a connection requested.
  */
 export function weaknessOf(commit?: string | null, messages?: string | null): string | undefined {
   if (messages && messages !== 'warning') return `client_min_messages is ${messages}`;
@@ -115,14 +115,14 @@ export function weaknessOf(commit?: string | null, messages?: string | null): st
   return undefined;
 }
 
-/** Null on a standby. A server begins a new timeline when it is promoted. */
+/** NULL on a standby. A promotion begins a new timeline. */
 const TIMELINE = `
 SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END`;
 
-/** Of each address, the primary that this process has used last. */
+/** The last primary that this process used, by address. */
 const PRIMARIES = new Map<string, { readonly host: Host; readonly timeline: number }>();
 
-/** For messages. */
+/** `host:port`, for messages. */
 export function nameOf({ host, port }: Host): string {
   return `${host}:${port}`;
 }
@@ -143,18 +143,18 @@ export class Connection {
     this.#client = client;
     client.on('error', () => (this.#isOpen = false));
     client.on('end', () => (this.#isOpen = false));
-    // Told by their code: the server may say the severity in another language. What is no warning has this one.
+    // The code identifies warnings: the severity may be in another language.
     client.on('notice', ({ code = 'none' }) => {
       if (code !== NO_WARNING) this.#notices.push(code);
     });
   }
 
   /**
-   * Tries the hosts one after the other, the primary that was used last first, and takes the first that is a primary. One
-   * that was the primary before another took over, and comes back, is of an older timeline: it is never taken again. The
-   * first time all hosts are asked, and of two primaries the one of the newer timeline is taken.
-   * @param purpose stands in `application_name`, for the people who look after the server.
-   * @throws Unreachable that says of each host why not.
+   * Tries the hosts in order, the last used primary first, and takes the first primary. A former primary that
+   * comes back has an older timeline and is never used again. The first call asks all hosts, and takes the
+   * primary with the newest timeline.
+   * @param purpose for `application_name`, which administrators see.
+   * @throws Unreachable with the reason for each host.
    */
   static async open(address: Address, purpose: string): Promise<Connection> {
     const reasons: string[] = [];
@@ -187,7 +187,7 @@ export class Connection {
     return found.connection;
   }
 
-  /** To one host, a standby too. @throws what keeps it from being reached. */
+  /** Connects to one host, which may be a standby. @throws the error of the attempt. */
   static async to(address: Address, host: Host, purpose: string): Promise<Connection> {
     return new Connection(await connected(address, host, purpose), host);
   }
@@ -197,14 +197,15 @@ export class Connection {
   }
 
   /**
-   * @param sql one statement.
-   * @returns when the server is ready for the next: a warning of this one cannot be counted for another.
+   * @param sql one statement. Resolves when the server is ready for the next statement, so that a warning is
+   *   not attributed to another one.
    * @throws Refused, Lost.
    */
   query(sql: string, values: readonly Parameter[] = [], deadlineMs = STATEMENT_MS): Promise<Answer> {
     const query = { text: sql, values: [...values], rowMode: 'array', types: TEXT, queryMode: 'extended' };
     return this.#answered<Omit<Answer, 'warnings'>>(deadlineMs, (done) => {
-      // The callback is called when the server is ready again; a promise would be settled after the next one has begun.
+      // node-postgres calls back when the server is ready again; its promise settles after the next query
+      // began.
       this.#client.query(query as pg.QueryArrayConfig, (error: Error | null | undefined, result) => {
         if (error) done(error);
         else done(undefined, { rows: result.rows as TextRow[], count: result.rowCount ?? 0 });
@@ -213,8 +214,7 @@ export class Connection {
   }
 
   /**
-   * The rows of a query in binary format, all in memory: for rows of many bytes, which cost a third of what they cost in
-   * text (ADR 20).
+   * Reads all rows of a query in binary format, for rows of many bytes: a third of the cost of text (ADR 20).
    * @param sql without parameters.
    * @throws Refused, Lost.
    */
@@ -246,7 +246,10 @@ export class Connection {
     });
   }
 
-  /** On return what `work` has written is committed; where it threw, nothing of it is, unless it threw {@link Lost}. */
+  /**
+   * On return all writes of `work` are committed; after an error none is, except that {@link Lost} leaves it
+   * unknown.
+   */
   async transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
     await this.query('BEGIN');
     try {
@@ -269,15 +272,15 @@ export class Connection {
     clearTimeout(timer);
   }
 
-  /** What is under way is lost. */
+  /** Closes the connection immediately; a running statement fails with {@link Lost}. */
   destroy(): void {
     this.#isOpen = false;
     this.#client.connection.stream.destroy();
   }
 
   /**
-   * After an error a server is ready for the next statement, and this one wrote nothing. What ends the session instead may
-   * have come behind a commit. The word that tells one from the other in the message is in the language of the server.
+   * An error after which the server is ready again wrote nothing. An error that ends the session may follow a
+   * commit. The message does not distinguish them, because it is in the server's language.
    */
   #settle(error: Error, settle: (fault: Refused | Lost) => void): void {
     const { code, severity, constraint } = error as { [name in 'code' | 'severity' | 'constraint']?: string };
@@ -300,9 +303,11 @@ export class Connection {
   }
 }
 
-/** For what may be asked again: one question at a time on one connection, which is opened when it is needed. */
+/**
+ * A connection that is opened when it is needed, for statements that may be repeated. It runs one at a time.
+ */
 export class ReadingConnection {
-  /** How many connections it has opened so far. */
+  /** Number of connections that it has opened. */
   opened = 0;
   #connection: Connection | undefined;
   #asked: Promise<unknown> = Promise.resolve();
@@ -321,7 +326,7 @@ export class ReadingConnection {
     return this.#inTurn((connection) => connection.copy(sql, READ_MS));
   }
 
-  /** See Connection.transaction. Nothing else is asked meanwhile. */
+  /** See Connection.transaction. Other statements wait until it ends. */
   transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
     return this.#inTurn((connection) => connection.transaction(work));
   }
@@ -345,7 +350,7 @@ export class ReadingConnection {
   }
 }
 
-/** @throws where no way of encrypting is taken, the error of the last that the server answered. */
+/** Tries each way of encryption. @throws the error of the last attempt that the server answered. */
 async function connected(address: Address, host: Host, purpose: string): Promise<pg.Client> {
   const errors: Error[] = [];
   for (const ssl of isSocket(host) ? [false as const] : address.ssl) {
@@ -372,7 +377,7 @@ async function connectedBy(
     keepAlive: true,
     options: [...SETTINGS, `search_path=${schema}`].map((setting) => `-c ${setting}`).join(' '),
   });
-  // A session that is ended as soon as it has begun must not end the process.
+  // An error of a session that ends immediately must not end the process.
   client.on('error', () => undefined);
   try {
     await client.connect();
@@ -385,9 +390,10 @@ async function connectedBy(
 }
 
 const UNKNOWN_AUTHORITY = /^(UNABLE_TO_(VERIFY_LEAF_SIGNATURE|GET_ISSUER_CERT\w*)|\w*SELF_SIGNED_CERT\w*)$/;
-const HINT_OF_AUTHORITY = "; name the file of the server's authority by sslrootcert in the address";
+const HINT_OF_AUTHORITY =
+  "; name the file of the server's certificate authority by sslrootcert in the address";
 
-/** A query as node-postgres has it run: it is handed each message of the server that is about it. */
+/** A query of node-postgres, which passes it the server's messages. */
 class CopyOut {
   readonly #rows: BinaryRow[] = [];
   #error: Error | undefined;
@@ -403,7 +409,7 @@ class CopyOut {
   }
 
   handleCopyData({ chunk }: { readonly chunk: Buffer }): void {
-    // What node-postgres hands out lies in a buffer that it fills again.
+    // node-postgres reuses the buffer of the chunk.
     const bytes = Buffer.from(this.#hasBegun ? chunk : chunk.subarray(COPY_HEADER_BYTES));
     this.#hasBegun = true;
     const row = bytes.length < 2 ? undefined : rowIn(bytes);
@@ -427,7 +433,10 @@ class CopyOut {
 /** The signature of eleven bytes, flags, and the length of an extension, which is zero. */
 const COPY_HEADER_BYTES = 19;
 
-/** A row of COPY's binary format: int16 number of columns, then for each int32 length, -1 for NULL, and its bytes. */
+/**
+ * A row of COPY's binary format: int16 number of columns, then for each int32 length, -1 for NULL, and its
+ * bytes.
+ */
 function rowIn(bytes: Buffer): BinaryRow | undefined {
   const columns = bytes.readInt16BE(0);
   // The trailer.

@@ -1,4 +1,4 @@
-/** The door of the driver of PostgreSQL, which the collector's store/open.ts loads where a log is in a database. */
+/** The PostgreSQL driver, which the collector loads for a log in a database. */
 import type { SharedStoreOptions, StoreDriver } from '@clinical-events/collector/store/contract/driver';
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import type { SharedRequests } from '@clinical-events/collector/store/contract/requests';
@@ -54,8 +54,8 @@ async function openRequests(address: Address): Promise<SharedRequests> {
 }
 
 /**
- * All on one connection.
- * @param places where the keys of its payloads are, where these are to be opened.
+ * Opens a log to read, on one connection.
+ * @param places of the payload keys; undefined leaves payloads encrypted.
  * @throws Unreachable, SchemaUnfit, KeysUnfit.
  */
 export async function openForReading(address: Address, places?: KeyPlaces): Promise<OpenSharedStore> {

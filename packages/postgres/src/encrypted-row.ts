@@ -1,11 +1,11 @@
 /**
- * Payloads that are encrypted in their rows. `salted` holds
+ * Encrypted payloads in rows of `events`. The column `salted` holds
  *
  *   offset  size  field
  *        0     1  suite (privacy/sealing.ts)
  *        1     3  0
- *        4     4  tag of the bucket whose keys it is encrypted by, big-endian
- *        8     4  its place: collectors count the events that they encrypt, since these have no sequence yet
+ *        4     4  tag of the bucket whose keys encrypt it, big-endian
+ *        8     4  place in the bucket: a count of encrypted events, which have no sequence yet
  *       12    32  commitment: SHA-256 of salt and plain body
  *       44    16  tag of the cipher
  *       60        salt and body, encrypted
@@ -19,13 +19,14 @@ import { open, seal } from '@clinical-events/collector/privacy/sealing';
 import type { Candidate } from '@clinical-events/collector/store/contract/events';
 import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { Connection } from './connection.js';
+import { sql } from './sql.js';
 
 const SUITE = 1;
 const [TAG_AT, PLACE_AT, COMMITMENT_AT, CIPHER_TAG_AT, SEALED_AT] = [4, 8, 12, 44, 60];
-/** So much of a row says where its key is. */
+/** Size of the header of a row, which names its key. */
 export const PLACE_BYTES = SEALED_AT;
 
-/** Encrypts the events of one process, whose buckets are its own. */
+/** Encrypts the events of one process, which has buckets of its own. */
 export class RowSealer {
   #place = 0;
 
@@ -33,7 +34,7 @@ export class RowSealer {
 
   /**
    * @param leaf of the event, LEAF_BYTES.
-   * @returns what its row holds; it may be stored once the keys are durable.
+   * @returns the encrypted row. The caller makes the keys durable before it stores the row.
    */
   seal({ organisation, salted, commitment }: Candidate, leaf: Buffer): Buffer {
     const place = ++this.#place;
@@ -48,32 +49,27 @@ export class RowSealer {
   }
 }
 
-/** Where the key of an encrypted payload is. */
+/** The address of a payload key. */
 export interface KeyPlace {
   readonly tag: number;
   readonly place: number;
 }
 
-/** Undefined for what is no encrypted payload of this version. */
+/** Returns undefined if the row is not an encrypted payload of this version. */
 export function keyPlaceIn(row: Buffer): KeyPlace | undefined {
   if (row.length < SEALED_AT || row.readUInt32LE(0) !== SUITE) return undefined;
   return { tag: row.readUInt32BE(TAG_AT), place: row.readUInt32BE(PLACE_AT) };
 }
 
-/** What the row of an encrypted payload says that it commits to. */
+/** The commitment in the header of an encrypted row. */
 export function commitmentIn(row: Buffer): Buffer {
   return row.subarray(COMMITMENT_AT, CIPHER_TAG_AT);
 }
 
-/**
- * `unfit`: what is there is not what was written. `no-key`: its key is not to be had, or not any more. `no-keys`: no keys
- * are to be had at all.
- */
+/** `unfit`: the row was changed. `no-key`: its key is missing or destroyed. `no-keys`: no keys are open. */
 export type OpenedRow = Buffer | 'no-keys' | 'no-key' | 'unfit';
 
-/**
- * @returns salt and body, where it can be opened. @throws KekFault, KeysUnfit
- */
+/** @returns salt and body if the row can be decrypted. @throws KekFault, KeysUnfit */
 export function openRow(
   keys: StoredKeys | undefined,
   organisation: string,
@@ -97,7 +93,7 @@ function leafHashOf(leaf: Buffer): Buffer {
   return hashed;
 }
 
-/** Undefined where it is none: somebody has changed the row. */
+/** Returns undefined if the bytes are not an envelope: someone changed the row. */
 export function envelopeIn(bytes: Buffer): Envelope | undefined {
   try {
     return decodeEnvelope(bytes).envelope;
@@ -107,17 +103,9 @@ export function envelopeIn(bytes: Buffer): Envelope | undefined {
   }
 }
 
-/** Of the newest batches an event each, newest first; the log's own entries are never encrypted. */
-const NEWEST = `
-SELECT e.payload_state, e.envelope, substring(e.salted FROM 1 FOR ${PLACE_BYTES})
-FROM (SELECT s.* FROM sequenced s
-  CROSS JOIN LATERAL (SELECT own FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
-  WHERE s.entries > 0 AND b.own = 0 ORDER BY s.first_sequence DESC LIMIT 64) s
-CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch ORDER BY ord DESC LIMIT 1) e
-ORDER BY s.first_sequence DESC`;
 const READ_MS = 10_000;
 
-/** Whether one of the newest events is encrypted, and by what key. */
+/** One of the newest events: whether it is encrypted, and by which key. */
 export interface NewestRow {
   readonly isEncrypted: boolean;
   readonly organisation: string | undefined;
@@ -125,7 +113,7 @@ export interface NewestRow {
 }
 
 export async function newestRows(connection: Connection): Promise<NewestRow[]> {
-  return (await connection.copy(NEWEST, READ_MS)).map(([state, envelope, head]) => ({
+  return (await connection.copy(sql('newest_rows'), READ_MS)).map(([state, envelope, head]) => ({
     isEncrypted: numberIn(state) !== 0,
     organisation: envelopeIn(bytesIn(envelope))?.organisation,
     key: head ? keyPlaceIn(head) : undefined,
@@ -133,8 +121,8 @@ export async function newestRows(connection: Connection): Promise<NewestRow[]> {
 }
 
 /**
- * Without the key of the newest event it can neither be read again nor told from a repeat, unless that is meant.
- * @param taken what was destroyed. @throws KeysUnfit
+ * Asserts that the key of the newest event is there, unless an action destroyed it.
+ * @param taken the keys that actions destroyed. @throws KeysUnfit
  */
 export function assertHasKey(
   stored: StoredKeys,
@@ -148,7 +136,7 @@ export function assertHasKey(
     if (ofBucket.some(({ places }) => places?.has(place))) continue;
     if (stored.keyOf(tag, organisation, place) !== undefined) return;
     throw new KeysUnfit(
-      'the key of the newest event is missing: the database of --encryption-keys has not all keys of this log',
+      'the key of the newest event is missing: the database of --encryption-keys lacks keys of this log',
     );
   }
 }

@@ -1,6 +1,7 @@
 /**
- * What `collector verify` asks of a log in a database: every row that an entry hangs on, beside the leaf that was stored
- * with it, and what the tables alone can say. The rows are copied and audited as a log in files is.
+ * The evidence that `collector verify` reads from a log in a database: the rows of every entry beside the
+ * leaf that was stored with it, and contradictions between the tables. The rows are copied, and audited like
+ * a log in files.
  */
 import {
   encodeLeaf,
@@ -18,65 +19,29 @@ import { bytesIn, numberIn, sha256 } from './binary.js';
 import type { BinaryRow, ReadingConnection } from './connection.js';
 import { commitmentIn, envelopeIn, keyPlaceIn } from './encrypted-row.js';
 import type { ReadKeys } from './opened-keys.js';
-import { CROWDED } from './quarantine.js';
-import { ageMs } from './sequencing.js';
-import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
+import { batchesOf, groupsOf, type Span, spansFrom } from './spans.js';
+import { sql } from './sql.js';
 
-const HEAD = 'SELECT size FROM heads';
-/** With whether the registry of ids says of each that it is there. */
-const auditOf = (group: readonly Pick<Span, 'lane' | 'batch'>[]) => `
-SELECT s.n, e.payload_state, e.envelope, e.salted, (k.lane = e.lane AND k.batch = e.batch AND k.ord = e.ord AND o.name IS NOT NULL)::int
-FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
-CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e
-LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = CASE WHEN length(e.envelope) >= ${ENVELOPE_FIXED_BYTES}
-    THEN encode(substring(e.envelope FROM ${ENVELOPE_AT.eventId + 1} FOR 16), 'hex')::uuid END
-  AND lane = e.lane AND batch = e.batch OFFSET 0) k ON true
-LEFT JOIN organisations o ON o.organisation_id = k.organisation_id
-ORDER BY s.n, e.ord`;
-/** Batches with entries that have no place yet, and how long ago they were committed; of other places BEHIND tells. */
-const WAITING = `
-SELECT lane, batch, entries, seal IS NULL, ${ageMs('committed_at')}, count(*) OVER (), sum(entries) OVER ()
-FROM batches b WHERE entries > 0
-  AND NOT EXISTS (SELECT 1 FROM sequenced s WHERE s.lane = b.lane AND s.batch = b.batch AND s.entries = b.entries)
-ORDER BY lane, batch LIMIT 1000`;
-const LEAVES = "SELECT encode(leaves, 'hex') FROM batches WHERE lane = $1 AND batch = $2";
-const ALIVE = `
-SELECT EXISTS (SELECT 1 FROM collectors WHERE seen_at > clock_timestamp() - interval '30 seconds')`;
-/** How long a batch may wait for its place while there is a collector. */
+/** How long a batch may wait for its place while a collector runs. */
 const LATE_MS = 10_000;
-/** A lane whose committed batches are not 1, 2, 3 …, and one that was sequenced with another number of entries. */
-const LANES = `
-SELECT lane, count(*), max(batch) FROM batches GROUP BY lane HAVING count(*) <> max(batch) ORDER BY lane LIMIT 10`;
-const PLACES = `
-SELECT s.lane, s.batch FROM sequenced s LEFT JOIN batches b USING (lane, batch)
-WHERE b.entries IS DISTINCT FROM s.entries ORDER BY s.lane, s.batch LIMIT 10`;
-
-/** How many batches somebody has given a place behind the end of the log. */
-const BEHIND = `
-SELECT count(*) FROM sequenced, heads WHERE sequenced.entries > 0 AND first_sequence + sequenced.entries - 1 > size`;
-/** Those that collectors go by, in the order in which they go by them; without a place yet, or a batch. */
-const LISTED = `
-SELECT a.number, a.lane, a.batch, s.first_sequence, b.lane IS NOT NULL
-FROM actions a LEFT JOIN sequenced s USING (lane, batch) LEFT JOIN batches b USING (lane, batch) ORDER BY a.number`;
-
-/** In a leaf. */
+/** Offset in a leaf. */
 const COMMITMENT_AT = 41;
-/** Of an encrypted row: the suite and the tag of the bucket end, and the tag of the cipher begins. */
+/** Offsets in an encrypted row: the end of the bucket's tag, and the tag of the cipher. */
 const [TAG_END, CIPHER_TAG_AT] = [8, 44];
 const NOTHING = Buffer.alloc(32);
 
 type Stored = Omit<EvidenceRow, 'sequence' | 'fits'> & {
   readonly eventId: string;
   readonly isRegistered: boolean;
-  /** LEAF_BYTES, as the row comes to; of a payload that was taken out all but the commitment. */
+  /** The leaf that the row makes, LEAF_BYTES; without the commitment if the payload was removed. */
   readonly leaf: Buffer;
 };
 
 export class PostgresEvidence implements Evidence {
   entries = 0;
-  /** What the rows say against the tables, as they were read. */
+  /** Contradictions that `rows` has found. */
   readonly #found: VerifyFinding[] = [];
-  /** The sequences of entries that are actions. */
+  /** The sequences of the actions. */
   readonly #actionsAt: number[] = [];
 
   constructor(
@@ -99,13 +64,13 @@ export class PostgresEvidence implements Evidence {
   }
 
   async *rows(): AsyncGenerator<readonly EvidenceRow[], void> {
-    const [[size = 0] = []] = (await this.connection.query(HEAD)).rows;
+    const [[size = 0] = []] = (await this.connection.query(sql('head'))).rows;
     this.entries = Number(size);
     for (let next = 1; next <= this.entries;) {
-      const spans = (await this.connection.copy(spansOf(next, this.entries))).map(spanIn);
+      const spans = await spansFrom(this.connection, next, this.entries);
       if (spans.length === 0) return;
       for (const group of groupsOf(spans)) {
-        const rows = await this.connection.copy(auditOf(group));
+        const rows = await this.connection.copy(sql('audited_rows', batchesOf(group)));
         for (const [n, span] of group.entries()) {
           const stored = rows.filter(([number]) => numberIn(number) === n + 1).map(storedIn);
           yield this.#entriesOf(span, stored).filter(({ sequence }) => sequence >= next);
@@ -115,7 +80,9 @@ export class PostgresEvidence implements Evidence {
     }
   }
 
-  /** Of a batch, each leaf with the row that it commits to, and else with one that no leaf does. */
+  /**
+   * Pairs each leaf of a batch with the row that it commits to, otherwise with a row that no leaf commits to.
+   */
   #entriesOf({ first, entries, leaves }: Span, rows: readonly Stored[]): EvidenceRow[] {
     const matched = matchedTo(leaves, entries, rows);
     const strangers = rows.filter((row) => !matched.includes(row));
@@ -145,7 +112,7 @@ export class PostgresEvidence implements Evidence {
 
   async tell(findings: FindingList): Promise<TableFindings> {
     findings.add(...this.#found);
-    const crowded = (await this.connection.query(CROWDED)).rows;
+    const crowded = (await this.connection.query(sql('crowded_batches'))).rows;
     const [[firstLane, firstBatch] = []] = crowded;
     const ids = crowded.reduce((sum, [, , has, entries]) => sum + Number(has) - Number(entries), 0);
     if (ids > 0) {
@@ -153,21 +120,21 @@ export class PostgresEvidence implements Evidence {
       findings.add(finding('ids_without_batch', where, ids, where.lane, where.batch));
     }
     const unsequenced = await this.#tellWaiting(findings);
-    for (const [lane, count, last] of (await this.connection.query(LANES)).rows)
+    for (const [lane, count, last] of (await this.connection.query(sql('uneven_lanes'))).rows)
       findings.add(finding('lane_uneven', {}, Number(lane), Number(count), Number(last)));
-    const [[after] = []] = (await this.connection.query(BEHIND)).rows;
+    const [[after] = []] = (await this.connection.query(sql('places_after_end'))).rows;
     if (Number(after) > 0) findings.add(finding('places_after_end', {}, Number(after)));
     await this.#tellActions(findings);
-    for (const [lane, batch] of (await this.connection.query(PLACES)).rows)
+    for (const [lane, batch] of (await this.connection.query(sql('contradicting_places'))).rows)
       findings.add(finding('place_contradicts_batch', {}, Number(lane), Number(batch)));
     return { unsequenced };
   }
 
-  /** What was acknowledged, or says that it was, and is not signed: lane by lane. */
+  /** Reports batches without a place, lane by lane. @returns the number of their entries. */
   async #tellWaiting(findings: FindingList): Promise<number> {
-    const { rows } = await this.connection.query(WAITING);
+    const { rows } = await this.connection.query(sql('unplaced_batches'));
     if (rows.length === 0) return 0;
-    const isServed = (await this.connection.query(ALIVE)).rows[0]?.[0] === 't';
+    const isServed = (await this.connection.query(sql('is_served'))).rows[0]?.[0] === 't';
     for (const [lane, batches] of Map.groupBy(rows, ([each]) => Number(each))) {
       const [first = []] = batches;
       let [batch, why] = [Number(first[1]), ''];
@@ -177,9 +144,9 @@ export class PostgresEvidence implements Evidence {
           isUnsealed === 't'
             ? 'no collector has sealed it'
             : !(await this.#isStored(key, Number(entries)))
-              ? 'its events are not those of its leaves, so that no collector has stored it'
+              ? 'its events do not match its leaves, so no collector stored it'
               : isServed && Number(age) >= LATE_MS
-                ? `it was committed ${Math.round(Number(age) / 1000)} seconds ago, and collectors run`
+                ? `it was committed ${Math.round(Number(age) / 1000)} seconds ago, and collectors are running`
                 : '';
         if (fault === '') continue;
         [batch, why] = [key.batch, fault];
@@ -197,14 +164,15 @@ export class PostgresEvidence implements Evidence {
   }
 
   async #isStored({ lane, batch }: { readonly lane: number; readonly batch: number }, entries: number) {
-    const [[hex] = []] = (await this.connection.query(LEAVES, [lane, batch])).rows;
+    const [[hex] = []] = (await this.connection.query(sql('leaves_of_batch'), [lane, batch])).rows;
     const leaves = Buffer.from(hex ?? '', 'hex');
-    const rows = (await this.connection.copy(auditOf([{ lane, batch }]))).map(storedIn);
+    const audited = sql('audited_rows', batchesOf([{ lane, batch }]));
+    const rows = (await this.connection.copy(audited)).map(storedIn);
     return rows.length === entries && !matchedTo(leaves, entries, rows).includes(undefined);
   }
 
   async #tellActions(findings: FindingList): Promise<void> {
-    const { rows } = await this.connection.query(LISTED);
+    const { rows } = await this.connection.query(sql('listed_actions'));
     const placed = rows.flatMap(([, , , sequence]) => (sequence == null ? [] : [Number(sequence)]));
     const [listed, read] = [new Set(placed), new Set(this.#actionsAt)];
     for (const sequence of this.#actionsAt.filter((each) => !listed.has(each)))
@@ -220,7 +188,7 @@ export class PostgresEvidence implements Evidence {
   }
 }
 
-/** Of each leaf the row that it commits to: the next one, unless somebody has moved or removed rows. */
+/** For each leaf the row that it commits to: the next one, unless someone moved or removed rows. */
 function matchedTo(leaves: Buffer, entries: number, rows: readonly Stored[]): (Stored | undefined)[] {
   const left = new Set(rows);
   return Array.from({ length: entries }, (_, i) => {

@@ -1,27 +1,20 @@
 /**
- * One connection that writes. It owns a lane: a number that it never shares, and in which it counts its batches, one on
- * its way at a time. So the committed batches of a lane follow each other without a gap, and what was committed and not
- * yet sequenced is found without a sequence of the database, a transaction id or a time-out.
+ * One connection that writes. It owns a lane, a number that it shares with no other writer, and numbers its
+ * batches, one in flight at a time. So the committed batches of a lane have no gap, and committed batches
+ * without a place are found without a database sequence, a transaction id or a time-out.
  *
- * Doubt ends a lane. When the answer to batch n does not come, the lane is closed at n itself: a closing batch goes in
- * under that number. If it does, the batch has not been committed and never can be; if it collides, it has. A batch
- * that failed for sure leaves its number free for the next.
+ * Doubt ends a lane. If no answer to batch n arrives, the lane inserts a closing batch with the number n. If
+ * that succeeds, batch n was not committed and never can be; if it collides, batch n was committed. A batch
+ * that certainly failed leaves its number to the next one.
  *
  *   append n      answer            committed
  *                 refused           not committed, n is used again
- *                 nothing           closing batch at n:  stored     not committed
+ *                 no answer         closing batch at n:  stored     not committed
  *                                                        collides   committed; closed at n + 1
- *                                                        nothing    not known: CommitUnknown
- *   a warning     committed here, perhaps not on the standby: empty batches follow until one comes back without
+ *                                                        no answer  unknown: CommitUnknown
+ *   a warning     committed here, perhaps not on the standby: empty batches follow until no warning comes
  */
-import {
-  encodeEnvelope,
-  encodeLeaf,
-  ENVELOPE_AT,
-  envelopeSize,
-  LEAF_BYTES,
-  SALT_BYTES,
-} from '@clinical-events/protocol';
+import { encodeEnvelope, encodeLeaf, envelopeSize, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type Candidate,
@@ -47,121 +40,57 @@ import {
 } from './connection.js';
 import { readLog, type LogRow } from './schema.js';
 import { isSealed, type SealKey, sealOf } from './seal.js';
+import { sql } from './sql.js';
 
-/** For all that a batch may need, doubt and waiting for the standby among it, in milliseconds. */
+/** Deadline of a batch, with resolving doubt and waiting for the standby. */
 const DEADLINE_MS = 10_000;
-/** For the closing batch of an orderly end. */
+/** Deadline of the closing batch at a shutdown. */
 const CLOSE_MS = 2000;
 const RETRY_MS = 20;
 const MOST_RETRY_MS = 500;
 const OPEN_EVERY_MS = 100;
-/** Nothing where the lane is not there, or another one has its number: the server has lost its opening. */
-const LAST = `
-SELECT (SELECT coalesce(max(batch), 0) FROM batches b WHERE b.lane = l.lane AND b.batch < $2)
-FROM lanes l WHERE l.lane = $1 AND l.collector_id = $3::uuid AND l.opened_at = $4::timestamptz`;
 const UNIQUE_VIOLATION = '23505';
 const READ_ONLY = '25006';
 const FOREIGN_KEY_VIOLATION = '23503';
-/** Deadlock and serialisation failure: nothing is wrong with the batch. */
+/** Deadlock and serialisation failure: the batch itself is sound. */
 const AGAIN = new Set(['40P01', '40001']);
-
-/**
- * One statement, one transaction. Sorted, so that two batches with the same ids cannot block each other for ever; the
- * conflict is named, so that a second batch of the same number is an error and no "repeat".
- */
-export const APPEND = `
-WITH input AS MATERIALIZED (
-  SELECT * FROM unnest($3::uuid[], $4::int[], $5::smallint[], $6::bytea[], $7::bytea[], $8::bytea[], $11::smallint[])
-    AS t (event_id, organisation_id, ord, envelope, salted, leaf, payload_state)),
-fresh AS (
-  INSERT INTO event_ids (event_id, organisation_id, lane, batch, ord)
-  SELECT event_id, organisation_id, $1::int, $2::int, ord FROM input
-  ORDER BY event_id, organisation_id, ord
-  ON CONFLICT (event_id, organisation_id) DO NOTHING RETURNING ord),
-payloads AS (
-  INSERT INTO events (lane, batch, ord, payload_state, envelope, salted)
-  SELECT $1::int, $2::int, ord, payload_state, envelope, salted FROM input JOIN fresh USING (ord) ORDER BY ord),
-noted AS (
-  INSERT INTO batches (lane, batch, candidates, entries, own, bytes, leaves, repeats, seal, closes)
-  SELECT $1::int, $2::int, count(*), count(f.ord),
-    count(*) FILTER (WHERE f.ord IS NOT NULL AND get_byte(envelope, ${ENVELOPE_AT.kind}) >= 128),
-    coalesce(sum(length(envelope) + length(salted)) FILTER (WHERE f.ord IS NOT NULL), 0),
-    coalesce(string_agg(leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NOT NULL), ''),
-    string_agg(int2send(i.ord) || leaf, ''::bytea ORDER BY i.ord) FILTER (WHERE f.ord IS NULL), $9, $10
-  FROM input i LEFT JOIN fresh f USING (ord))
-SELECT ord, current_setting('synchronous_commit'), current_setting('client_min_messages')
-FROM (SELECT 1) AS always LEFT JOIN fresh ON true`;
-
-/** Of events with these ids, what is stored and is compared. See "Plans" in connection.ts. */
-const STORED = `
-SELECT i.ord, e.payload_state, e.envelope, e.salted, k.lane, k.batch
-FROM unnest($1::uuid[], $2::int[], $3::smallint[]) AS i (event_id, organisation_id, ord)
-LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = i.event_id
-  AND organisation_id = i.organisation_id OFFSET 0) k ON true
-LEFT JOIN LATERAL (SELECT * FROM events WHERE lane = k.lane AND batch = k.batch AND ord = k.ord
-  OFFSET 0) e ON true`;
-
-/** Of batches, what says that a collector has stored them. */
-const SEALED = `
-SELECT i.lane, i.batch, b.candidates, b.leaves, b.repeats, b.seal,
-  (SELECT s.first_sequence FROM sequenced s WHERE s.lane = i.lane AND s.batch = i.batch AND s.entries = b.entries)
-FROM unnest($1::int[], $2::int[]) AS i (lane, batch)
-CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = i.lane AND batch = i.batch OFFSET 0) b`;
-
-export const OPEN = `
-WITH drawn AS (
-  UPDATE periods SET next_lane = next_lane + 1 WHERE period = (
-    SELECT period FROM periods WHERE begins <= current_date AND next_lane <= to_lane
-    ORDER BY period DESC LIMIT 1)
-  RETURNING next_lane - 1 AS lane),
-noted AS (INSERT INTO open_lanes (lane) SELECT lane FROM drawn ON CONFLICT DO NOTHING)
-INSERT INTO lanes (lane, collector_id) SELECT lane, $1::uuid FROM drawn RETURNING lane, opened_at`;
-
-/** Says of a server whether a commit that has just been answered was waited for. */
-const STANDBYS = `
-SELECT current_setting('synchronous_standby_names'), pg_is_in_recovery(),
-  pg_conf_load_time() > clock_timestamp() - interval '1 second'`;
-/** And whether the next one would be. A role without pg_read_all_stats cannot see that a standby is missing. */
-const OBSTACLES = `${STANDBYS},
-  current_setting('synchronous_commit'), current_setting('client_min_messages'),
-  pg_has_role('pg_read_all_stats', 'USAGE') AND NOT EXISTS (
-    SELECT 1 FROM pg_stat_get_wal_senders() WHERE sync_state IN ('sync', 'quorum'))`;
+const APPEND = sql('append_batch');
 
 export interface RowEncryption {
   readonly sealer: RowSealer;
-  /** Of what is stored. */
+  /** Keys of stored payloads. */
   readonly stored: StoredKeys;
-  /** Whether an action has destroyed a key. */
+  /** Whether an action destroyed the key. */
   readonly isTaken: (tag: number, organisation: string, place: number) => boolean;
-  /** On return the keys of all that was sealed are durable. */
+  /** On return the keys of all sealed payloads are durable. */
   save(): Promise<void>;
-  /** On return the keys that others have made are known, and by which actions others are gone. */
+  /** On return the keys and actions of other collectors are known. */
   refresh(): Promise<void>;
 }
 
 export interface LaneOptions {
   readonly address: Address;
-  /** Of this process: a UUID in text form, that stands in `collectors`. */
+  /** UUID of this process in the table `collectors`. */
   readonly collectorId: string;
   readonly durability: LogRow['durability'];
   /** See seal.ts. */
   readonly sealKey: SealKey;
-  /** Every lane has to be of one log. */
+  /** A server with another ledger id is refused. */
   readonly ledgerId: string;
-  /** Undefined where payloads are not encrypted. */
+  /** Undefined if payloads are not encrypted. */
   readonly encryption?: RowEncryption | undefined;
-  /** The number of an organisation's name. */
+  /** Looks up the number of an organisation. */
   readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
   readonly gauges?: SharedGauges | undefined;
-  /** Something is degraded, and nothing is lost. */
+  /** Called when something is degraded and nothing is lost. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** On return the collector stands in `collectors`, perhaps on this server alone. */
+  /** On return `collectors` has a row of this process, perhaps on this server only. */
   readonly register: (connection: Connection) => Promise<void>;
-  /** What was acknowledged is gone: the database has lost its end. */
+  /** Called when the database has lost acknowledged batches. */
   readonly onLost: (reason: string) => void;
 }
 
-/** A batch in the form in which it goes out; it may go out more than once. */
+/** An encoded batch, which may be sent more than once. */
 interface Packed {
   readonly ids: Buffer;
   readonly organisations: Buffer;
@@ -181,21 +110,21 @@ const EMPTY: Packed = {
 export class Lane {
   #connection: Connection | undefined;
   #lane = 0;
-  /** As the server has it: with the number it says which lane it is. */
+  /** The server's time of opening; with the number it identifies the lane. */
   #openedAt = '';
-  /** The number that the next batch gets. */
+  /** The number of the next batch. */
   #next = 1;
   #closed = false;
-  /** The seal of the batch that was sent last. */
+  /** The seal of the last batch that was sent. */
   #sealed: Buffer = Buffer.alloc(0);
-  /** No lane is opened before this, on the clock of `performance.now`. */
+  /** The earliest time to open a lane, by `performance.now`. */
   #restUntil = 0;
 
   constructor(private readonly options: LaneOptions) {}
 
   /**
    * See Store.append. One call at a time.
-   * @throws NotCommitted, CommitUnknown; after either the lane can be used again.
+   * @throws NotCommitted, CommitUnknown; the lane stays usable after either.
    */
   async append(batch: readonly Candidate[]): Promise<Outcome[]> {
     try {
@@ -206,7 +135,7 @@ export class Lane {
     }
   }
 
-  /** The server will never take one of these events: the others are stored without it. */
+  /** Stores the other events of a batch when the server permanently refuses one. */
   async #apart(batch: readonly Candidate[], cause: Error): Promise<Outcome[]> {
     if (batch.length === 1) {
       this.options.onTrouble('the database refuses an event that passed every check', cause);
@@ -228,7 +157,7 @@ export class Lane {
     return this.#compare(batch, fresh);
   }
 
-  /** The numbers of the organisations, as the server of this connection has them. */
+  /** The numbers of the organisations on the server of this connection. */
   async #organisationsOf(connection: Connection, batch: readonly Candidate[]): Promise<number[]> {
     const numbers: number[] = [];
     for (const { organisation } of batch) {
@@ -238,7 +167,7 @@ export class Lane {
     return numbers;
   }
 
-  /** On return a batch of no events is committed and replicated, and so is what was committed before it. */
+  /** On return an empty batch, and every earlier commit, is committed and replicated. */
   async barrier(): Promise<void> {
     const until = performance.now() + DEADLINE_MS;
     await this.#ready(until);
@@ -246,8 +175,8 @@ export class Lane {
   }
 
   /**
-   * As `barrier`, and stores nothing where the server says that it would not be replicated: a store that refuses is proved
-   * every few seconds, perhaps for weeks.
+   * Does the same as `barrier`, but stores no batch while the server reports that it would not be replicated:
+   * a store that refuses events is proved every few seconds, perhaps for weeks.
    */
   async prove(): Promise<void> {
     const until = performance.now() + DEADLINE_MS;
@@ -260,7 +189,7 @@ export class Lane {
     await this.#store([], until);
   }
 
-  /** On return the lane is closed, as far as the server can be reached. */
+  /** On return the lane is closed, if the server can be reached. */
   async close(): Promise<void> {
     this.#closed = true;
     const connection = this.#connection;
@@ -270,7 +199,7 @@ export class Lane {
     await connection.close();
   }
 
-  /** @throws NotCommitted when no server can be reached: nothing was sent. */
+  /** @throws NotCommitted if no server can be reached: nothing was sent. */
   async #ready(until: number): Promise<Connection> {
     if (this.#closed) throw new NotCommitted('the store is closed');
     if (this.#connection?.isOpen === true) return this.#connection;
@@ -278,7 +207,7 @@ export class Lane {
       try {
         await sleep(Math.max(0, this.#restUntil - performance.now()));
         const connection = await this.#open();
-        // One that is ended right after it was opened must not be opened again and again.
+        // Limits the rate of openings when the server ends each new connection.
         this.#restUntil = performance.now() + OPEN_EVERY_MS;
         return connection;
       } catch (error) {
@@ -300,10 +229,10 @@ export class Lane {
       if (log.encryptionKeys !== undefined && this.options.encryption === undefined)
         throw new Error('its payloads are encrypted, and this collector has no keys: start it again');
       if (this.#lane > 0) await this.#lastOf(connection, this.#lane, this.#next);
-      const draw = () => connection.query(OPEN, [collectorId]);
+      const draw = () => connection.query(sql('open_lane'), [collectorId]);
       const { rows, warnings } = await draw().catch(async (error: unknown) => {
         if (!(error instanceof Refused) || error.code !== FOREIGN_KEY_VIOLATION) throw error;
-        // The server has lost that this collector is there.
+        // The server has lost the row of this collector.
         await this.options.register(connection);
         return draw();
       });
@@ -320,7 +249,7 @@ export class Lane {
     }
   }
 
-  /** Stores a batch once, whatever it takes. @returns the ords of what was new. */
+  /** Stores a batch exactly once. @returns the ords of the new events. */
   async #store(batch: readonly Candidate[], until: number): Promise<ReadonlySet<number>> {
     const fresh = new Set<number>();
     let isInDoubt = false;
@@ -344,7 +273,8 @@ export class Lane {
           const stored = await this.#resolve(error, until);
           if (stored !== undefined) return stored;
         }
-        // Otherwise it had been committed, here. After a failover it may be gone: it is sent again, to a new lane.
+        // Otherwise it was committed on this server. A failover may have lost it: it is sent again, in a new
+        // lane.
         if (isInDoubt && performance.now() >= until) {
           throw new CommitUnknown('not known to be replicated', { cause: error });
         }
@@ -352,7 +282,7 @@ export class Lane {
     }
   }
 
-  /** On return no key that the batch is sealed by can be lost. */
+  /** On return the keys that encrypt the batch are durable. */
   async #packed(
     batch: readonly Candidate[],
     organisations: readonly number[],
@@ -371,16 +301,17 @@ export class Lane {
     }
   }
 
-  /** @throws unless the batch can be sent again at once. */
+  /** Returns if the batch can be sent again immediately. @throws NotCommitted, CommitUnknown otherwise. */
   #refused(connection: Connection, error: Refused, isInDoubt: boolean, until: number): void {
     const isOver = performance.now() >= until;
     if (AGAIN.has(error.code) && !isOver) return;
     if (error.code === UNIQUE_VIOLATION && /^(batches|events)_/.test(error.constraint ?? '') && !isOver) {
-      // Another process has closed the lane, as this one had stood still for so long; or rows lie at its next number.
+      // Another process closed the lane because this one was paused, or someone inserted rows with its next
+      // number.
       connection.destroy();
       return;
     }
-    // The server takes no writes any more: it has become a standby, or was told so.
+    // The server is read-only: it became a standby, or was set so.
     if (error.code === READ_ONLY) connection.destroy();
     if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
     throw new NotCommitted(`the database refused the batch (${error.code})`, {
@@ -389,8 +320,8 @@ export class Lane {
   }
 
   /**
-   * Waits until what was answered is on the standby.
-   * @throws CommitUnknown when it is not in time; Lost.
+   * Waits until the answered commit is on the standby.
+   * @throws CommitUnknown after the deadline; Lost.
    */
   async #replicated(connection: Connection, answer: Answer, until: number): Promise<void> {
     let doubt = await this.#doubtOf(connection, answer);
@@ -398,7 +329,7 @@ export class Lane {
       if (this.options.durability === 'replicated') this.options.gauges?.replicated(doubt === undefined);
       if (doubt === undefined) return;
       this.options.onTrouble(
-        'the standby is not known to have what was stored; it is tried again',
+        'the standby is not known to have what was stored; the collector tries again',
         new Error(doubt),
       );
       if (performance.now() >= until) throw new CommitUnknown(`not known to be replicated: ${doubt}`);
@@ -408,14 +339,14 @@ export class Lane {
     }
   }
 
-  /** Why what was answered may not be on the standby; undefined when it is, or need not be. */
+  /** The reason why an answered commit may not be on the standby; undefined if it is, or need not be. */
   async #doubtOf(connection: Connection, { rows, warnings }: Answer): Promise<string | undefined> {
     const [, commit, messages] = rows[0] ?? [];
     const weakness = weaknessOf(commit, messages);
     if (weakness !== undefined) return weakness;
     if (this.options.durability === 'local') return undefined;
     if (warnings.length > 0) return `the server warned (${warnings.join(', ')})`;
-    return doubtIn((await connection.query(STANDBYS)).rows[0]);
+    return doubtIn((await connection.query(sql('standbys'))).rows[0]);
   }
 
   async #send(connection: Connection, packed: Packed, until: number, closes = false): Promise<Answer> {
@@ -440,9 +371,9 @@ export class Lane {
   }
 
   /**
-   * After a batch whose answer did not come: closes its lane at its number.
-   * @returns what of it was stored; undefined when nothing was, and nothing can be any more.
-   * @throws CommitUnknown when that cannot be found out in time.
+   * Closes the lane at the number of a batch whose answer did not arrive.
+   * @returns the ords of its stored events; undefined if it was not committed and never can be.
+   * @throws CommitUnknown if the outcome cannot be determined before the deadline.
    */
   async #resolve(cause: Lost, until: number): Promise<ReadonlySet<number> | undefined> {
     const [lane, batch] = [this.#lane, this.#next];
@@ -454,9 +385,9 @@ export class Lane {
         return await this.#closeAt(connection, lane, batch, until);
       } catch (error) {
         if (performance.now() >= until) {
-          throw new CommitUnknown('the answer to a batch did not come, nor what became of it', { cause });
+          throw new CommitUnknown('no answer to a batch arrived, and its outcome is unknown', { cause });
         }
-        this.options.onTrouble('what became of a batch is not known yet; it is asked again', error);
+        this.options.onTrouble('the outcome of a batch is unknown; the collector asks again', error);
         await sleep(RETRY_MS);
       } finally {
         connection?.destroy();
@@ -465,12 +396,12 @@ export class Lane {
   }
 
   /**
-   * The number of the last batch of a lane below one that is in doubt, or comes next. It is the one before, unless the
-   * database has lost its end; undefined when it has lost the lane.
+   * The number of the last batch of a lane below `next`. It is `next - 1` unless the database lost batches;
+   * undefined if it lost the lane.
    */
   async #lastOf(connection: Connection, lane: number, next: number): Promise<number | undefined> {
     const { collectorId, onLost } = this.options;
-    const { rows } = await connection.query(LAST, [lane, next, collectorId, this.#openedAt]);
+    const { rows } = await connection.query(sql('last_of_lane'), [lane, next, collectorId, this.#openedAt]);
     const last = rows[0] === undefined ? undefined : Number(rows[0][0]);
     if ((last ?? 0) < next - 1) {
       onLost(`batches ${(last ?? 0) + 1} to ${next - 1} of lane ${lane}`);
@@ -485,15 +416,13 @@ export class Lane {
     numbered: number,
     until: number,
   ): Promise<ReadonlySet<number> | undefined> {
-    // On a server that has lost batches the one in doubt can never come either.
+    // On a server that has lost batches, the batch in doubt can never arrive either.
     const last = await this.#lastOf(connection, lane, numbered);
     if (last === undefined) return undefined;
     const batch = last + 1;
     const closing = (number: number) =>
       connection.query(
-        `INSERT INTO batches (lane, batch, candidates, entries, leaves, seal, closes)
-         VALUES ($1, $2, 0, 0, '', $3, true)
-         RETURNING NULL, current_setting('synchronous_commit'), current_setting('client_min_messages')`,
+        sql('close_lane'),
         [lane, number, sealOf(this.options.sealKey, lane, number, EMPTY.leaves)],
         left(until),
       );
@@ -507,31 +436,25 @@ export class Lane {
     } catch (error) {
       if (!(error instanceof Refused) || error.code !== UNIQUE_VIOLATION) throw error;
     }
-    // An earlier try to close it may have gone in without an answer.
-    const { rows } = await connection.query(
-      'SELECT closes, candidates, seal FROM batches WHERE lane = $1 AND batch = $2',
-      [lane, batch],
-    );
+    // An earlier closing batch may have been committed without an answer.
+    const { rows } = await connection.query(sql('batch_in_doubt'), [lane, batch]);
     const [closes, candidates, seal] = rows[0] ?? [];
     const isClosing = closes === 't' && candidates === '0';
-    // Somebody else's batch has the number, so that the one in doubt has not been committed and never can be.
+    // If another writer's batch has the number, the batch in doubt was not committed and never can be.
     const isOwn = typeof seal === 'string' && bytesOf(seal).equals(this.#sealed);
     try {
       await assertReplicated(await closing(batch + 1));
     } catch (error) {
       if (!(error instanceof Refused) || error.code !== UNIQUE_VIOLATION) throw error;
-      // The same for this one: what follows it shows whether it was replicated.
+      // An earlier closing batch may have this number too: the next commit shows whether it was replicated.
       await assertReplicated(await closing(batch + 2));
     }
     if (isClosing || !isOwn) return undefined;
-    const stored = await connection.query('SELECT ord FROM events WHERE lane = $1 AND batch = $2', [
-      lane,
-      batch,
-    ]);
+    const stored = await connection.query(sql('stored_ords'), [lane, batch]);
     return new Set(stored.rows.map(([ord]) => Number(ord)));
   }
 
-  /** Of what was no new event: whether what is stored says the same. All of it was committed before our own batch. */
+  /** Compares repeats with the stored events, all of which were committed before this batch. */
   async #compare(batch: readonly Candidate[], fresh: ReadonlySet<number>): Promise<Outcome[]> {
     const repeats = [...batch.keys()].filter((ord) => !fresh.has(ord));
     const rows = await this.#stored(async (connection) => {
@@ -554,7 +477,7 @@ export class Lane {
       }
     };
     compare();
-    // Their keys were durable before they were: another collector may have made them just now.
+    // Another collector may just have made their keys, which were durable before the events.
     if (outcomes.includes('unreadable') && (await this.#isRefreshed())) compare();
     return outcomes;
   }
@@ -570,20 +493,20 @@ export class Lane {
     }
   }
 
-  /** Keys that cannot be had must not stop the others. */
+  /** An unavailable key affects only its own event. */
   #outcomeOf(candidate: Candidate, row: TextRow): Outcome {
     const { encryption, onTrouble } = this.options;
     try {
       return outcomeOf(candidate, row, encryption);
     } catch (error) {
-      onTrouble('a stored event cannot be opened: its keys cannot be had', error);
+      onTrouble('a stored event cannot be decrypted: its keys cannot be read', error);
       return 'unreadable';
     }
   }
 
   /**
-   * Of what is stored under the ids, only what a collector has sealed: an id that somebody has put there alone must not
-   * answer for an event that is in no batch.
+   * Blanks the rows that no sealed batch contains: an id that someone inserted must not answer for an event
+   * that was never stored.
    */
   async #believed(connection: Connection, rows: readonly TextRow[]): Promise<readonly TextRow[]> {
     const { sealKey, onTrouble } = this.options;
@@ -592,7 +515,7 @@ export class Lane {
     const numbers = [...named.values()].filter(([lane]) => typeof lane === 'string');
     const arrays = [0, 1].map((i) => int4Array(numbers.map((each) => Number(each[i]))));
     const sealed = new Map<string, Buffer>();
-    for (const row of (await connection.query(SEALED, arrays)).rows) {
+    for (const row of (await connection.query(sql('sealed_batches'), arrays)).rows) {
       const [lane, batch, candidates, leaves, repeats, seal, first] = row;
       const batchOf = { lane: Number(lane), batch: Number(batch), candidates: Number(candidates) };
       const [ofRepeats, ofSeal] = [repeats, seal].map((each) => (each == null ? null : bytesOf(each)));
@@ -623,18 +546,18 @@ export class Lane {
     for (;;) {
       try {
         const connection = await this.#ready(until);
-        const { rows } = await connection.query(STORED, await valuesOn(connection));
+        const { rows } = await connection.query(sql('stored_events'), await valuesOn(connection));
         return await this.#believed(connection, rows);
       } catch (error) {
-        // What was new in the batch is stored by now.
+        // The new events of the batch are stored already.
         if (performance.now() < until && !(error instanceof Refused)) continue;
-        throw new CommitUnknown('what the repeats of a batch say could not be compared', { cause: error });
+        throw new CommitUnknown('the repeats of a batch could not be compared', { cause: error });
       }
     }
   }
 }
 
-/** Whether an event is one of those that a batch was sealed with. Of a payload that was taken out only the rest is there. */
+/** Whether the sealed leaves contain the row's leaf; a removed payload is not compared. */
 function isAmong(leaves: Buffer, [, state, envelope, salted]: TextRow): boolean {
   const [bytes, row] = [bytesOf(envelope ?? ''), typeof salted === 'string' ? bytesOf(salted) : undefined];
   const leaf = Buffer.alloc(LEAF_BYTES);
@@ -650,16 +573,16 @@ function isAmong(leaves: Buffer, [, state, envelope, salted]: TextRow): boolean 
 function isPoison(error: unknown): error is NotCommitted {
   if (!(error instanceof NotCommitted) || !(error.cause instanceof Refused)) return false;
   const { code, constraint } = error.cause;
-  // Without a constraint it is the table of the month that is not there.
+  // Without a constraint, the partition of the month is missing.
   return code.startsWith('22') || (code === '23514' && constraint !== undefined);
 }
 
-/** Why a batch that is sent now would not be acknowledged. Asks, and stores nothing. */
+/** The reason why a batch would not be acknowledged now; undefined if it would. Stores nothing. */
 export async function obstacleOn(
   connection: Pick<Connection, 'query'>,
   durability: LogRow['durability'],
 ): Promise<string | undefined> {
-  const [row = []] = (await connection.query(OBSTACLES)).rows;
+  const [row = []] = (await connection.query(sql('obstacles'))).rows;
   const [, , , commit, messages, isAlone] = row;
   const weakness = weaknessOf(commit, messages);
   if (weakness !== undefined || durability === 'local') return weakness;
@@ -671,30 +594,37 @@ export function notReplicated(obstacle: string): string {
   return `nothing would be replicated: ${obstacle}`;
 }
 
-/** @param row of STANDBYS. */
+/** @param row of the statement `standbys`. */
 function doubtIn([names, inRecovery, isNew]: TextRow = []): string | undefined {
   if (names === '') return 'synchronous_standby_names is empty';
-  // A session may know of a standby before the server waits for it.
+  // A session may see the name of a standby before the server waits for it.
   if (isNew === 't') return 'the settings of the server have just changed';
   return inRecovery !== 'f' ? 'the server is a standby' : undefined;
 }
 
-/** Milliseconds until then, and at least one. */
+/** Milliseconds until the deadline, at least one. */
 function left(until: number): number {
   return Math.max(1, until - performance.now());
 }
 
-/** Of {@link APPEND}, for the one batch of a lane. */
-export function parametersOf(
-  lane: number,
+/** Stores an entry as the only batch of a new lane. @returns the lane. */
+export async function appendAlone(
+  connection: Connection,
+  collectorId: string,
   sealKey: SealKey,
-  candidate: Candidate,
+  entry: Candidate,
   organisation: number,
-): Parameter[] {
-  const packed = pack([candidate], [organisation]);
-  const { ids, organisations, ords, envelopes, salted, leaves, states } = packed;
+): Promise<number> {
+  const [drawn] = (await connection.query(sql('open_lane'), [collectorId])).rows;
+  if (drawn === undefined) throw new Error('no lanes are left; see collector store maintain');
+  const lane = Number(drawn[0]);
+  const { ids, organisations, ords, envelopes, salted, leaves, states } = pack([entry], [organisation]);
   const seal = sealOf(sealKey, lane, 1, leaves);
-  return [lane, 1, ids, organisations, ords, envelopes, salted, leaves, seal, true, states];
+  await connection.query(APPEND, [
+    ...[lane, 1, ids, organisations, ords, envelopes],
+    ...[salted, leaves, seal, true, states],
+  ]);
+  return lane;
 }
 
 function pack(batch: readonly Candidate[], organisations: readonly number[], sealer?: RowSealer): Packed {
@@ -726,15 +656,12 @@ function pack(batch: readonly Candidate[], organisations: readonly number[], sea
 
 const EMPTY_LEAF = Buffer.alloc(LEAF_BYTES);
 
-/** Entries of the log's own are not encrypted. */
+/** Whether it is an entry of the log's own, which is not encrypted. */
 function isOwn({ kind }: Candidate): boolean {
   return typeof kind === 'number';
 }
 
-/**
- * Of a repeat, held against what is stored under its id.
- * @param row its payload state, its envelope and its payload.
- */
+/** Compares a repeat with the stored event: payload state, envelope and payload. */
 function outcomeOf(
   candidate: Candidate,
   [state, envelope, salted]: TextRow,
@@ -742,12 +669,12 @@ function outcomeOf(
 ): Outcome {
   if (typeof envelope !== 'string') return 'unreadable';
   const stands = envelopeIn(bytesOf(envelope));
-  // The id was made to stand for another event.
+  // Someone changed the id to refer to another event.
   const isSame = stands !== undefined && Buffer.from(stands.eventId).equals(candidate.eventId);
   if (!isSame || stands.organisation !== candidate.organisation) return 'unreadable';
   const row = bytesOf(salted ?? '');
   const place = state === '1' ? keyPlaceIn(row) : undefined;
-  // Also while its key is still here: what it said is not to be told any more.
+  // Even if the key still exists, an erased event must not be compared.
   if (state === '2' || (place && encryption?.isTaken(place.tag, candidate.organisation, place.place)))
     return 'erased';
   if (typeof salted !== 'string') return 'conflict';

@@ -1,6 +1,6 @@
 /**
- * What a mirror does by the actions of its log: it destroys its own keys, takes records and keys of holds, and replaces its
- * own key of names; and it reports in the access log which erasures it has followed.
+ * Applies the actions of a log to its mirror: destroys the mirror's keys, copies records and keys of holds,
+ * replaces the mirror's key of names, and reports in the access log which erasures the mirror has followed.
  */
 import { catalogueDirectory, resealCatalogue } from '@clinical-events/collector/catalogue/catalogue';
 import { FOLLOWED } from '@clinical-events/collector/commands/access-lines';
@@ -18,39 +18,49 @@ import type { PayloadKeys } from '@clinical-events/collector/privacy/payload-key
 import type { OpenSharedStore } from '@clinical-events/collector/store/contract/opened';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import type { WritableStore } from '@clinical-events/collector/store/open-to-write';
+import { type MirrorNote, writeMirrorNote } from '@clinical-events/collector/tree/state-files';
 
 type HoldAction = Extract<Action, { does: 'hold' }>;
 
-/** @param unreached copies of the keys. @throws KeysUnfit where there are some. */
+/** @throws KeysUnfit if copies of the keys were not reached. */
 function assertReached(what: string, [unreached]: readonly string[]): void {
   if (unreached !== undefined)
     throw new KeysUnfit(`${what} waits for its keys: ${unreached} cannot be reached`);
 }
 
-/** How far it has come, and who it is, as `mirror.json` has it. */
-interface Followed {
-  readonly id: string;
-  /** The sequence of the last action that it has followed. */
-  followed(): number;
-  /** On return it is noted. */
-  follow(sequence: number): void;
+/** Identity and progress of the mirror in `mirror.json`. */
+export class MirrorNotes {
+  constructor(
+    private readonly dataDir: string,
+    private note: MirrorNote,
+  ) {}
+
+  get current(): MirrorNote {
+    return this.note;
+  }
+
+  /** On return the changed members are stored. */
+  update(changed: Partial<MirrorNote>): void {
+    this.note = { ...this.note, ...changed };
+    writeMirrorNote(this.dataDir, this.note);
+  }
 }
 
 export class MirroredActions {
-  /** How many of the actions are carried out here since the start. */
+  /** Number of actions that were applied since the start. */
   #obeyed = 0;
 
   constructor(
     private readonly dataDir: string,
     private readonly shared: OpenSharedStore,
     private readonly store: WritableStore,
-    private readonly notes: Followed,
+    private readonly notes: MirrorNotes,
   ) {}
 
   /**
-   * On return the mirror has done what the actions say that it has: its own keys are destroyed, the records and keys of holds
-   * are here or are destroyed, and names in its catalogue are under a new key.
-   * @throws when that cannot be done now; nothing more is copied before it is.
+   * On return all actions in the mirror are applied: its own keys are destroyed, records and keys of holds
+   * are copied or destroyed, and names in its catalogue are encrypted by a new key.
+   * @throws if that is impossible now; the mirror copies no further entry before it is done.
    */
   async obey(): Promise<void> {
     const { keys, actions } = this.store;
@@ -58,15 +68,16 @@ export class MirroredActions {
     const last = logged.at(-1);
     if (last === undefined) return;
     const news = logged.map(({ said }) => said);
-    // Keys are destroyed again with each start, because they may be of an older copy.
-    const since = logged.filter(({ sequence }) => sequence > this.notes.followed()).map(({ said }) => said);
+    // Each start destroys keys again, because they may come from an older copy.
+    const { followed } = this.notes.current;
+    const since = logged.filter(({ sequence }) => sequence > followed).map(({ said }) => said);
     if (keys === undefined) {
       for (const said of news) if (said.does === 'hold') await this.#takeRecord(said);
     } else {
       await this.#destroy(keys, news);
       for (const said of news) if (said.does === 'hold') await this.#takeHold(keys, said);
       if (since.some(({ does }) => does === 'erase' || does === 'rotate')) await this.#replaceNames(keys);
-      // What was destroyed is gone for good with the key of its epoch.
+      // Destroyed keys are unrecoverable once the key of their epoch is replaced.
       if (since.some(({ does }) => does === 'rotate'))
         assertReached(
           'another epoch of keys',
@@ -74,7 +85,7 @@ export class MirroredActions {
         );
       this.#report(since);
     }
-    if (since.length > 0) this.notes.follow(last.sequence);
+    if (since.length > 0) this.notes.update({ followed: last.sequence });
     this.#obeyed = actions.logged.length;
   }
 
@@ -91,25 +102,25 @@ export class MirroredActions {
     assertReached('an erasure', await keys.destroy(taken));
   }
 
-  /** On return no name in the catalogue of the mirror is under another key than the newest one. */
+  /** On return all names in the mirror's catalogue are encrypted by the newest key. */
   async #replaceNames(keys: PayloadKeys): Promise<void> {
     const { dataDir } = this;
     assertReached('another key of names', await keys.renewNames());
     const { events: log } = openStore(dataDir);
     await resealCatalogue(catalogueDirectory(dataDir), log, (error) =>
-      warn(`the catalogue is made again, because its names could not be sealed again: ${reasonOf(error)}`),
+      warn(`the catalogue is rebuilt, because its names could not be encrypted again: ${reasonOf(error)}`),
     );
     await log.close();
     assertReached('another key of names', await keys.endOldNames());
   }
 
-  /** Of one that is over by now, there is neither key nor record any more. */
+  /** Copies key and record of a hold; a released hold has neither. */
   async #takeHold(keys: PayloadKeys, hold: HoldAction): Promise<void> {
     if (!this.store.actions.holds.has(hold.action)) return;
     const from = await this.shared.storedKeys();
     if (from === undefined) return;
     await keys.takeHoldKey(hold.action, from);
-    // Else the release stands behind what the mirror has of the log.
+    // Without a key, the release is in a part of the log that the mirror does not have yet.
     if (from.holdKey(hold.action) !== undefined) await this.#takeRecord(hold);
   }
 
@@ -119,16 +130,16 @@ export class MirroredActions {
     if (own !== undefined && isRecord(own, hold.record)) return;
     const text = await this.shared.holdRecords.get(hold.action);
     if (text !== undefined && (await takeRecord(dataDir, hold, text))) return;
-    warn(`the record of hold ${hold.action} is not in the database as it was written`);
+    warn(`the record of hold ${hold.action} in the database is missing or altered`);
   }
 
-  /** In the access log, which every mirror has: certificates list from it which mirrors have followed. */
+  /** Adds lines to the access log, from which certificates list the mirrors that have followed. */
   #report(since: readonly Action[]): void {
     const erasures = new Set(since.flatMap((said) => (said.does === 'erase' ? [said.action] : [])));
     for (const erased of erasures)
       beginAccess(this.dataDir, {
         command: FOLLOWED,
-        filter: { mirror: this.notes.id, erased },
+        filter: { mirror: this.notes.current.id, erased },
         isAct: true,
       })({ events: 0, complete: true });
   }

@@ -1,4 +1,4 @@
-/** The keys of a log in a database, opened: for readers, and for a collector among others. */
+/** Opens the payload keys of a log in a database: for readers, and for collectors, which share them. */
 import { openKek } from '@clinical-events/collector/privacy/key-encryption-key';
 import { ledgerOf } from '@clinical-events/collector/privacy/opened-vault';
 import { KeysUnfit, VaultAway } from '@clinical-events/collector/privacy/key-vault';
@@ -15,19 +15,19 @@ export class ReadKeys {
     readonly stored: KeyReader,
   ) {}
 
-  /** @throws KeysUnfit when there are none, or they cannot be read. */
+  /** @throws KeysUnfit if there are no keys, or they cannot be read. */
   static async open({ directories, kek }: KeyPlaces, logCluster: string): Promise<ReadKeys> {
     const [where = ''] = directories;
     const vault = await PostgresVault.open(parseAddress(where), logCluster);
     const reader = KeyReader.open(vault, openKek(kek));
     if (reader !== undefined) return new ReadKeys(vault, reader);
     await vault.close();
-    throw new KeysUnfit(`there are no keys of payloads in ${vault.copies.join()}`);
+    throw new KeysUnfit(`there are no payload keys in ${vault.copies.join()}`);
   }
 
   /**
-   * To be called when rows were read that are to be opened: their keys were durable before them. On return the keys are those
-   * that are stored now, and no other. @throws VaultAway
+   * Reads the stored keys again. Call it after reading rows, whose keys were durable before them.
+   * @throws VaultAway
    */
   async refresh(): Promise<void> {
     await this.vault.refresh();
@@ -39,13 +39,15 @@ export class ReadKeys {
   }
 }
 
-/** Of a collector. Closed by closing the vault. */
+/** The keys of a collector. Closing the vault closes them. */
 export interface WrittenKeys {
   readonly keys: PayloadKeys;
   readonly vault: PostgresVault;
 }
 
-/** @throws KeysUnfit when they cannot be reached, are those of another log, or are needed and not there; KekFault. */
+/**
+ * @throws KeysUnfit if the keys are unreachable, belong to another log, or are needed and missing; KekFault.
+ */
 export async function openWrittenKeys(
   { places, ...options }: WantedKeys,
   logCluster: string,
@@ -55,7 +57,7 @@ export async function openWrittenKeys(
   try {
     const ledger = ledgerOf(vault);
     if (ledger !== undefined && ledger !== options.ledgerId)
-      throw new KeysUnfit(`the keys in ${vault.copies.join()} are those of another log (${ledger})`);
+      throw new KeysUnfit(`the keys in ${vault.copies.join()} belong to another log (${ledger})`);
     const keys = await PayloadKeys.open({ ...options, vault, kek: openKek(places.kek), hasPlaces: true });
     return { keys, vault };
   } catch (error) {

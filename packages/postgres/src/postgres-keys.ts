@@ -1,4 +1,7 @@
-/** API keys in the database of a log: one set for all its collectors (src/store/contract/, SharedKeyStore). */
+/**
+ * API keys in the database of a log, shared by all its collectors (SharedKeyStore of the collector's
+ * store/contract).
+ */
 import { PROFILES } from '@clinical-events/protocol';
 import {
   type ApiKey,
@@ -12,19 +15,9 @@ import { type Address, describeAddress } from './address.js';
 import { bytesOf } from './binary.js';
 import { type Connection, type Parameter, ReadingConnection, type TextRow } from './connection.js';
 import { PostgresAccessLog } from './postgres-access-log.js';
+import { sql } from './sql.js';
 
-const COLUMNS = [
-  ...['key_id', 'hash', 'organisation', 'permissions', 'profile', 'rate_per_second', 'rate_burst'],
-  ...['client_certificate', 'note', 'created_at', 'expires_at', 'revoked_at', 'rotated_from', 'replaced_by'],
-];
-const LIST = `SELECT ${COLUMNS.join(', ')} FROM api_keys ORDER BY created_order`;
-const ONE = `SELECT ${COLUMNS.join(', ')} FROM api_keys WHERE key_id = $1`;
-const INSERT = `INSERT INTO api_keys (${COLUMNS.join(', ')}) VALUES (${COLUMNS.map((_, i) => `$${i + 1}`).join(', ')})`;
-/** Its row is locked until the transaction ends: writers come one after the other. */
-const CHANGED = 'UPDATE key_changes SET version = version + 1';
-const REPLACE = `
-UPDATE api_keys SET replaced_by = $2, expires_at = least($3::bigint, coalesce(expires_at, $3::bigint)) WHERE key_id = $1`;
-const REVOKE = 'UPDATE api_keys SET revoked_at = coalesce(revoked_at, $2) WHERE key_id = $1';
+const COLUMNS = sql('api_key_columns').split(/,\s+/);
 
 export class PostgresKeys implements SharedKeyStore {
   readonly accessLog: PostgresAccessLog;
@@ -36,27 +29,27 @@ export class PostgresKeys implements SharedKeyStore {
   }
 
   list(): Promise<ApiKey[]> {
-    return this.#told(async () => (await this.#connection.query(LIST)).rows.map(apiKey));
+    return this.#explained(async () => (await this.#connection.query(sql('api_keys'))).rows.map(apiKey));
   }
 
   version(): Promise<string> {
-    return this.#told(async () => {
-      const { rows } = await this.#connection.query('SELECT version FROM key_changes');
+    return this.#explained(async () => {
+      const { rows } = await this.#connection.query(sql('key_changes'));
       return rows[0]?.[0] ?? '';
     });
   }
 
   insert(key: ApiKey): Promise<void> {
     return this.#write(async (connection) => {
-      await connection.query(INSERT, valuesOf(key));
+      await connection.query(sql('insert_api_key'), valuesOf(key));
     });
   }
 
   insertFirst(key: ApiKey): Promise<boolean> {
     return this.#write(async (connection) => {
-      const { rows } = await connection.query('SELECT 1 FROM api_keys LIMIT 1');
+      const { rows } = await connection.query(sql('has_api_keys'));
       if (rows.length > 0) return false;
-      await connection.query(INSERT, valuesOf(key));
+      await connection.query(sql('insert_api_key'), valuesOf(key));
       return true;
     });
   }
@@ -64,20 +57,22 @@ export class PostgresKeys implements SharedKeyStore {
   rotate(successor: ApiKey, oldExpiresAt: number, now: number): Promise<RotationRefusal | undefined> {
     return this.#write(async (connection) => {
       const oldId = successor.rotatedFrom ?? '';
-      const [row] = (await connection.query(ONE, [oldId])).rows;
+      const [row] = (await connection.query(sql('api_key'), [oldId])).rows;
       if (row === undefined) return 'unknown';
       const old = apiKey(row);
       if (old.revokedAt !== undefined) return 'revoked';
       if (old.replacedBy !== undefined) return 'replaced';
       if (old.expiresAt !== undefined && old.expiresAt <= now) return 'expired';
-      await connection.query(INSERT, valuesOf(successor));
-      await connection.query(REPLACE, [oldId, successor.keyId, oldExpiresAt]);
+      await connection.query(sql('insert_api_key'), valuesOf(successor));
+      await connection.query(sql('replace_api_key'), [oldId, successor.keyId, oldExpiresAt]);
       return undefined;
     });
   }
 
   revoke(keyId: string, now: number): Promise<boolean> {
-    return this.#write(async (connection) => (await connection.query(REVOKE, [keyId, now])).count > 0);
+    return this.#write(
+      async (connection) => (await connection.query(sql('revoke_api_key'), [keyId, now])).count > 0,
+    );
   }
 
   close(): Promise<void> {
@@ -85,15 +80,16 @@ export class PostgresKeys implements SharedKeyStore {
   }
 
   #write<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
-    return this.#told(() =>
+    return this.#explained(() =>
       this.#connection.transaction(async (connection) => {
-        await connection.query(CHANGED);
+        await connection.query(sql('count_key_change'));
         return work(connection);
       }),
     );
   }
 
-  async #told<Result>(work: () => Promise<Result>): Promise<Result> {
+  /** @throws KeyStoreError that names the database. */
+  async #explained<Result>(work: () => Promise<Result>): Promise<Result> {
     try {
       return await work();
     } catch (error) {
@@ -124,7 +120,7 @@ function valuesOf(key: ApiKey): Parameter[] {
   ];
 }
 
-/** A row as the contract wants it. What this version would never write is refused, not guessed at. */
+/** @throws KeyStoreError if the row has a value that this version never writes. */
 function apiKey(row: TextRow): ApiKey {
   const value = (name: string) => row[COLUMNS.indexOf(name)] ?? undefined;
   const text = (name: string) => value(name) ?? '';

@@ -1,4 +1,7 @@
-/** Reads the log of a database: what has its place in it, in that order (src/store/contract/, EventLog). */
+/**
+ * Reads the entries of a log in a database, in order (EntryLog and Committed of the collector's
+ * store/contract).
+ */
 import { decodeEnvelope, LEAF_BYTES, SALT_BYTES } from '@clinical-events/protocol';
 import type { Sequenced } from '@clinical-events/collector/store/contract/driver';
 import {
@@ -31,48 +34,34 @@ import type { ReadKeys } from './opened-keys.js';
 import { type LogRow, readLog } from './schema.js';
 import type { SealKey } from './seal.js';
 import { assertSealed, lookAfterLanes, lookAtWaiting, sequence } from './sequencing.js';
-import { groupsOf, list, type Span, spanIn, spansOf } from './spans.js';
+import { groupsOf, rowsOf, type Span, spansFrom } from './spans.js';
+import { sql } from './sql.js';
 
-/** How often a collector says that it lives, in milliseconds. */
+/** How often a collector updates its `seen_at`, in milliseconds. */
 const LOOK_AFTER_MS = 10_000;
-/** How long the lock on the head may be another's, and nothing gets its place, before it is looked into. */
+/**
+ * How long another process may hold the lock on the head without progress before the gauges report a stall.
+ */
 const LOCKED_MS = 5000;
 /** SQLSTATE of a lock_timeout. */
 const LOCK_NOT_AVAILABLE = '55P03';
-/** In a leaf. */
+/** Offsets in a leaf. */
 const [ENVELOPE_HASH_AT, COMMITMENT_AT] = [9, 41];
 const STATES: readonly PayloadState[] = ['plain', 'encrypted', 'erased'];
 
-const HEAD = 'SELECT size, bytes FROM heads';
-const HELD = 'SELECT size, own_entries, bytes FROM heads';
-/* Of COPY, which takes no parameters: what stands in the texts is numbers. */
-
-const entriesOf = (group: readonly Span[]) => `
-SELECT s.n, e.payload_state, e.envelope, e.salted
-FROM unnest(${list(group, 'lane')}::int[], ${list(group, 'batch')}::int[]) WITH ORDINALITY AS s (lane, batch, n)
-CROSS JOIN LATERAL (SELECT * FROM events WHERE lane = s.lane AND batch = s.batch OFFSET 0) e ORDER BY s.n, e.ord`;
-/** By the number of its organisation, the place of an event that has one. */
-const FIND = `
-SELECT s.first_sequence + (SELECT count(*) FROM events e
-    WHERE e.lane = k.lane AND e.batch = k.batch AND e.ord < k.ord) AS sequence
-FROM (SELECT * FROM event_ids WHERE event_id = $1::uuid OFFSET 0) k
-CROSS JOIN LATERAL (SELECT * FROM sequenced WHERE lane = k.lane AND batch = k.batch OFFSET 0) s
-JOIN organisations o USING (organisation_id)
-WHERE ($2::text IS NULL OR o.name = $2) ORDER BY 1`;
-
-/** What payloads are opened by, and whose may not be any more. */
+/** Keys that decrypt payloads, and the sequences whose payloads stay closed. */
 interface Opener {
   readonly keys: StoredKeys | undefined;
   readonly erased: SequenceSet;
 }
 
-/** An entry as it was read, and held against its leaf. */
+/** An entry that matches its leaf. */
 interface Row {
   readonly sequence: number;
   readonly state: PayloadState;
   readonly envelope: Buffer;
   readonly commitment: Buffer;
-  /** Empty when the payload is not there any more. */
+  /** Empty if the payload cannot be decrypted or was removed. */
   readonly salted: Buffer;
 }
 
@@ -82,18 +71,18 @@ export interface PostgresCommittedOptions {
   /** See seal.ts. */
   readonly sealKey: SealKey;
   readonly gauges?: SharedGauges | undefined;
-  /** Told what has its place by now. */
+  /** Called with the end of the log. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
   readonly onTrouble?: (what: string, error: unknown) => void;
 }
 
-/** What has its place, as the tree needs it: of the leaves alone, whatever became of the payloads. */
+/** Entries that have a place, as the tree needs them: it reads leaves only, not payloads. */
 export class PostgresCommitted implements Committed, SharedCommits {
   entries = 0;
   #lookedAfter = -Infinity;
   readonly #clock = new SteppingClock();
-  /** When places were given last, or there was nothing to give. */
-  #wentAt = performance.now();
+  /** The last time at which places were given, or no batch waited for one. */
+  #progressAt = performance.now();
 
   constructor(
     private readonly connection: ReadingConnection,
@@ -115,7 +104,7 @@ export class PostgresCommitted implements Committed, SharedCommits {
       this.#lookedAfter = now;
       const step = await lookAfterLanes(this.connection, collectorId, this.#clock, gauges).catch(
         async (error: unknown) => {
-          // The row is held by a statement before this one, which may still wait for the standby.
+          // An earlier statement holds the row, and may still wait for the standby.
           if (!(error instanceof Refused) || error.code !== LOCK_NOT_AVAILABLE) throw error;
           const obstacle = await obstacleOn(this.connection, durability);
           throw obstacle === undefined ? error : new Lost(notReplicated(obstacle), { cause: error });
@@ -127,35 +116,35 @@ export class PostgresCommitted implements Committed, SharedCommits {
     try {
       sequenced = await sequence(this.connection, sealKey, durability);
     } catch (error) {
-      await this.#tellStalled().catch(() => undefined);
+      await this.#reportStalled().catch(() => undefined);
       throw error;
     }
     if (sequenced === undefined) {
       const before = this.entries;
       await this.look();
-      // Who is at it may fail too, or hold the lock and do nothing: only a place that was given shows that it does not.
-      if (this.entries > before) this.#going(now);
-      else if (now - this.#wentAt >= LOCKED_MS) await this.#tellStalled();
+      // The holder of the lock may fail or be idle: only a new place proves progress.
+      if (this.entries > before) this.#progressed(now);
+      else if (now - this.#progressAt >= LOCKED_MS) await this.#reportStalled();
       return false;
     }
-    this.#going(now);
+    this.#progressed(now);
     this.#note(sequenced);
     return true;
   }
 
-  #going(now: number): void {
-    this.#wentAt = now;
+  #progressed(now: number): void {
+    this.#progressAt = now;
     this.options.gauges?.stalled?.(0);
   }
 
-  async #tellStalled(): Promise<void> {
+  async #reportStalled(): Promise<void> {
     const { gauges } = this.options;
     if (gauges !== undefined) gauges.stalled?.(await lookAtWaiting(this.connection, gauges));
   }
 
   async look(): Promise<void> {
-    const [head = []] = (await this.connection.query(HELD)).rows;
-    const [entries = 0, ownEntries = 0, bytes = 0] = head.map(Number);
+    const [head = []] = (await this.connection.query(sql('head'))).rows;
+    const [entries = 0, ownEntries = 0, bytes = 0] = head.slice(0, 3).map(Number);
     this.#note({ entries, ownEntries, bytes });
   }
 
@@ -164,13 +153,13 @@ export class PostgresCommitted implements Committed, SharedCommits {
     this.options.onSequenced?.(sequenced);
   }
 
-  /** @throws LaneBroken at what no collector has sealed, whoever gave it its place: no root is made of it. */
+  /** @throws LaneBroken at a batch that no collector sealed, so that no root covers it. */
   async *pass(from: Cursor): AsyncGenerator<Iterable<CommittedEntry>, Cursor> {
     const { sealKey } = this.options;
     const last = this.entries;
     let next = from.sequence;
     while (next <= last) {
-      const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
+      const spans = await spansFrom(this.connection, next, last);
       for (const span of spans) {
         if (span.first > next) throw damaged(next);
         if (span.first > sealKey.lostBefore) assertSealed(sealKey, span);
@@ -179,7 +168,7 @@ export class PostgresCommitted implements Committed, SharedCommits {
       }
       if (spans.length === 0) throw damaged(next);
     }
-    return next > from.sequence ? behind(last) : from;
+    return next > from.sequence ? cursorAfter(last) : from;
   }
 }
 
@@ -191,7 +180,7 @@ function* leavesOf({ first, entries, leaves }: Span, from: number, last: number)
 }
 
 export class PostgresLog implements EntryLog {
-  /** Bytes of everything that has its place, as it was asked last. */
+  /** Bytes of all entries at the last query. */
   extent = 0;
   readonly #actions: ActionRows;
 
@@ -205,7 +194,8 @@ export class PostgresLog implements EntryLog {
   }
 
   /**
-   * @param connection is closed with it. @param keys of its payloads, where they are encrypted and are to be opened.
+   * @param connection `close` closes it. @param keys that decrypt its payloads; undefined leaves them
+   *   encrypted.
    * @throws Unreachable, SchemaUnfit.
    */
   static async open(
@@ -219,7 +209,7 @@ export class PostgresLog implements EntryLog {
     return log;
   }
 
-  /** As they were when the log was read last. */
+  /** The actions at the last read. */
   actions(): Actions {
     return this.#actions.actions;
   }
@@ -227,15 +217,15 @@ export class PostgresLog implements EntryLog {
   async *entries(from: Cursor = BEGINNING): AsyncGenerator<Iterable<StoredEntry>, Cursor, undefined> {
     const last = await this.#head();
     for await (const rows of this.#rows(from.sequence, last)) yield rows.map(storedEntry);
-    return behind(last);
+    return cursorAfter(last);
   }
 
   async end(): Promise<Cursor> {
-    return behind(await this.#head());
+    return cursorAfter(await this.#head());
   }
 
   async withId({ eventId, organisation }: SoughtId): Promise<FoundEntries> {
-    const { rows } = await this.connection.query(FIND, [eventId, organisation ?? null]);
+    const { rows } = await this.connection.query(sql('sequences_of_id'), [eventId, organisation ?? null]);
     const entries: StoredEntry[] = [];
     for (const [sequence] of rows)
       for await (const found of this.#rows(Number(sequence), Number(sequence)))
@@ -247,14 +237,14 @@ export class PostgresLog implements EntryLog {
     await this.connection.close();
   }
 
-  /** @throws StoreDamaged behind the last entry that is as it was written. */
+  /** @throws StoreDamaged after the last entry that matches its leaf. */
   async *#rows(from: number, last: number): AsyncGenerator<readonly Row[], void> {
     let next = from;
     while (next <= last) {
-      const spans = (await this.connection.copy(spansOf(next, last))).map(spanIn);
+      const spans = await spansFrom(this.connection, next, last);
       if (spans.length === 0) throw damaged(next);
       const groups = [...groupsOf(spans)];
-      // While one group is looked through, the database reads the next.
+      // While the caller handles one group, the database reads the next.
       let coming = this.#entriesOf(groups[0]);
       for (const [n, group] of groups.entries()) {
         const rows = await coming;
@@ -268,29 +258,32 @@ export class PostgresLog implements EntryLog {
     }
   }
 
-  /** For rows that were read. An action has its place before it destroys a key: so one that is missing is known to be. */
+  /**
+   * Call it after reading rows. An action has its place before it destroys a key, so a missing key is known
+   * here.
+   */
   async #opener(): Promise<Opener> {
     await this.keys?.refresh();
     if (this.isEncrypted) await this.#actions.refresh();
     return { keys: this.keys?.stored, erased: this.#actions.actions.erased };
   }
 
-  /** Its error is met by whoever waits for it, if anyone does. */
+  /** A rejection reaches only a caller that awaits the rows. */
   #entriesOf(group: readonly Span[] | undefined): Promise<readonly BinaryRow[]> {
-    const rows = group === undefined ? Promise.resolve([]) : this.connection.copy(entriesOf(group));
+    const rows = group === undefined ? Promise.resolve([]) : rowsOf(this.connection, group);
     rows.catch(() => undefined);
     return rows;
   }
 
   async #head(): Promise<number> {
-    const [[size, bytes] = []] = (await this.connection.query(HEAD, [])).rows;
+    const [[size, , bytes] = []] = (await this.connection.query(sql('head'))).rows;
     this.extent = Number(bytes);
     await this.#actions.refresh();
     return Number(size);
   }
 }
 
-function behind(sequence: number): Cursor {
+function cursorAfter(sequence: number): Cursor {
   return { sequence: sequence + 1, at: sequence };
 }
 
@@ -298,7 +291,7 @@ function damaged(sequence: number): StoreDamaged {
   return new StoreDamaged({ where: 'the database', sequence }, 'the entry is damaged');
 }
 
-/** The rows of some batches from one sequence to another, up to the first that is not as it was written. */
+/** The rows of some batches between two sequences, up to the first one that does not match its leaf. */
 function checkedRows(
   group: readonly Span[],
   raw: readonly BinaryRow[],
@@ -310,7 +303,7 @@ function checkedRows(
   let next = 0;
   for (const [n, { first, entries, leaves }] of group.entries()) {
     for (let i = 0; i < entries; i++) {
-      const [number, state, envelope, salted] = raw[next] ?? [];
+      const [number, , state, envelope, salted] = raw[next] ?? [];
       const leaf = leaves.subarray(i * LEAF_BYTES, (i + 1) * LEAF_BYTES);
       const isNext = number !== undefined && numberIn(number) === n + 1;
       const row = isNext ? rowOf(first + i, state, envelope, salted, leaf, opener) : undefined;
@@ -324,10 +317,7 @@ function checkedRows(
   return { rows };
 }
 
-/**
- * An encrypted one is opened, where its key is to be had.
- * @returns undefined where the entry is not what its leaf commits to.
- */
+/** Decrypts the row if it can. @returns undefined if the row does not match its leaf. */
 function rowOf(
   sequence: number,
   state: Buffer | null | undefined,

@@ -1,4 +1,7 @@
-/** The driver of the store that writes to a PostgreSQL log, beside any number of others (src/store/contract/). */
+/**
+ * The store of a PostgreSQL log, which any number of collectors write to (SharedStore of the collector's
+ * store/contract).
+ */
 import { randomUUID } from 'node:crypto';
 import os from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,13 +32,11 @@ import { Connection, ReadingConnection } from './connection.js';
 import { assertHasKey, type NewestRow, newestRows, openRow, RowSealer } from './encrypted-row.js';
 import type { WrittenKeys } from './opened-keys.js';
 import {
-  APPEND,
+  appendAlone,
   Lane,
   type LaneOptions,
   notReplicated,
   obstacleOn,
-  OPEN,
-  parametersOf,
   type RowEncryption,
 } from './lane.js';
 import { PostgresAccessLog } from './postgres-access-log.js';
@@ -44,65 +45,50 @@ import { PostgresTree } from './postgres-tree.js';
 import { PostgresLogKeys, readLog, type LogRow } from './schema.js';
 import type { SealKey } from './seal.js';
 import { publicKeysOf, type SharedKeys } from './shared-keys.js';
+import { sql } from './sql.js';
 
-/** Of one collector, on their way at a time: more than one hide the round trips of the others. */
+/** Lanes of one collector: several hide each other's round trips. */
 const LANES = 4;
 
 export interface PostgresStoreOptions {
   readonly address: Address;
-  /** Batches that are on their way at a time. */
+  /** Batches in flight at a time. */
   readonly lanes?: number;
-  /** Of this program, for people who look at the table of collectors. */
+  /** Version of this program, for the table `collectors`. */
   readonly version: string;
-  /** What the collectors of a log seal their batches with (seal.ts). */
+  /** Opens the key with which the collectors of the log seal their batches (seal.ts). */
   readonly sealKey: (ledgerId: string, shared: SharedKeys, entries: number) => Promise<SealKey>;
-  /** @returns undefined where payloads are not encrypted. Without it they are not, and must not be. */
+  /** Resolves to undefined if payloads are not encrypted. Leave it out for a log that is not encrypted. */
   readonly openKeys?: (log: KeysOfLog) => Promise<OpenedKeys | undefined>;
-  /** Something is degraded, but nothing is lost and nothing is refused. */
+  /** Called when something is degraded, while nothing is lost or refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** See LaneOptions. */
   readonly onLost: (reason: string) => void;
   readonly gauges?: SharedGauges;
-  /** Told what has its place by now. */
+  /** Called with the end of the log. */
   readonly onSequenced?: (sequenced: Sequenced) => void;
 }
 
 export interface KeysOfLog extends NotedKeys {
-  /** The cluster that the log is on. */
+  /** System identifier of the log's database cluster. */
   readonly cluster: string;
 }
 
 interface OpenedKeys extends WrittenKeys {
-  /** Of their database, as the log is to say. */
+  /** Address of the key database, for the table `encryption`. */
   readonly address: string;
 }
 
-export const ACTION = 'INSERT INTO actions (number, lane, batch) VALUES ($1, $2, 1)';
-/** The collector that has lived longest of those that live: each is seen every ten seconds. */
-const OLDEST = `
-SELECT collector_id = $1::uuid FROM collectors
-WHERE seen_at BETWEEN clock_timestamp() - interval '30 seconds' AND clock_timestamp() + interval '30 seconds'
-ORDER BY started_at, collector_id LIMIT 1`;
-/** Until what was committed has its place, in milliseconds. */
+/** Deadline for a committed batch to get its place, in milliseconds. */
 const PLACED_MS = 30_000;
 const LOOK_MS = 100;
-/** How long looks may find that nothing can be stored: a standby that is started again is away for a moment. */
+/** How long looks may fail before the store refuses events: a restarting standby is away for a moment. */
 const DOUBT_MS = 5000;
-const BEGIN_ENCRYPTION = 'INSERT INTO encryption (keys) VALUES ($1) ON CONFLICT DO NOTHING';
-export const REGISTER = `INSERT INTO collectors (collector_id, host, pid, version) VALUES ($1::uuid, $2, $3, $4)
-ON CONFLICT DO NOTHING`;
-export const ORGANISATION = `
-WITH made AS (INSERT INTO organisations (name) VALUES ($1) ON CONFLICT (name) DO NOTHING RETURNING organisation_id)
-SELECT organisation_id FROM made UNION ALL SELECT organisation_id FROM organisations WHERE name = $1 LIMIT 1`;
-
-const HEAD = 'SELECT size, own_entries, bytes, access_lines, access_head FROM heads';
-/** A head of fewer lines than one that is in the log must not follow it. */
-const ACCESS_HEAD = 'UPDATE heads SET access_lines = $1, access_head = $2 WHERE access_lines < $1';
 
 export class PostgresStore implements SharedStore {
   readonly concurrency: number;
   readonly outlivesDoubt = true;
-  /** What has its place, on the connection that the tree is on. */
+  /** Entries that have a place; uses the connection of the tree. */
   readonly committed: PostgresCommitted;
   readonly tree: PostgresTree;
   readonly publicKeys: SharedPublicKeys;
@@ -110,10 +96,13 @@ export class PostgresStore implements SharedStore {
   readonly requests: Requests;
   readonly holdRecords: HoldRecords;
   readonly #control: ReadingConnection;
-  /** What is asked on it waits for no standby. To open a lane is a commit, and the control connection commits too. */
+  /** Never commits, so it never waits for a standby. Lanes and the control connection commit. */
   readonly #looking: ReadingConnection;
   #isLooking = false;
-  /** Since when no look, and no batch, has shown that events can be stored; and the newest reason. */
+  /**
+   * The start of the time in which no look and no batch showed that events can be stored, and the newest
+   * reason.
+   */
   #doubtedAt: number | undefined;
   #doubt: unknown;
   readonly #free: Lane[];
@@ -126,7 +115,7 @@ export class PostgresStore implements SharedStore {
     readonly log: LogRow,
     private readonly laneOptions: LaneOptions,
     readonly opened: FoundLog,
-    /** By their kind, the bodies of the newest entries of the log's own. */
+    /** The newest body of each kind of the log's own entries. */
     readonly newestOwn: ReadonlyMap<number, Buffer>,
     private readonly written: WrittenKeys | undefined,
     private readonly actionRows: ActionRows,
@@ -157,8 +146,7 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * On return the database holds a log that this collector knows, and may write to, and no key that an action destroys is in
-   * the database of keys.
+   * On return this collector can write to the log, and the key database has no key that an action destroys.
    * @throws Unreachable, SchemaUnfit.
    */
   static async open(options: PostgresStoreOptions): Promise<PostgresStore> {
@@ -170,15 +158,16 @@ export class PostgresStore implements SharedStore {
       const log = await readLog(connection);
       const register = (to: Connection) =>
         to.transaction(async () => {
-          // No event hangs on it: a standby that is away does not keep a collector from starting.
+          // No event depends on this row: a collector starts while the standby is away.
           await to.query('SET LOCAL synchronous_commit = local');
-          await to.query(REGISTER, [collectorId, os.hostname(), process.pid, options.version]);
+          const values = [collectorId, os.hostname(), process.pid, options.version];
+          await to.query(sql('register_collector'), values);
         });
       await register(connection);
       const { ledgerId, durability } = log;
-      const [row = []] = (await connection.query(HEAD)).rows;
+      const [row = []] = (await connection.query(sql('head'))).rows;
       const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
-      // First: a start that is refused leaves no key of seals behind.
+      // Before the seal key: a refused start must not create one.
       const newest = await newestRows(connection);
       const written = await openKeys(connection, log, { isNew: entries === 0, newest }, options.openKeys);
       const keys = written?.keys;
@@ -223,7 +212,7 @@ export class PostgresStore implements SharedStore {
     }
   }
 
-  /** Undefined where payloads are not encrypted. */
+  /** Undefined if payloads are not encrypted. */
   get keys(): PayloadKeys | undefined {
     return this.written?.keys;
   }
@@ -240,67 +229,66 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * Stores a head of the access log, in a lane that it has for itself. Collectors do it one after the other; what says
-   * less than the newest head in the log is not stored, and need not be.
+   * Stores a head of the access log in a lane of its own. Collectors take turns. A head with fewer lines than
+   * the newest one in the log is not stored.
    * @param entry with the head as its body. @throws Refused, Lost.
    */
   async appendAccessHead(entry: Candidate): Promise<void> {
     const head = headIn(Buffer.from(entry.salted.subarray(SALT_BYTES)));
     if (head === undefined) throw new RangeError('the entry holds no head of an access log');
     await this.#control.transaction(async (connection) => {
-      const { count } = await connection.query(ACCESS_HEAD, [head.lines, head.head]);
+      const { count } = await connection.query(sql('advance_access_head'), [head.lines, head.head]);
       if (count > 0) await this.#appendAlone(connection, entry);
     });
   }
 
-  /** In the only batch of a lane of its own. @returns the lane. */
+  /** @returns the lane. */
   async #appendAlone(connection: Connection, entry: Candidate): Promise<number> {
     const { collectorId, sealKey, organisationId } = this.laneOptions;
     const organisation = await organisationId(connection, entry.organisation);
-    const [row] = (await connection.query(OPEN, [collectorId])).rows;
-    const lane = Number(row?.[0]);
-    await connection.query(APPEND, parametersOf(lane, sealKey, entry, organisation));
-    return lane;
+    return appendAlone(connection, collectorId, sealKey, entry, organisation);
   }
 
-  /** Those that are in the log, as they were known last. */
+  /** The actions of the log at the last refresh. */
   get actions(): Actions {
     return this.actionRows.actions;
   }
 
   /**
-   * Stores an action, in a lane that it has for itself. On return it has its place in the log, and is among `actions`.
-   * @throws Refused where another collector has added one that is not known here yet; Lost, NotCommitted, CommitUnknown.
+   * Stores an action in a lane of its own. On return it has its place in the log, and `actions` includes it.
+   * @throws Refused if another collector added an action that is unknown here; Lost, NotCommitted,
+   *   CommitUnknown.
    */
   async appendAction(entry: Candidate): Promise<void> {
     const number = this.actionRows.known + 1;
     await this.#control.transaction(async (connection) => {
-      await connection.query(ACTION, [number, await this.#appendAlone(connection, entry)]);
+      await connection.query(sql('add_action'), [number, await this.#appendAlone(connection, entry)]);
     });
-    // What was committed before it is replicated with it.
+    // A replicated barrier proves that earlier commits are replicated too.
     await this.#withLane((lane) => lane.barrier());
     for (const until = performance.now() + PLACED_MS; ;) {
       await this.actionRows.refresh();
       if (this.actionRows.known >= number) return;
-      if (performance.now() > until) throw new Error('an action is stored, and has no place in the log yet');
+      if (performance.now() > until) throw new Error('the action is stored, but has no place in the log yet');
       await sleep(LOOK_MS);
     }
   }
 
-  /** Whether it is on this collector to do what was asked for: one of all does. */
+  /** Whether this collector handles requests: the oldest running one does. */
   async isOnUs(): Promise<boolean> {
-    const { rows } = await this.#control.query(OLDEST, [this.laneOptions.collectorId]);
+    const { rows } = await this.#control.query(sql('is_oldest'), [this.laneOptions.collectorId]);
     return rows[0]?.[0] === 't';
   }
 
-  /** On return the actions of others are known. */
+  /** On return the actions of other collectors are known. */
   refreshActions(): Promise<void> {
     return this.actionRows.refresh();
   }
 
   /**
-   * By what keys events are encrypted. What a row says of its key is in no leaf: those that it does not open are left out.
-   * @throws when it cannot be told, since the database of the keys is away.
+   * The keys that encrypt events. No leaf covers the key that a row names, so a row that this key does not
+   * open is left out.
+   * @throws if the key database is away and a key is unknown.
    */
   async keysOf(sequences: SequenceSet): Promise<TakenKeys[]> {
     const { encryption } = this.laneOptions;
@@ -309,7 +297,7 @@ export class PostgresStore implements SharedStore {
       () => undefined,
       (cause: unknown) => new Error('the keys of payloads cannot be read', { cause }),
     );
-    const [[size] = []] = (await this.#control.query(HEAD)).rows;
+    const [[size] = []] = (await this.#control.query(sql('head'))).rows;
     const log = SequenceSet.ofStretches([{ first: 1, end: Number(size) + 1 }]);
     const isOpened = ({ organisation, envelope, row }: EncryptedRow) => {
       const opened = openRow(encryption.stored, organisation, envelope, row);
@@ -319,7 +307,7 @@ export class PostgresStore implements SharedStore {
     return keysOf(this.#control, sequences.within(log), isOpened, true);
   }
 
-  /** Of each of some lists of keys those by which events of the log are encrypted that no action has erased yet. */
+  /** For each list, the keys that encrypt events of the log which no action has erased yet. */
   async keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]> {
     const found: TakenKeys[][] = [];
     for (const list of lists) {
@@ -332,7 +320,10 @@ export class PostgresStore implements SharedStore {
     return found;
   }
 
-  /** What others have done to the keys is asked for, and whether the server would have an event replicated. */
+  /**
+   * Starts reading other collectors' changes to the keys, and whether the server would replicate an event.
+   * @throws NotCommitted if earlier looks failed for longer than DOUBT_MS.
+   */
   look(): void {
     this.#refreshKeys();
     if (!this.#isLooking) this.#lookAtServer().catch(() => undefined);
@@ -399,7 +390,7 @@ export class PostgresStore implements SharedStore {
   }
 }
 
-/** On return the log says where its keys are, durably, if it has any. */
+/** On return the table `encryption` durably names the key database, if payloads are encrypted. */
 async function openKeys(
   connection: Connection,
   { ledgerId, systemId, encryptionKeys }: LogRow,
@@ -411,7 +402,7 @@ async function openKeys(
     ...{ ledgerId, cluster: systemId, noted: encryptionKeys, isNew, isEncrypted },
   });
   if (opened === undefined) return undefined;
-  await connection.query(BEGIN_ENCRYPTION, [opened.address]);
+  await connection.query(sql('begin_encryption'), [opened.address]);
   return opened;
 }
 
@@ -422,7 +413,7 @@ function encryptionBy({ keys }: WrittenKeys, rows: ActionRows): RowEncryption {
     stored: keys.stored,
     isTaken: (tag, organisation, place) => actions.isTaken(tag, organisation, place),
     save: () => keys.flush(),
-    // An action is in the log before it destroys a key: so it is known of one that is gone.
+    // An action is in the log before it destroys a key, so the action of a missing key is known after this.
     async refresh() {
       await keys.refresh();
       await rows.refresh();
@@ -430,7 +421,7 @@ function encryptionBy({ keys }: WrittenKeys, rows: ActionRows): RowEncryption {
   };
 }
 
-/** The numbers of organisations, each asked for once on a connection: another server may have given others. */
+/** Caches the numbers of organisations for each connection: another server may have other numbers. */
 function organisations(): LaneOptions['organisationId'] {
   const knownOn = new WeakMap<Connection, Map<string, number>>();
   return (connection, name) => {
@@ -441,8 +432,8 @@ function organisations(): LaneOptions['organisationId'] {
 
   async function ask(connection: Connection, name: string, known: Map<string, number>): Promise<number> {
     for (;;) {
-      const [row] = (await connection.query(ORGANISATION, [name])).rows;
-      // Another collector was making it while this one asked.
+      const [row] = (await connection.query(sql('organisation_id'), [name])).rows;
+      // Another collector inserted the name during this query.
       if (row === undefined) continue;
       const id = Number(row[0]);
       known.set(name, id);

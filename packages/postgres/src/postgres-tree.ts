@@ -1,30 +1,17 @@
 /**
- * The tree of a PostgreSQL log (src/store/contract/, TreeStore). A row is a tile: 256 hashes of a level, or as many as
- * there are. Several sequencers may put the same hashes. They are the same wherever they come from, so that what one
- * puts is laid over what another has put, and never shortens it.
+ * The tree of a PostgreSQL log (TreeStore of the collector's store/contract). A row is a tile: up to 256
+ * hashes of a level. Several sequencers may write the same hashes, which are equal: a write overlays another
+ * and never shortens it.
  */
 import { HASH_BYTES, TILE_HASHES } from '@clinical-events/collector/tree/merkle';
 import { HeadMoved, type TreeStore } from '@clinical-events/collector/store/contract/tree';
 import { byteaArray, bytesOf, int2Array, int4Array, int8Array } from './binary.js';
 import type { ReadingConnection } from './connection.js';
-
-const HASHES = 'SELECT tile, hashes FROM tiles WHERE level = $1 AND tile BETWEEN $2 AND $3 ORDER BY tile';
-const COUNT = 'SELECT tile, length(hashes) FROM tiles WHERE level = $1 ORDER BY tile DESC LIMIT 1';
-const TILES = 'unnest($1::smallint[], $2::bigint[], $3::int[], $4::bytea[]) AS p (level, tile, at, hashes)';
-const BEGIN_TILES = `
-INSERT INTO tiles AS t (level, tile, hashes) SELECT level, tile, hashes FROM ${TILES}
-ON CONFLICT (level, tile) DO UPDATE SET hashes = overlay(t.hashes PLACING excluded.hashes FROM 1)`;
-const FILL_TILES = `
-UPDATE tiles t SET hashes = overlay(t.hashes PLACING p.hashes FROM p.at + 1) FROM ${TILES}
-WHERE t.level = p.level AND t.tile = p.tile AND length(t.hashes) >= p.at`;
-const HEAD = 'SELECT note FROM published';
-const FIRST_HEAD = 'INSERT INTO published (note) VALUES ($1) ON CONFLICT DO NOTHING';
-const SWAP = 'UPDATE published SET note = $2, signed_at = clock_timestamp() WHERE note = $1';
-const KEEP = 'INSERT INTO checkpoints (size, note) VALUES ($1, $2) ON CONFLICT (size) DO NOTHING';
+import { sql } from './sql.js';
 
 interface Tile {
   readonly tile: number;
-  /** In bytes of the tile. */
+  /** Offset in the tile, in bytes. */
   readonly at: number;
   readonly hashes: Buffer;
 }
@@ -32,19 +19,18 @@ interface Tile {
 export class PostgresTree implements TreeStore {
   readonly #connection: ReadingConnection;
 
-  /** @param connection is closed with it. */
+  /** @param connection `close` closes it. */
   constructor(connection: ReadingConnection) {
     this.#connection = connection;
   }
 
   async hashes(level: number, first: number, count: number): Promise<Buffer> {
     const from = Math.floor(first / TILE_HASHES);
-    const { rows } = await this.#connection.query(HASHES, [
-      ...[level, from, Math.floor((first + Math.max(1, count) - 1) / TILE_HASHES)],
-    ]);
+    const last = Math.floor((first + Math.max(1, count) - 1) / TILE_HASHES);
+    const { rows } = await this.#connection.query(sql('tiles'), [level, from, last]);
     const found: Buffer[] = [];
     for (const [i, [tile, hashes]] of rows.entries()) {
-      // Behind a tile that is missing or not full, nothing counts.
+      // Tiles after one that is missing or incomplete do not count.
       if (Number(tile) !== from + i) break;
       found.push(bytesOf(hashes ?? ''));
       if (found[i]?.length !== TILE_HASHES * HASH_BYTES) break;
@@ -54,19 +40,19 @@ export class PostgresTree implements TreeStore {
   }
 
   async hashCount(level: number): Promise<number> {
-    const [[tile, bytes] = []] = (await this.#connection.query(COUNT, [level])).rows;
+    const [[tile, bytes] = []] = (await this.#connection.query(sql('last_tile'), [level])).rows;
     return tile === undefined ? 0 : Number(tile) * TILE_HASHES + Number(bytes) / HASH_BYTES;
   }
 
-  /** On stable storage at once. */
+  /** The hashes are durable on return. */
   async put(level: number, first: number, hashes: Buffer): Promise<void> {
     const [begun, filled] = [new Array<Tile>(), new Array<Tile>()];
     for (const tile of tilesOf(first, hashes)) (tile.at === 0 ? begun : filled).push(tile);
     if (filled.length > 0) {
-      const { count } = await this.#connection.query(FILL_TILES, parametersOf(level, filled));
-      if (count < filled.length) throw new Error(`hashes in front of those of level ${level} are missing`);
+      const { count } = await this.#connection.query(sql('fill_tiles'), parametersOf(level, filled));
+      if (count < filled.length) throw new Error(`earlier hashes of level ${level} are missing`);
     }
-    if (begun.length > 0) await this.#connection.query(BEGIN_TILES, parametersOf(level, begun));
+    if (begun.length > 0) await this.#connection.query(sql('begin_tiles'), parametersOf(level, begun));
   }
 
   flush(): Promise<void> {
@@ -74,23 +60,23 @@ export class PostgresTree implements TreeStore {
   }
 
   async head(): Promise<string | undefined> {
-    return (await this.#connection.query(HEAD)).rows[0]?.[0] ?? undefined;
+    return (await this.#connection.query(sql('published'))).rows[0]?.[0] ?? undefined;
   }
 
   async swapHead(expected: string | undefined, note: string, keptSize?: number): Promise<void> {
-    // Kept first: a checkpoint that was given to no one does no harm. Only one that was signed has a size.
+    // The checkpoint is kept before the swap: one that is never published does no harm.
     if (expected !== undefined && (await this.head()) !== expected) throw moved();
-    if (keptSize !== undefined) await this.#connection.query(KEEP, [keptSize, note]);
+    if (keptSize !== undefined) await this.#connection.query(sql('keep_checkpoint'), [keptSize, note]);
     const { count } =
       expected === undefined
-        ? await this.#connection.query(FIRST_HEAD, [note])
-        : await this.#connection.query(SWAP, [expected, note]);
+        ? await this.#connection.query(sql('publish_first'), [note])
+        : await this.#connection.query(sql('publish_next'), [expected, note]);
     if (count !== 1) throw moved();
   }
 
-  /** Those that are kept, by their size. */
+  /** The kept checkpoints, by size. */
   async checkpoints(): Promise<{ readonly size: number; readonly note: string }[]> {
-    const { rows } = await this.#connection.query('SELECT size, note FROM checkpoints ORDER BY size');
+    const { rows } = await this.#connection.query(sql('checkpoints'));
     return rows.map(([size, note]) => ({ size: Number(size), note: note ?? '' }));
   }
 
@@ -100,7 +86,7 @@ export class PostgresTree implements TreeStore {
 }
 
 function moved(): HeadMoved {
-  return new HeadMoved('the newest checkpoint is not the one that this collector has seen last');
+  return new HeadMoved('another collector published a checkpoint since this one read the newest');
 }
 
 function* tilesOf(first: number, hashes: Buffer): Generator<Tile> {

@@ -1,8 +1,10 @@
 /**
- * A vault of keys in a PostgreSQL database (privacy/key-vault.ts): a row for each record. All of them are in memory, some
- * hundred bytes a bucket, so that no event waits for a question. Rows of removed records stay, empty, so that others see it.
+ * A key vault in a PostgreSQL database (privacy/key-vault.ts): one row for each record. All records are in
+ * memory, some hundred bytes for each bucket, so that no event waits for a query. The row of a removed record
+ * stays, with NULL, so that other processes see the removal.
  *
- * It is never the cluster of the log: whoever has a copy of its files, or its write-ahead log, would have the keys too.
+ * The vault is never on the log's cluster: a copy of the cluster's files, or of its write-ahead log, would
+ * contain the keys.
  */
 import { randomBytes } from 'node:crypto';
 import { epochIn, epochName, epochOf, generationOf } from '@clinical-events/collector/privacy/key-record';
@@ -22,36 +24,17 @@ import {
   type TextRow,
   Unreachable,
 } from './connection.js';
+import { sql } from './sql.js';
 
 /**
- * Replaced bytes stay in their page until it is vacuumed, so it is vacuumed at once; what is left then is under the key of an
- * epoch that ends.
- */
-const TABLE = `
-CREATE TABLE IF NOT EXISTS encryption_keys (
-  name text COLLATE "C" PRIMARY KEY, bytes bytea, version bigint NOT NULL UNIQUE)
-WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1, autovacuum_vacuum_scale_factor = 0)`;
-/** Writers come one after the other: an epoch cannot end while a state is written under it, and versions become visible in order. */
-const LOCK = 'LOCK TABLE encryption_keys IN SHARE ROW EXCLUSIVE MODE';
-/** The newest row is always among them. It is that of the marks: every write ends with it. */
-const NEWER = `
-SELECT name, bytes, version FROM encryption_keys
-WHERE version BETWEEN least($1::bigint + 1, (SELECT max(version) FROM encryption_keys))
-  AND (SELECT max(version) FROM encryption_keys) ORDER BY version`;
-const PUT = `
-INSERT INTO encryption_keys (name, bytes, version) VALUES ($1, $2::bytea, $5::bigint + 1), ($3, $4::bytea, $5::bigint + 2)
-ON CONFLICT (name) DO UPDATE SET bytes = excluded.bytes, version = excluded.version`;
-/**
- * A row that is no record: the marks of the last writes, 16 random bytes each, the newest at the end. Where the last write that
- * this process knows is not among them, the database is of an older state, which others may have written to since.
+ * The row with the marks of the last writes, 16 random bytes each, the newest at the end. If it lacks the
+ * last write that this process knows, the database was set back to an older state, and others may have
+ * written to it since.
  */
 const MARKS = 'marks';
 const MARK_BYTES = 16;
-/** A process that is more writes behind reads all rows again, which does no harm. */
+/** A process that missed more writes reads all rows again, which is harmless. */
 const MOST_MARKS = 64;
-/** A write that changes nothing: it needs all that a write of a record does. */
-const TRIAL = `UPDATE encryption_keys SET bytes = bytes WHERE name = '${MARKS}'`;
-const CLUSTER = 'SELECT system_identifier::text FROM pg_control_system()';
 const NO_MARKS: Buffer = Buffer.alloc(0);
 const NOTHING_LOST: ReadonlyMap<RecordName, Buffer> = new Map();
 
@@ -63,7 +46,7 @@ interface Row {
 }
 
 interface News {
-  /** The database is of an older state than what is known here: then these are all of its rows. */
+  /** Whether the database is in an older state than this process knows; then `rows` has all rows. */
   readonly isOlder: boolean;
   readonly rows: readonly Row[];
 }
@@ -74,9 +57,12 @@ export class PostgresVault implements KeyVault {
   readonly #connection: ReadingConnection;
   readonly #records = new Map<RecordName, Buffer>();
   #marks = NO_MARKS;
-  /** Of the newest row that is known. */
+  /** Version of the newest known row. */
   version = 0;
-  /** Records whose last write may be committed and not be replicated: it is repeated also where its bytes are there. */
+  /**
+   * Records whose last write may be committed but not replicated: it is repeated even if the bytes are
+   * stored.
+   */
   readonly #inDoubt = new Set<RecordName>();
 
   private constructor(private readonly address: Address) {
@@ -85,8 +71,8 @@ export class PostgresVault implements KeyVault {
   }
 
   /**
-   * @param logCluster the system identifier of the cluster of the log.
-   * @throws KeysUnfit when the database cannot be reached, or is on the cluster of the log.
+   * @param logCluster system identifier of the log's cluster.
+   * @throws KeysUnfit if the database cannot be reached, or is on the log's cluster.
    */
   static async open(
     address: Address,
@@ -96,10 +82,10 @@ export class PostgresVault implements KeyVault {
     const vault = new PostgresVault(address);
     const [where = ''] = vault.copies;
     try {
-      const [[cluster] = []] = (await vault.#connection.query(CLUSTER)).rows;
+      const [[cluster] = []] = (await vault.#connection.query(sql('cluster'))).rows;
       if (cluster === logCluster)
         throw new KeysUnfit(
-          `${where} is on the database cluster of the log: whoever has a copy of that would have the keys too`,
+          `${where} is on the database cluster of the log: a copy of that cluster would contain the keys too`,
         );
       if (forWriting) await vault.#connection.transaction((connection) => makeTable(connection, address));
       await vault.refresh();
@@ -107,7 +93,7 @@ export class PostgresVault implements KeyVault {
     } catch (error) {
       await vault.close();
       if (error instanceof KeysUnfit) throw error;
-      throw new KeysUnfit(`the keys of payloads in ${where} cannot be read`, { cause: error });
+      throw new KeysUnfit(`the payload keys in ${where} cannot be read`, { cause: error });
     }
   }
 
@@ -122,7 +108,7 @@ export class PostgresVault implements KeyVault {
     this.#records.clear();
     [this.version, this.#marks] = [0, NO_MARKS];
     this.#take(rows);
-    // The row of a removed record is still there: that one is not lost.
+    // A removed record is not lost: its row still exists.
     for (const { name, bytes } of rows)
       if (bytes === undefined || before.get(name)?.equals(bytes) === true) before.delete(name);
     return before;
@@ -144,13 +130,13 @@ export class PostgresVault implements KeyVault {
     this.#inDoubt.add(name);
     const written = await this.#change(async (connection) => {
       const news = await this.#news(connection);
-      // `refresh` finds it too, and says what the database has lost.
+      // `refresh` finds this too, and returns the lost records.
       if (news.isOlder) return 'stale';
       this.#take(news.rows);
       if (!this.#has(name, bytes) && this.#isStale(name, bytes, after)) return 'stale';
       const marks = Buffer.concat([this.#marks, randomBytes(MARK_BYTES)]).subarray(-MOST_MARKS * MARK_BYTES);
       const version = this.version;
-      await connection.query(PUT, [name, bytes ?? null, MARKS, marks, version]);
+      await connection.query(sql('put_record'), [name, bytes ?? null, MARKS, marks, version]);
       return [
         { name, bytes, version: version + 1 },
         { name: MARKS, bytes: marks, version: version + 2 },
@@ -174,7 +160,7 @@ export class PostgresVault implements KeyVault {
 
   async prove(): Promise<void> {
     await this.#change(async (connection) => {
-      await connection.query(TRIAL);
+      await connection.query(sql('try_vault'));
     });
   }
 
@@ -182,13 +168,16 @@ export class PostgresVault implements KeyVault {
     return this.#connection.close();
   }
 
-  /** Whether this is stored, as it was read last. */
+  /** Whether the last read found these bytes. */
   #has(name: RecordName, bytes: Buffer | undefined): boolean {
     const [stored] = this.read(name);
     return stored === undefined ? bytes === undefined : bytes?.equals(stored) === true;
   }
 
-  /** Whether another generation is stored, or the epoch of a state is not, or a state is under the epoch that is to go. */
+  /**
+   * Whether another generation is stored, the epoch of a state is missing, or an epoch to be removed is in
+   * use.
+   */
   #isStale(name: RecordName, bytes: Buffer | undefined, after: number): boolean {
     const [stored] = this.read(name);
     if ((stored === undefined ? 0 : generationOf(name, stored)) !== after) return true;
@@ -202,7 +191,8 @@ export class PostgresVault implements KeyVault {
   }
 
   async #news(connection: Pick<ReadingConnection, 'query'>): Promise<News> {
-    const rowsAfter = async (version: number) => (await connection.query(NEWER, [version])).rows.map(rowIn);
+    const rowsAfter = async (version: number) =>
+      (await connection.query(sql('newer_records'), [version])).rows.map(rowIn);
     const rows = await rowsAfter(this.version);
     const newest = rows.at(-1);
     const lastMark = this.#marks.subarray(-MARK_BYTES);
@@ -211,7 +201,7 @@ export class PostgresVault implements KeyVault {
     return { isOlder: true, rows: await rowsAfter(0) };
   }
 
-  /** Rows that an answer has brought before are passed over. */
+  /** Skips rows that are known already. */
   #take(rows: readonly Row[]): void {
     for (const { name, bytes, version } of rows) {
       if (version <= this.version) continue;
@@ -222,13 +212,13 @@ export class PostgresVault implements KeyVault {
     }
   }
 
-  /** No other writer has a turn meanwhile. @throws VaultAway */
+  /** Runs `work` in a transaction that excludes other writers. @throws VaultAway */
   async #change<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
     const [where = ''] = this.copies;
     this.unwritten.clear();
     try {
       return await this.#connection.transaction(async (connection) => {
-        await connection.query(LOCK);
+        await connection.query(sql('lock_vault'));
         return work(connection);
       });
     } catch (error) {
@@ -244,13 +234,13 @@ export class PostgresVault implements KeyVault {
   }
 }
 
-/** Collectors that begin a log together come one after the other. A role without the right to make it need not, once it is there. */
+/** Creates the table if it is missing. A role without the right to create it can use one that exists. */
 async function makeTable(connection: Connection, { schema }: Address): Promise<void> {
-  await connection.query("SELECT pg_advisory_xact_lock(hashtext('collector encryption keys'))");
-  const { rows } = await connection.query("SELECT to_regclass('encryption_keys') IS NULL");
+  await connection.query(sql('lock_vault_creation'));
+  const { rows } = await connection.query(sql('vault_is_missing'));
   if (rows[0]?.[0] !== 't') return;
   await connection.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`);
-  await connection.query(TABLE);
+  await connection.query(sql('create_vault'));
 }
 
 function rowIn([name, bytes, version]: TextRow): Row {

@@ -1,30 +1,29 @@
 /**
- * The seal of a batch: an HMAC (RFC 2104) with a key that the collectors of a log have and its database has not. Until a
- * batch is under a signed checkpoint nothing else tells one that a collector has stored from one that somebody with all
- * rights on the database has put there, or changed.
+ * The seal of a batch: an HMAC (RFC 2104) with a key that the collectors of a log have and its database does
+ * not. Until a signed checkpoint covers a batch, only the seal proves that a collector stored it, and not
+ * someone with all rights on the database.
  *
  *   HMAC-SHA-256(key, int32 lane, int32 number of the batch, array of the leaves of all its candidates)
  *
- * Which candidates are new is known in the database alone. So it keeps the leaves of the others too, in `repeats`. The
- * seal does not tell when an entry was made a repeat: it keeps events from being added, not from being taken away.
+ * Only the database knows which candidates are new, so it also keeps the leaves of the others, in `repeats`.
+ * The seal does not reveal an entry that was turned into a repeat: it protects against added events, not
+ * against removed ones.
  */
 import { createHmac, type KeyObject, timingSafeEqual } from 'node:crypto';
 import { LEAF_BYTES } from '@clinical-events/protocol';
 import { byteaArray } from './binary.js';
 
-/** What the batches of a log are sealed with. */
+/** The key with which the collectors of a log seal their batches. */
 export interface SealKey {
-  /** An object: Node takes 25 µs more where a key is a Buffer. */
+  /** A KeyObject: with a Buffer, Node takes 25 µs longer. */
   readonly key: KeyObject;
-  /** So many entries have seals of a key before it that is lost: 0, where none was. */
+  /** The number of first entries whose seals are by an earlier, lost key; 0 if no key was lost. */
   readonly lostBefore: number;
 }
 
 const REPEAT_BYTES = 2 + LEAF_BYTES;
 
-/**
- * @param leaves of all candidates in their order, as `byteaArray` has them.
- */
+/** @param leaves of all candidates in order, encoded by `byteaArray`. */
 export function sealOf({ key }: SealKey, lane: number, batch: number, leaves: Buffer): Buffer {
   const place = Buffer.allocUnsafe(8);
   place.writeInt32BE(lane, 0);
@@ -32,19 +31,19 @@ export function sealOf({ key }: SealKey, lane: number, batch: number, leaves: Bu
   return createHmac('sha256', key).update(place).update(leaves).digest();
 }
 
-/** What a database has of a batch that holds entries. */
+/** The columns of a batch that its seal covers. */
 export interface SealedBatch {
   readonly lane: number;
   readonly batch: number;
   readonly candidates: number;
-  /** Of those that are entries, in order. */
+  /** Leaves of the entries, in order. */
   readonly leaves: Buffer;
-  /** Of the others: the place among the candidates as an int16, and the leaf. */
+  /** For each other candidate: its position in the batch as an int16, and its leaf. */
   readonly repeats: Buffer | null;
   readonly seal: Buffer | null;
 }
 
-/** Whether a collector that has the key has stored exactly this. */
+/** Whether a collector that has the key stored exactly this batch. */
 export function isSealed(key: SealKey, { lane, batch, candidates, ...stored }: SealedBatch): boolean {
   const { seal, leaves, repeats } = stored;
   if (seal === null) return false;

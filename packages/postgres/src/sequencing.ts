@@ -1,8 +1,8 @@
 /**
- * Gives committed batches their place in the one order of the log. About once a second each collector tries; the one
- * that gets the lock of the row in `heads` does it, and the lock ends with its transaction, or with its connection. What
- * was committed is found lane by lane, without a gap: the batch behind the last one that has a place. A batch gets its
- * place by when it was committed, and one of a lane always behind those before it.
+ * Gives committed batches their places in the order of the log. Each collector tries about once a second; the
+ * one that gets the row lock on `heads` does the work, and the lock ends with its transaction or connection.
+ * Committed batches are read lane by lane, without a gap, from the last one that has a place. Places follow
+ * the commit time, and within a lane the number of the batch.
  */
 import { bytesIn, int2Array, int4Array, int8Array, numberIn } from './binary.js';
 import { type BinaryRow, type Connection, Lost, weaknessOf } from './connection.js';
@@ -11,53 +11,21 @@ import type { Sequenced } from '@clinical-events/collector/store/contract/driver
 import type { SharedGauges } from '@clinical-events/collector/store/contract/events';
 import type { LogRow } from './schema.js';
 import { isSealed, type SealedBatch, type SealKey } from './seal.js';
+import { sql } from './sql.js';
 
 /**
- * A lane has a batch and not the one before it, or one that no collector has sealed: someone has deleted, changed or
- * added rows. Nothing is sequenced any more.
+ * A lane lacks a batch, or has one that no collector sealed: someone deleted, changed or added rows.
+ * Sequencing stops.
  */
 export class LaneBroken extends Error {
   override name = 'LaneBroken';
 }
 
-const SEEN = `
-WITH before AS (SELECT seen_at FROM collectors WHERE collector_id = $1::uuid FOR UPDATE),
-now AS (UPDATE collectors SET seen_at = clock_timestamp() WHERE collector_id = $1::uuid)
-SELECT seen_at > clock_timestamp() - interval '1 minute', extract(epoch FROM clock_timestamp()) * 1000 FROM before`;
-/** Behind the last batch of each lane whose collector was not seen for an hour. */
-const CLOSE_ABANDONED = `
-INSERT INTO batches (lane, batch, candidates, entries, leaves, closes)
-SELECT l.lane, coalesce(b.batch, 0) + 1, 0, 0, '', true
-FROM open_lanes o
-CROSS JOIN LATERAL (SELECT * FROM lanes WHERE lane = o.lane OFFSET 0) l
-CROSS JOIN LATERAL (SELECT * FROM collectors WHERE collector_id = l.collector_id OFFSET 0) c
-LEFT JOIN LATERAL (SELECT batch, closes FROM batches WHERE lane = o.lane ORDER BY batch DESC LIMIT 1) b ON true
-WHERE c.seen_at < clock_timestamp() - interval '1 hour' AND b.closes IS NOT TRUE
-ON CONFLICT DO NOTHING`;
-
-/** In milliseconds: of a time that somebody has made up too, which the subtraction may refuse. */
-export const ageMs = (at: string) => `
-  greatest(0, extract(epoch FROM clock_timestamp() - greatest(least(${at}, clock_timestamp()),
-    clock_timestamp() - interval '20 days')) * 1000)::int`;
-
-/** Whether a row of `sequenced`, s, is of a batch, and its numbers are given out: any other is somebody else's. */
-export const IS_PLACE = `(s.entries = 0 OR s.first_sequence + s.entries - 1 <= (SELECT size FROM heads))
-  AND s.entries = (SELECT entries FROM batches WHERE lane = s.lane AND batch = s.batch)`;
-
-/** Batches without a place, the age of the oldest in milliseconds, and the coming months that have tables. */
-export const WAITING = `
-SELECT count(b.batch), coalesce(${ageMs('min(b.committed_at)')}, 0),
-  (SELECT count(*) FROM periods WHERE begins > date_trunc('month', clock_timestamp()))
-FROM open_lanes l
-CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
-CROSS JOIN LATERAL (SELECT * FROM batches b WHERE b.lane = l.lane AND b.batch > d.done OFFSET 0) b`;
-
 /**
- * To be called every few seconds. On return this collector was seen, and the lanes of those that are gone for an hour
- * have their closing batch. One that only stood still finds its lane closed, and goes on in another. Where the clock of
- * the server has jumped, or this collector stood still itself, no lane is closed this time.
- * @returns how the clock of the server was set, if it was.
+ * Marks this collector as seen, and closes the lanes of collectors that were not seen for an hour; one that
+ * was only paused opens another lane. Closes none if the server's clock jumped or this collector was paused
+ * itself. Call it every few seconds.
+ * @returns the step by which the server's clock was set, if it was set.
  */
 export async function lookAfterLanes(
   connection: Pick<Connection, 'query'>,
@@ -66,20 +34,20 @@ export async function lookAfterLanes(
   gauges?: SharedGauges,
 ): Promise<ClockStep | undefined> {
   const asked = performance.now();
-  const { rows } = await connection.query(SEEN, [collectorId]);
+  const { rows } = await connection.query(sql('seen'), [collectorId]);
   const [isSeen, now] = rows[0] ?? [];
   const step = now ? clock.read(Number(now), asked, performance.now()) : undefined;
-  if (isSeen === 't') await connection.query(CLOSE_ABANDONED);
+  if (isSeen === 't') await connection.query(sql('close_abandoned'));
   if (gauges !== undefined) await lookAtWaiting(connection, gauges);
   return step;
 }
 
-/** @returns the age of the oldest batch without a place, in milliseconds. */
+/** Updates the gauges. @returns the age of the oldest batch without a place, in milliseconds. */
 export async function lookAtWaiting(
   connection: Pick<Connection, 'query'>,
   gauges: SharedGauges,
 ): Promise<number> {
-  const [waiting = []] = (await connection.query(WAITING)).rows;
+  const [waiting = []] = (await connection.query(sql('waiting_batches'))).rows;
   const [batches = 0, oldestMs = 0, months = 0] = waiting.map(Number);
   gauges.waits(batches, oldestMs, months);
   return oldestMs;
@@ -87,36 +55,15 @@ export async function lookAtWaiting(
 
 const MOST_OF_A_LANE = 256;
 const READ_MS = 10_000;
-const LOCK = 'SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED';
-const COMMITTED = `
-SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal,
-  ${ageMs('b.committed_at')}
-FROM open_lanes l
-CROSS JOIN LATERAL (SELECT coalesce(
-  (SELECT s.batch FROM sequenced s WHERE s.lane = l.lane AND ${IS_PLACE} ORDER BY s.batch DESC LIMIT 1), 0) AS done) d
-CROSS JOIN LATERAL (SELECT * FROM batches b
-  WHERE b.lane = l.lane AND b.batch > d.done ORDER BY batch LIMIT ${MOST_OF_A_LANE}) b
-ORDER BY max(b.committed_at) OVER (PARTITION BY l.lane ORDER BY b.batch), l.lane, b.batch`;
-const PLACES = `
-INSERT INTO sequenced (lane, batch, first_sequence, entries)
-SELECT * FROM unnest($1::int[], $2::int[], $3::bigint[], $4::smallint[])`;
-const CLOSED = 'SELECT close_lanes($1::int[])';
-const ADVANCE = `
-UPDATE heads SET size = $2, own_entries = $3, bytes = $4, advanced_at = clock_timestamp() WHERE size = $1`;
-
-const REPLICATION = `
-SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
-  current_setting('client_min_messages')`;
-
-/** Of one connection, or of one that is opened when it is needed. */
+/** A connection, or one that is opened when it is needed. */
 type Transactions = Pick<Connection, 'query'> & {
   transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result>;
 };
 
 /**
- * One try. On return everything that was committed and seen has its place, durably and as the log demands it
- * replicated.
- * @returns what has its place now; undefined when another collector is at it.
+ * Tries once to give every committed batch its place. On return the places are durable, and replicated if the
+ * log's durability demands it.
+ * @returns the new end of the log; undefined if another collector holds the lock.
  * @throws LaneBroken, Refused, Lost.
  */
 export async function sequence(
@@ -126,7 +73,7 @@ export async function sequence(
 ): Promise<Sequenced | undefined> {
   const sequenced = await arrange(connection, sealKey);
   if (sequenced !== undefined && durability === 'replicated') {
-    const [[names, commit, messages] = []] = (await connection.query(REPLICATION)).rows;
+    const [[names, commit, messages] = []] = (await connection.query(sql('replication'))).rows;
     const weakness = weaknessOf(commit, messages);
     if (weakness !== undefined) throw new Lost(weakness);
     if (names === '') throw new Lost('synchronous_standby_names is empty: nothing is replicated');
@@ -136,17 +83,18 @@ export async function sequence(
 
 function arrange(transactions: Transactions, sealKey: SealKey): Promise<Sequenced | undefined> {
   return transactions.transaction(async (connection) => {
-    const [head] = (await connection.query(LOCK)).rows;
+    const [head] = (await connection.query(sql('lock_head'))).rows;
     if (head === undefined) return undefined;
     const [size = 0, own = 0, bytes = 0] = head.map(Number);
-    const found = (await connection.copy(COMMITTED, READ_MS)).map(committedIn);
+    const committed = await connection.copy(sql('committed_batches', { most: MOST_OF_A_LANE }), READ_MS);
+    const found = committed.map(committedIn);
     const before: Sequenced = { entries: size, ownEntries: own, bytes };
     if (found.length === 0) return before;
     assertWhole(found, sealKey);
     const after = await place(connection, found, before);
     const values = [size, after.entries, after.ownEntries, after.bytes];
-    const { count } = await connection.query(ADVANCE, values);
-    if (count !== 1) throw new LaneBroken('the head of the log was moved by another hand');
+    const { count } = await connection.query(sql('advance_head'), values);
+    if (count !== 1) throw new LaneBroken('someone else changed the head of the log');
     return { ...after, agesMs: found.filter((each) => each.entries > 0).map(({ ageMs }) => ageMs) };
   });
 }
@@ -163,7 +111,7 @@ interface CommittedBatch extends SealedBatch {
 function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]: BinaryRow): CommittedBatch {
   const [candidates, leaves, repeats = null, seal = null, age] = sealed;
   const count = numberIn(entries);
-  // One without entries has no seal to say what it holds.
+  // The seal of a batch without entries does not cover these numbers.
   const [ownEntries, size] = count > 0 ? [numberIn(own), numberIn(bytes)] : [0, 0];
   return {
     ...{ lane: numberIn(lane), done: numberIn(done), batch: numberIn(batch), entries: count },
@@ -176,7 +124,7 @@ function committedIn([lane, done, batch, entries, own, bytes, closes, ...sealed]
 export function assertSealed(sealKey: SealKey, sealed: SealedBatch): void {
   if (isSealed(sealKey, sealed)) return;
   const { lane, batch } = sealed;
-  throw new LaneBroken(`batch ${batch} of lane ${lane} is not as a collector of this log has sealed it`);
+  throw new LaneBroken(`batch ${batch} of lane ${lane} has no valid seal of a collector of this log`);
 }
 
 function assertWhole(found: readonly CommittedBatch[], sealKey: SealKey): void {
@@ -203,13 +151,13 @@ async function place(
     ownEntries += each.own;
     bytes += each.bytes;
   }
-  await connection.query(PLACES, [
+  await connection.query(sql('place_batches'), [
     int4Array(found.map(({ lane }) => lane)),
     int4Array(found.map(({ batch }) => batch)),
     int8Array(firsts),
     int2Array(found.map(({ entries: count }) => count)),
   ]);
   const closing = found.filter(({ closes }) => closes).map(({ lane }) => lane);
-  if (closing.length > 0) await connection.query(CLOSED, [int4Array(closing)]);
+  if (closing.length > 0) await connection.query(sql('close_lanes'), [int4Array(closing)]);
   return { entries, ownEntries, bytes };
 }

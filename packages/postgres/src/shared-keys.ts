@@ -1,8 +1,7 @@
 /**
- * The public keys of a log that several collectors sign: its first key, and each note that hands on to the next. They
- * stand in the store, where each collector follows them; its own directory has a copy, as that of a log of one host has
- * (the collector's key-files.ts). The private key never goes there: each collector is given it, and with it the key that they all seal
- * their batches with.
+ * The public keys of a log that several collectors sign: its first key and each rotation note. Each collector
+ * reads them from the store, and its data directory has a copy (the collector's key-files.ts). The private
+ * key is never in the store: the operator gives it to each collector, with the key that seals batches.
  */
 import { createSecretKey, hash, type KeyObject, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
@@ -20,22 +19,22 @@ import {
   SigningKeyFault,
 } from '@clinical-events/collector/tree/key-files';
 
-/** As the store has them: they are never changed. */
+/** The public keys in the store, which never change. */
 export interface SharedKeys {
-  /** The first key, and each note that hands on to the next. */
+  /** The first key and each rotation note. */
   texts(): Promise<string[]>;
   /** Whether this process may add one. */
   mayAdd(): Promise<boolean>;
-  /** On return the text has this place, durably. @returns false when another text has it. */
+  /** On return a text durably has this place. @returns false if it is another text. */
   add(place: number, text: string): Promise<boolean>;
   /**
-   * @param first has the log sealed with that key, durably, when it has none yet.
-   * @returns the id of the key that the log is sealed with; undefined when it has none.
+   * @param first becomes the id of the log's seal key, durably, if it has none.
+   * @returns the id of the seal key; undefined if there is none.
    */
   sealKeyId(first?: string): Promise<string | undefined>;
 }
 
-/** What the collector sees of them. */
+/** The interface of these keys to the collector. */
 export function publicKeysOf(shared: SharedKeys): SharedPublicKeys {
   return {
     mayAdd: () => shared.mayAdd(),
@@ -46,8 +45,8 @@ export function publicKeysOf(shared: SharedKeys): SharedPublicKeys {
 }
 
 /**
- * On return the directory has all that the store has.
- * @throws SigningKeyFault `broken` when it has something else.
+ * On return the directory has all public keys of the store.
+ * @throws SigningKeyFault `broken` if a file differs.
  */
 async function pullKeys(dataDir: string, shared: SharedKeys): Promise<void> {
   const texts = await shared.texts();
@@ -55,7 +54,7 @@ async function pullKeys(dataDir: string, shared: SharedKeys): Promise<void> {
     const file = pathOf(dataDir, place);
     if (fs.existsSync(file)) {
       if (fs.readFileSync(file, 'utf8') === text) continue;
-      throw new SigningKeyFault('broken', `${file} is not what the log in the database has in its place`);
+      throw new SigningKeyFault('broken', `${file} differs from the public key in the database`);
     }
     nodeFiles.makeDirectory(path.dirname(file));
     createDurably(file, text);
@@ -63,8 +62,8 @@ async function pullKeys(dataDir: string, shared: SharedKeys): Promise<void> {
 }
 
 /**
- * On return the store has all that the directory has.
- * @throws SigningKeyFault `overtaken` when another collector was first with something else.
+ * On return the store has all public keys of the directory.
+ * @throws SigningKeyFault `overtaken` if another collector was first with another key.
  */
 async function pushKeys(dataDir: string, shared: SharedKeys): Promise<void> {
   if (!hasHistory(dataDir)) return;
@@ -75,14 +74,14 @@ async function pushKeys(dataDir: string, shared: SharedKeys): Promise<void> {
     fs.rmSync(file);
     throw new SigningKeyFault(
       'overtaken',
-      'another collector was first: the log has a signing key by now, which this one needs in --signing-keys',
+      'another collector made the signing key of the log first; this collector needs it in --signing-keys',
     );
   }
 }
 
 const SEAL_KEY_BYTES = 32;
 
-/** Signs with keys that another collector may rotate. Only one that has the newest key signs. */
+/** Signs with keys that another collector may rotate. A collector without the newest key does not sign. */
 class SharedSigner implements CheckpointSigner {
   #known: readonly NoteKey[];
 
@@ -111,7 +110,7 @@ class SharedSigner implements CheckpointSigner {
   async sign(text: string): Promise<string> {
     const note = await this.signer.sign(text);
     const own = this.signer.keys.at(-1);
-    // A rotation that was made here is known to the others before its key signs.
+    // The other collectors know a rotation before its key signs.
     if (own?.vkey !== this.#known.at(-1)?.vkey) await this.refresh();
     const newest = this.#known.at(-1);
     if (own?.vkey === newest?.vkey) return note;
@@ -123,9 +122,11 @@ class SharedSigner implements CheckpointSigner {
 }
 
 /**
- * On return the key that the log is sealed with lies in the directory of the signing keys. The first collector of a log
- * makes it; the others are given it. Where it was lost and is made anew, its file says of how many entries.
- * @param entries of the log, by now. @throws SigningKeyFault `seal-missing` when the log is sealed with a key that is not there.
+ * Opens the seal key in the directory of the signing keys. The first collector of a log makes it; the
+ * operator copies it to the others. The file of a key that replaces a lost one has the number of entries
+ * before it.
+ * @param entries current number of entries. @throws SigningKeyFault `seal-missing` if the log's seal key is
+ *   not there.
  */
 export async function openSealKey(
   directory: string,
@@ -139,7 +140,7 @@ export async function openSealKey(
     try {
       createDurably(file, `${randomBytes(SEAL_KEY_BYTES).toString('hex')}\n${entries}\n`);
     } catch (error) {
-      // Another collector that has the same directory.
+      // Another collector with the same directory was first.
       if (systemCode(error) !== 'EEXIST') throw error;
     }
   }
@@ -154,8 +155,8 @@ export async function openSealKey(
   }
   throw new SigningKeyFault(
     'seal-missing',
-    `${file} ${key === undefined ? 'is not there' : 'holds another key'}: it is what the collectors of this log seal ` +
-      'their batches with',
+    `${file} ${key === undefined ? 'is missing' : 'holds another key'}: the collectors of this log seal ` +
+      'their batches with it',
   );
 }
 

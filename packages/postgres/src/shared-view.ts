@@ -1,6 +1,6 @@
 /**
- * What commands need to read a log in a database: a connection, and a directory with what is public of it, its keys and
- * the checkpoints that are kept, as a data directory has them.
+ * A view of a log in a database for commands that read: a connection, and a temporary directory with the
+ * log's public keys and kept checkpoints, laid out like a data directory.
  */
 import fs from 'node:fs';
 import os from 'node:os';
@@ -11,14 +11,14 @@ import { checkpointDirectory } from '@clinical-events/collector/store/open-to-re
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Closes the log, however the work ends. */
+/** Closes the log and removes the directory, also if the work throws. */
 export async function withView<Result>(
   shared: OpenSharedStore,
   work: (view: SharedView) => Promise<Result>,
 ): Promise<Result> {
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-view-'));
   const remove = () => fs.rmSync(dataDir, { recursive: true, force: true });
-  // A copy of the log may be in it, and a signal ends a process without an event.
+  // The directory may hold a copy of the log. A signal ends a process without an 'exit' event.
   const stop = (signal: NodeJS.Signals) => {
     remove();
     process.kill(process.pid, signal);

@@ -1,30 +1,30 @@
-/** Batches that have a place: how readers go through a log in a database. */
+/** Reads the batches of a log that have a place, and their rows, in order. */
 import { bytesIn, numberIn } from './binary.js';
-import type { BinaryRow } from './connection.js';
+import type { BinaryRow, ReadingConnection } from './connection.js';
 import type { SealedBatch } from './seal.js';
+import { sql } from './sql.js';
 
-/** Read with one query, at most. */
+/** Limits of one query. */
 const MOST_ENTRIES = 2048;
 const MOST_BYTES = 4 << 20;
 const MOST_SPANS = 512;
+const WHOLE = 0x7fffffff;
 
+/** A batch that has a place: sequences `first` to `first + entries - 1`. */
 export interface Span extends SealedBatch {
   readonly first: number;
   readonly entries: number;
   readonly bytes: number;
 }
 
-/** Batches that have a place, from the one that holds a sequence on; none where the log ends before it. */
-export const spansOf = (from: number, last: number) => `
-SELECT s.first_sequence, s.lane, s.batch, s.entries, b.bytes, b.candidates, b.leaves, b.repeats, b.seal
-FROM (SELECT * FROM sequenced WHERE entries > 0 AND first_sequence <= ${last} AND first_sequence >= coalesce(
-    (SELECT max(first_sequence) FROM sequenced WHERE entries > 0 AND first_sequence <= ${from}), 1)
-    AND first_sequence + entries > ${from}
-  ORDER BY first_sequence LIMIT ${MOST_SPANS}) s
-CROSS JOIN LATERAL (SELECT * FROM batches WHERE lane = s.lane AND batch = s.batch OFFSET 0) b
-ORDER BY s.first_sequence`;
+type Reader = Pick<ReadingConnection, 'copy'>;
 
-export function spanIn([first, lane, batch, entries, bytes, ...sealed]: BinaryRow): Span {
+/** The batches from the one that holds sequence `from`; empty if the log ends before it. */
+export async function spansFrom(connection: Reader, from: number, last: number): Promise<Span[]> {
+  return (await connection.copy(sql('spans', { from, last, most: MOST_SPANS }))).map(spanIn);
+}
+
+function spanIn([first, lane, batch, entries, bytes, ...sealed]: BinaryRow): Span {
   const [candidates, leaves, repeats = null, seal = null] = sealed;
   return {
     ...{ first: numberIn(first), lane: numberIn(lane), batch: numberIn(batch) },
@@ -33,7 +33,7 @@ export function spanIn([first, lane, batch, entries, bytes, ...sealed]: BinaryRo
   };
 }
 
-/** Of a size that is read with one query. */
+/** Groups of spans that one query can read. */
 export function* groupsOf(spans: readonly Span[]): Generator<readonly Span[]> {
   let group: Span[] = [];
   let [entries, bytes] = [0, 0];
@@ -49,7 +49,20 @@ export function* groupsOf(spans: readonly Span[]): Generator<readonly Span[]> {
   if (group.length > 0) yield group;
 }
 
-/** The numbers of lanes or batches, as an array in SQL. */
-export function list(group: readonly Pick<Span, 'lane' | 'batch'>[], of: 'lane' | 'batch'): string {
-  return `'{${group.map((span) => span[of]).join()}}'`;
+/** Lanes and batches of a group, for a query by COPY. */
+export function batchesOf(group: readonly Pick<Span, 'lane' | 'batch'>[]) {
+  return { lanes: group.map(({ lane }) => lane), batches: group.map(({ batch }) => batch) };
+}
+
+/**
+ * @param bytes how much of each payload is read.
+ * @returns number of the batch in the group from 1, place in the batch, payload state, envelope, payload; in
+ *   order.
+ */
+export function rowsOf(
+  connection: Reader,
+  group: readonly Span[],
+  bytes = WHOLE,
+): Promise<readonly BinaryRow[]> {
+  return connection.copy(sql('rows', { ...batchesOf(group), bytes }));
 }

@@ -605,7 +605,7 @@ describe('what somebody with all rights on the database has changed', () => {
       for await (const batch of one.store.committed.pass({ sequence: 1, at: 0 })) passed += [...batch].length;
       return passed;
     };
-    await expect(pass()).rejects.toThrow('is not as a collector of this log has sealed it');
+    await expect(pass()).rejects.toThrow('has no valid seal of a collector of this log');
     await expect(Collector.open()).rejects.toThrow('table actions');
     expect(await states()).toEqual(['erased', 'erased', 'erased', 'plain']);
     await server.query(`

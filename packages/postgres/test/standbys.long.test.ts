@@ -217,7 +217,7 @@ test('[R-1430] store check says which server of the address lacks its synchronou
   ]);
   await standby.stop();
   expect(await findings(primary.port, port)).toEqual([
-    expect.stringContaining(`warning 127.0.0.1:${port} was not looked at: `),
+    expect.stringContaining(`warning 127.0.0.1:${port} could not be examined: `),
   ]);
 });
 
@@ -248,7 +248,7 @@ test('[R-1469] while no standby is connected, store check finds damage, and a co
   expect(await finding('postgres')).toBe(
     'damage no standby of standby is connected: no event is accepted until one is',
   );
-  expect(await finding('blind')).toMatch(/^warning .* as far as this role may see/);
+  expect(await finding('blind')).toMatch(/^warning .* this role cannot see it/);
   while (refusal() === '') await sleep(50);
   expect(refusal()).toBe('nothing would be replicated: no synchronous standby is connected');
   expect(replicated.at(-1)).toBe(false);
@@ -292,7 +292,7 @@ test('[R-1470] batches that wait for their place longer than signing ever takes 
   expect(await finding()).toMatch(/^warning \d+ batch(es)? not sequenced, the oldest for \d+ s/);
 });
 
-test('[R-1431] store check says which settings do not reach a session, and which kinds of plan are turned off', async () => {
+test('[R-1431] store check says which settings do not reach a session, and which plan types are disabled', async () => {
   const relay = await Relay.to(primary.port);
   onTestFinished(() => relay.close());
   const findings = async (user: string) => {
@@ -304,7 +304,7 @@ test('[R-1431] store check says which settings do not reach a session, and which
   await primary.query('CREATE ROLE collector LOGIN SUPERUSER');
   expect(await findings('collector')).toEqual([
     'ok jit is off, time-outs are set',
-    'ok no kind of plan is turned off',
+    'ok no plan type is disabled',
   ]);
   relay.toServer = withoutOptions;
   await primary.query(`ALTER ROLE collector SET enable_seqscan = off; ALTER ROLE collector SET jit = on;
@@ -314,7 +314,7 @@ test('[R-1431] store check says which settings do not reach a session, and which
   for (const setting of ["jit = 'off'", "lock_timeout = '2s'", "idle_in_transaction_session_timeout = '5s'"])
     expect(sessions).toContain(`ALTER ROLE collector SET ${setting}`);
   expect(sessions).not.toContain('statement_timeout');
-  expect(planner).toMatch(/^warning enable_seqscan off/);
+  expect(planner).toMatch(/^warning enable_seqscan is off/);
 });
 
 /** Of the message that begins a session, what a pooler keeps that ignores the settings in it. */

@@ -28,7 +28,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'info',
-    when: 'The HTTP message cannot be parsed, or ends before the body it announced.',
+    when: 'The HTTP message cannot be parsed, or ends before its announced length.',
   },
   invalid_encoding: {
     status: 400,
@@ -52,7 +52,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'info',
-    when: 'A key occurs twice in one object, so that two readers could take the event for two different ones.',
+    when: 'A key occurs twice in one object, so two readers could read two different events.',
   },
   nesting_too_deep: {
     status: 400,
@@ -76,7 +76,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'info',
-    when: 'The body is not what Content-Encoding says it is, or is cut short.',
+    when: 'The body does not match its Content-Encoding, or is truncated.',
   },
   key_missing: {
     status: 401,
@@ -116,7 +116,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'warn',
-    when: 'The key is valid and bound to a client certificate, and the connection has none of that name.',
+    when: 'The key is bound to a client certificate that the connection does not have.',
   },
   permission_denied: {
     status: 403,
@@ -128,19 +128,19 @@ export const ERRORS = {
   },
   not_found: {
     status: 404,
-    message: 'There is nothing at this path.',
+    message: 'There is no endpoint at this path.',
     retry: false,
     retryAfter: false,
     logLevel: 'debug',
-    when: 'The path is none of the endpoints.',
+    when: 'The path is not an endpoint.',
   },
   method_not_allowed: {
     status: 405,
-    message: 'This path does not take this method.',
+    message: 'This path does not accept this method.',
     retry: false,
     retryAfter: false,
     logLevel: 'debug',
-    when: 'The path is an endpoint and the method is not one that it takes; the header Allow lists those.',
+    when: 'The endpoint does not accept this method; the header Allow lists the accepted ones.',
   },
   request_timeout: {
     status: 408,
@@ -156,7 +156,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'warn',
-    when: 'An event with the same event_id and other content is stored already; that one stands.',
+    when: 'An event with the same event_id and other content is already stored, and is kept.',
   },
   event_erased: {
     status: 409,
@@ -164,7 +164,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'info',
-    when: 'An event with the same event_id was stored, and its content was erased since: keep no copy of it.',
+    when: 'An event with the same event_id was stored and then erased: keep no copy of it.',
   },
   body_too_large: {
     status: 413,
@@ -180,7 +180,7 @@ export const ERRORS = {
     retry: false,
     retryAfter: false,
     logLevel: 'info',
-    when: 'Content-Type is missing, is not application/json (of OTLP, nor application/x-protobuf), or names a charset other than UTF-8.',
+    when: 'Content-Type is missing, not application/json (for OTLP: or application/x-protobuf), or not UTF-8.',
   },
   unsupported_content_encoding: {
     status: 415,
@@ -204,7 +204,7 @@ export const ERRORS = {
     retry: true,
     retryAfter: true,
     logLevel: 'warn',
-    when: 'The key has used up its rate limit for the moment.',
+    when: 'The key has exceeded its rate limit.',
   },
   headers_too_large: {
     status: 431,
@@ -228,7 +228,7 @@ export const ERRORS = {
     retry: true,
     retryAfter: true,
     logLevel: 'warn',
-    when: 'More events are waiting to be stored than the service will hold.',
+    when: 'More events wait to be stored than the queue holds.',
   },
   storage_unavailable: {
     status: 503,
@@ -244,7 +244,7 @@ export const ERRORS = {
     retry: true,
     retryAfter: true,
     logLevel: 'info',
-    when: 'The service is stopping and takes no new events.',
+    when: 'The service is stopping and accepts no new events.',
   },
 } as const satisfies Readonly<Record<string, ErrorEntry>>;
 

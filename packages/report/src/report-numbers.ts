@@ -103,7 +103,7 @@ type EventsByStep = Readonly<Record<EventKind, readonly number[]>>;
 
 interface OrganisationNumbers {
   readonly runs: number;
-  /** Of runs. */
+  /** Events of runs. */
   readonly events: number;
   readonly events_of_no_run: number;
 }

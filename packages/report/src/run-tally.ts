@@ -167,7 +167,7 @@ export class RunTally {
     for (const conflict of run.conflicts) this.conflicts.add(conflict);
   }
 
-  /** @param wait until the first outcome, in days as the age; infinite when there is none. */
+  /** @param wait days until the first outcome; infinite without one. */
   #addAge(age: number, wait: number): void {
     let at = 0;
     for (; at < WAITS.length && age >= (WAITS[at] ?? 0); at++) {

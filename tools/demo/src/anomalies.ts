@@ -1,4 +1,4 @@
-/** What goes wrong between a sender and the collector: anomalies, mixed into planned runs at stated rates. */
+/** Anomalies between a sender and the collector, mixed into planned runs at stated rates. */
 import { DAY, HOUR, MINUTE, SECOND, type PlannedEvent, type PlannedRun } from './planned-run.js';
 import type { Random } from './random.js';
 
@@ -36,7 +36,7 @@ export interface SentEvent {
   /** When it is sent: milliseconds since 1970. */
   readonly at: number;
   readonly sending: Sending;
-  /** Those of this sending; those of the whole run are in {@link SentRun}. */
+  /** The anomalies of this sending; {@link SentRun} has those of the whole run. */
   readonly anomalies: readonly Anomaly[];
   /** The time of the sender's clock: milliseconds since 1970. */
   readonly stampedAt: number;
@@ -50,7 +50,7 @@ export interface SentEvent {
 }
 
 export interface SentRun {
-  /** Those of the run as a whole. */
+  /** The anomalies of the run as a whole. */
   readonly anomalies: readonly Anomaly[];
   readonly events: readonly SentEvent[];
 }

@@ -42,7 +42,7 @@ interface Lane {
 }
 
 export class DemoScript {
-  /** What has happened so far. */
+  /** The counts so far. */
   readonly tally = new Tally();
   readonly #plan: DemoPlan;
   readonly #lanes: readonly Lane[];
@@ -187,7 +187,7 @@ export class Tally {
     tally.runs += runs.length;
     this.runs += runs.length;
     for (const { anomalies } of runs) for (const anomaly of anomalies) this.anomalies[anomaly]++;
-    // Of nested runs the first is the one that a person asked for.
+    // The first of nested runs is the one that a person started.
     const [first] = runs;
     if (first !== undefined) consider(tally, first, until);
   }

@@ -33,7 +33,7 @@ export interface Sent {
   readonly asked: ReadonlyMap<string, number>;
   readonly answers: Answers;
   readonly seconds: number;
-  /** Whether all was sent. */
+  /** Whether everything was sent. */
   readonly whole: boolean;
 }
 
@@ -72,7 +72,7 @@ function recordCommand(runId: string, dataDir: string | undefined): string {
   return `${ownCommand()} records --run ${runId}${inDirectory(dataDir)}`;
 }
 
-/** What --json prints of the events, whether they are sent or written. */
+/** The members of --json about the events, sent or written. */
 function facts(plan: DemoPlan, tally: Tally, dataDir: string | undefined): object {
   const { seed, period } = plan;
   return {
@@ -105,7 +105,7 @@ function printed(plan: DemoPlan, tally: Tally, dataDir: string | undefined, more
   return `${JSON.stringify({ ...facts(plan, tally, dataDir), ...more }, undefined, 2)}\n`;
 }
 
-/** What happened in the made-up hospital, as text. */
+/** Runs, events and anomalies, as text. */
 function story({ period }: DemoPlan, tally: Tally): string {
   const [since, until] = [period.since, period.until].map((time) => new Date(time).toISOString());
   const scenarios = SCENARIOS.map(({ name, modelId, versions }) => {

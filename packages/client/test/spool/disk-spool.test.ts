@@ -8,7 +8,6 @@ import {
   SpoolClosed,
   type SpooledEvent,
   SpoolFull,
-  SpoolKeyWrong,
   type SpoolOptions,
   SpoolUnwritable,
 } from '../../src/spool/spool.js';

@@ -1,9 +1,9 @@
 /**
- * The file of the catalogue: made, opened, compared with its ledger, and rebuilt where it is of no use.
+ * The file of the catalogue: created, opened, compared with its ledger, and rebuilt if it is unusable.
  *
- * It is derived, so nothing in it is repaired. What is of another version or ledger is emptied in one transaction, which
- * other processes see whole. What SQLite calls damaged is removed: processes that have it open keep what they have, and
- * see by the file's identity that it is no longer the one under its name.
+ * It is derived, so it is never repaired. A file of another version or ledger is emptied in one transaction.
+ * A file that SQLite calls damaged is removed: other processes keep their open file, and detect the removal
+ * by the file's identity.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -14,19 +14,19 @@ import { systemCode } from '../system-code.js';
 import { CatalogueDamaged, CatalogueFault, faultOf } from './faults.js';
 import { SCHEMA, VERSION } from './schema.js';
 
-/** For a -wal of 128 MiB, twice what is kept of it. */
+/** Room in the index of a -wal file of 128 MiB, twice its kept size. */
 const INDEX_REGIONS = 4;
 export const CATALOGUE_FILE = 'catalogue.sqlite';
-/** Pages that who writes keeps in memory. */
+/** Page cache of the writer in KiB. */
 export const CACHE_KIB = 32 << 10;
 
 export type Sql = DatabaseSync;
 
-/** How long a statement waits for another process, but for the lock of an update. */
+/** How long a statement waits for another process, except for the lock of an update. */
 const BUSY_TIMEOUT_MS = 5000;
 const ATTEMPTS = 3;
 
-/** A connection that writes, and one that reads what is committed. */
+/** A connection that writes, and one that reads committed data. */
 export class CatalogueFile {
   readonly writer: Sql;
   readonly reader: Sql;
@@ -46,7 +46,8 @@ export class CatalogueFile {
       this.writer.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
       this.writer.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = 8000`);
       this.writer.exec('PRAGMA journal_size_limit = 67108864; PRAGMA secure_delete = ON');
-      // Of the process: what SQLite sorts on disk has targets in it, and belongs to the owner of the catalogue.
+      // For the whole process: SQLite's temporary files contain targets, and belong to the owner of the
+      // catalogue.
       this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
       assertOpens(contentOf(this.writer), content, directory);
@@ -62,8 +63,9 @@ export class CatalogueFile {
   }
 
   /**
-   * On return the file is there, for its owner alone, and of this ledger: empty, where what stood there was of no use.
-   * @param mostPages how large the file may become; tests make it small.
+   * On return the file exists, readable for its owner only, and belongs to this ledger; an unusable file was
+   * replaced by an empty one.
+   * @param mostPages limits the size of the file, for tests.
    * @throws CatalogueFault.
    */
   static open(directory: string, content: Content, mostPages?: number): CatalogueFile {
@@ -82,36 +84,38 @@ export class CatalogueFile {
     }
   }
 
-  /** Whether it is still what stands under its name. */
+  /** Whether the file still has its name. */
   get isCurrent(): boolean {
     return identityOf(path.join(this.directory, CATALOGUE_FILE)) === this.#identity;
   }
 
   close(): void {
-    // Where the constructor has thrown there may be none.
+    // A member is missing if the constructor threw.
     for (const database of [this.reader, this.writer] as (Sql | undefined)[]) {
       if (database?.isOpen === true) database.close();
     }
   }
 }
 
-/** What a catalogue is of. */
+/** The log of a catalogue, and the key of its names. */
 export interface Content {
   readonly ledgerId: string;
-  /** The id of the key that its names are sealed by; undefined where they are not. */
+  /** Id of the key that encrypts its names; undefined if they are not encrypted. */
   readonly names: string | undefined;
 }
 
-/** Who has no key of names would take them out of a catalogue that others use. @throws CatalogueFault */
+/**
+ * Without the key, an update would remove the names from a catalogue that others use. @throws CatalogueFault
+ */
 export function assertOpens(found: Content | undefined, wanted: Content, directory: string): void {
   if (wanted.names !== undefined || found?.names === undefined || found.ledgerId !== wanted.ledgerId) return;
   throw new CatalogueFault(
-    `the names of the catalogue in ${directory} are encrypted, and there is no key of them here: run it where ` +
-      'the keys are; if they are lost, remove that directory, and it is made again without names',
+    `the names of the catalogue in ${directory} are encrypted, and their key is not here: run it where the ` +
+      'keys are; if they are lost, remove that directory, and it is rebuilt without names',
   );
 }
 
-/** Removes the catalogue of a directory. A process that has it open keeps what was removed. */
+/** Removes the catalogue of a directory. Other processes keep their open file. */
 export function removeFile(directory: string): void {
   for (const end of ['', '-wal', '-shm'])
     fs.rmSync(path.join(directory, CATALOGUE_FILE + end), { force: true });
@@ -123,8 +127,8 @@ function identityOf(file: string): string {
 }
 
 /**
- * Makes directory and file for their owner alone; the directory's own parent is there. SQLite makes its other files by the
- * mode and owner of this one.
+ * Creates directory and file for their owner only; the parent directory must exist. SQLite's other files
+ * inherit mode and owner.
  */
 function makeEmpty(directory: string): void {
   try {
@@ -138,12 +142,12 @@ function makeEmpty(directory: string): void {
   if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
 }
 
-/** Whether it is a catalogue of this version and ledger; by which key its names are sealed is seen behind the lock. */
+/** Whether it has this version and ledger. The key of names is compared under the lock. */
 function isOf(database: Sql, { ledgerId }: Content): boolean {
   return contentOf(database)?.ledgerId === ledgerId;
 }
 
-/** Undefined of another version. */
+/** Returns undefined for another version. */
 export function contentOf(database: Sql): Content | undefined {
   const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
   if (version !== VERSION) return undefined;
@@ -153,11 +157,11 @@ export function contentOf(database: Sql): Content | undefined {
   return { ledgerId: String(ledgerId), names: names === undefined ? undefined : String(names) };
 }
 
-/** Makes it a catalogue of which nothing was taken in. Readers see it as it was, or empty. */
+/** Makes an empty catalogue. Readers see the old one or the empty one. */
 function empty(database: Sql, content: Content): void {
   database.exec('BEGIN IMMEDIATE');
   try {
-    // Another process may have done so meanwhile, and more.
+    // Another process may have done the same, or more.
     if (!isOf(database, content)) clear(database, content);
     database.exec('COMMIT');
   } catch (error) {
@@ -166,7 +170,7 @@ function empty(database: Sql, content: Content): void {
   }
 }
 
-/** Empties it within a transaction of the caller. */
+/** Empties the file within the caller's transaction. */
 export function clear(database: Sql, content: Content): void {
   const made = database.prepare(
     "SELECT type, name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'",
@@ -178,7 +182,7 @@ export function clear(database: Sql, content: Content): void {
   noteContent(database, content);
 }
 
-/** Within a transaction of the caller. */
+/** Call it within a transaction. */
 export function noteContent(database: Sql, { ledgerId, names }: Content): void {
   const insert = database.prepare('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)');
   insert.run('ledger', ledgerId);

@@ -1,6 +1,6 @@
 /**
- * The catalogue: a table of all records of a log, derived from it. An update takes in what the log has gained; a
- * question is answered from what is committed then, and never from a row that does not say what its events say.
+ * The catalogue: tables of all records of a log, derived from it. An update adds new entries of the log. A
+ * question reads the committed state, and never a row that does not match its events.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -49,12 +49,12 @@ export type {
   UpdateOptions,
 };
 
-/** Where the catalogue of a data directory is. */
+/** The directory of a data directory's catalogue. */
 export function catalogueDirectory(dataDir: string): string {
   return path.join(dataDir, 'catalogue');
 }
 
-/** On return there is none in the directory: the next update makes one from the log. */
+/** On return the directory has no catalogue: the next update makes one from the log. */
 export function removeCatalogue(directory: string): void {
   removeFile(directory);
 }
@@ -65,9 +65,9 @@ export function hasCatalogue(directory: string): boolean {
 }
 
 /**
- * For a collector, which alone replaces the key of names, and at its start. On return the catalogue in the directory has no
- * name under another key than the newest: its names are sealed again, or it is removed, and the next update makes another.
- * @param onTrouble why it was removed.
+ * Called at the start of a collector, which alone replaces the key of names. On return all names in the
+ * catalogue are encrypted by the newest key, or the catalogue is removed and the next update makes another.
+ * @param onTrouble gets the reason of a removal.
  */
 export async function resealCatalogue(
   directory: string,
@@ -88,7 +88,7 @@ export async function resealCatalogue(
   }
 }
 
-/** Each run of a circle names the others, so naming all would be the square of their number. */
+/** Limits the list of a circle: for all its runs the lists would grow with the square of its size. */
 const MOST_OF_A_CIRCLE = 100;
 
 const OWN = 'id, record, organisation, is_run, first_sequence, last_sequence';
@@ -103,7 +103,7 @@ const PAGE_ROWS = 1024;
 export class Catalogue {
   readonly #takingIn: TakingIn;
   #questions: Source & { readonly database: DatabaseSync };
-  /** A question has found it so: the next update rebuilds it. */
+  /** Set when a question found damage: the next update rebuilds the file. */
   #isDamaged = false;
   readonly #circles = new Map<number, readonly string[]>();
 
@@ -112,7 +112,7 @@ export class Catalogue {
     this.#questions = this.#asking();
   }
 
-  /** @throws CatalogueFault when the file cannot be made or opened. */
+  /** @throws CatalogueFault if the file cannot be created or opened. */
   static open(options: CatalogueOptions): Catalogue {
     return new Catalogue(options);
   }
@@ -126,7 +126,7 @@ export class Catalogue {
     };
   }
 
-  /** The next sequence that an update takes in. */
+  /** The start of the next update. */
   get cursor(): Cursor {
     return this.#ask(({ statements }) => {
       const all = statements.all(
@@ -138,9 +138,9 @@ export class Catalogue {
   }
 
   /**
-   * Takes in what the log holds behind the cursor. A catalogue of another log is emptied first, and one that is damaged
-   * is rebuilt once.
-   * @throws CatalogueBusy when another process writes for longer than is waited, CatalogueFault, or what the log throws.
+   * Adds the entries of the log after the cursor. Empties a catalogue of another log first, and rebuilds a
+   * damaged one once.
+   * @throws CatalogueBusy if another process writes for too long; CatalogueFault; and the errors of the log.
    */
   async update(log: EventLog, options: UpdateOptions = {}): Promise<Updated> {
     try {
@@ -156,10 +156,10 @@ export class Catalogue {
   }
 
   /**
-   * The records that match, in the order of the filter, as they are when the first one is asked for: an update meanwhile
-   * is not seen. While they are read, the file cannot be made smaller.
-   * @throws CatalogueFault when an update was left before its end; CatalogueDamaged, and the next update rebuilds it. So
-   *   do the others.
+   * The matching records in the order of the filter, as they are at the first call of `next`: a later update
+   * is not visible. While they are read, the file cannot shrink.
+   * @throws CatalogueFault if an update was interrupted; CatalogueDamaged, and the next update rebuilds the
+   *   file. The other questions throw the same.
    */
   *runs(filter: RunFilter = {}): Generator<CatalogueRun> {
     for (const row of this.#rows(COLUMNS, filter)) yield this.#ask(() => this.#runOf(row));
@@ -176,7 +176,7 @@ export class Catalogue {
     return this.#each(rows);
   }
 
-  /** The answers to a question, of which each step may find the catalogue damaged. */
+  /** Wraps the answers to a question, each step of which may find damage. */
   *#each<Answer>(answers: Iterable<Answer>): Generator<Answer> {
     const iterator = answers[Symbol.iterator]();
     try {
@@ -190,7 +190,7 @@ export class Catalogue {
     }
   }
 
-  /** How many records match; the order makes no difference. With a limit, no more than it are counted. */
+  /** The number of matching records, at most the limit of the filter. */
   count(filter: RunFilter = {}): number {
     return this.#ask(({ statements, names }) => {
       this.#checkSummed();
@@ -201,8 +201,9 @@ export class Catalogue {
   }
 
   /**
-   * The records of that id, runs first. @param recordId in its text form, or its first hexadecimal digits.
-   * @param most of an id that is short.
+   * The records with an id, runs first.
+   * @param recordId in text form, or its first hexadecimal digits.
+   * @param most limits the records of an incomplete id.
    */
   run(organisation: string | undefined, recordId: string, most = 16): CatalogueRun[] {
     const digits = recordId.replaceAll('-', '').toLowerCase();
@@ -213,13 +214,14 @@ export class Catalogue {
       const own = organisation === undefined ? undefined : names.known(organisation);
       if (organisation !== undefined && own === undefined) return [];
       const sql = `SELECT ${COLUMNS} FROM run INDEXED BY run_record WHERE record BETWEEN ? AND ?
-        ${own === undefined ? '' : 'AND organisation = ?'} ORDER BY record, is_run DESC, organisation LIMIT ?`;
+        ${own === undefined ? '' : 'AND organisation = ?'}
+        ORDER BY record, is_run DESC, organisation LIMIT ?`;
       const values = [bound('0'), bound('f'), ...(own === undefined ? [] : [own]), most];
       return statements.all(sql, ...values).map((row) => this.#runOf(row));
     });
   }
 
-  /** All that have an event. */
+  /** The organisations that have an event. */
   organisations(): string[] {
     return this.#ask(({ statements, names }) => {
       const found: string[] = [];
@@ -233,7 +235,7 @@ export class Catalogue {
     });
   }
 
-  /** The ids before and behind one among those of all records. */
+  /** The ids before and after an id, among those of all records. */
   neighbours(recordId: string): string[] {
     return this.#ask(({ statements }) => {
       const id = uuidBytes(recordId);
@@ -244,7 +246,9 @@ export class Catalogue {
     });
   }
 
-  /** The records that match, in the order of the filter, some at a time: between two others can have their turn. */
+  /**
+   * The matching records in the order of the filter, in pages, between which the caller may do other work.
+   */
   *placed(filter: RunFilter): Generator<PlacedRecord[]> {
     let page: PlacedRecord[] = [];
     for (const [id, first, isRun, above, circle, hasChildren] of this.#rows(PLACED, filter)) {
@@ -262,10 +266,10 @@ export class Catalogue {
   }
 
   /**
-   * Calls for each record that matches what is counted of it, some at a time, in no order.
-   * @param startReading gives what reads pages of the file ahead, where it is at this sequence; what that cannot read is
-   *   read here.
-   * @returns the sequence up to which it has come, at most the last.
+   * Calls `visit` for each matching record, in no order, in pages.
+   * @param startReading starts a reader that reads pages of the file ahead at this sequence; pages that it
+   *   cannot read are read here.
+   * @returns after each page, the sequence that it has reached.
    */
   async *counted(
     filter: RunFilter,
@@ -283,13 +287,13 @@ export class Catalogue {
     }
   }
 
-  /** The names that the records that match have, those of the most first. */
+  /** The names in the matching records, the most frequent first. */
   *names(kind: NameKind, filter: RunFilter = {}): Generator<NamedRuns> {
     this.#checkSummed();
     yield* this.#each(namedRuns(this.#questions, kind, filter));
   }
 
-  /** The runs that are nested in a record, in the order of their ids. */
+  /** The runs that are nested in a record, by id. */
   children({ row }: Pick<CatalogueRun, 'row'>): string[] {
     return this.#ask(({ statements }) => {
       const sql = 'SELECT record FROM run WHERE parent = ? ORDER BY record';
@@ -297,7 +301,7 @@ export class Catalogue {
     });
   }
 
-  /** The runs of the circle that a run is part of, in the order of their ids and at most 100; empty when there is none. */
+  /** The runs of a run's circle by id, at most 100; empty without a circle. */
   cycle({ row }: Pick<CatalogueRun, 'row'>): readonly string[] {
     return this.#ask(({ statements }) => {
       const known = this.#circles.get(row);
@@ -318,7 +322,7 @@ export class Catalogue {
     });
   }
 
-  /** The record that an event is of; undefined when the catalogue has no such event. */
+  /** The record of an event; undefined if the catalogue lacks the event. */
   async recordOfEvent(
     log: Pick<EventLog, 'find'>,
     organisation: string,
@@ -346,9 +350,9 @@ export class Catalogue {
   }
 
   /**
-   * From now on, until it is released, all questions are answered from what is committed now.
-   * @returns whether that can be asked: false, and nothing is held, when an update was left before its end, or names are
-   *   sealed by another key since.
+   * Until the release, all questions read the state that is committed now.
+   * @returns false, without a snapshot, if the last update was interrupted or names were encrypted by another
+   *   key since.
    */
   hold(): boolean {
     this.release();
@@ -366,25 +370,25 @@ export class Catalogue {
     });
   }
 
-  /** False when the next update makes another file: it is not the one under its name, or a question found it damaged. */
+  /** False if the next update makes another file: this one was replaced, or a question found damage. */
   get isCurrent(): boolean {
     return !this.#isDamaged && this.#takingIn.file.isCurrent;
   }
 
-  /** Whether the next update has to empty the journal, which others were reading. */
+  /** Whether the next update must empty the journal, which other processes were reading. */
   get hasRemnants(): boolean {
     return this.#takingIn.hasRemnants;
   }
 
   /**
-   * Runs that began in the hour of `since` or later, by the collector's clock and by how complete they are. It may be asked
-   * before an update has come to its end: a record counts by what its row says.
+   * Runs that began in the hour of `since` or later, by the collector's clock and level. It also answers
+   * during an update: a record counts by its current row.
    */
   tally(since: number): Tally {
     return this.#ask(({ database }) => tallyOf(database, since));
   }
 
-  /** On return the files are closed, and removed when they are damaged; what was asked for lazily ends. */
+  /** Closes the files, and removes a damaged catalogue. Running generators end. */
   close(): void {
     this.#takingIn.close(this.#isDamaged);
   }
@@ -424,7 +428,7 @@ export class Catalogue {
     if (this.#hasDue()) throw new CatalogueFault(UNFINISHED);
   }
 
-  /** Also while an update that takes in most of the log has not come to its end: then that index is missing. */
+  /** Also true during an update of most of the log, when that index is missing. */
   #hasDue(): boolean {
     return this.#ask(({ statements }) => {
       const isIndexed = statements.first("SELECT 1 FROM sqlite_schema WHERE name = 'run_due'") !== undefined;
@@ -439,7 +443,7 @@ export class Catalogue {
     try {
       return contentOf(this.#questions.database)?.names === this.#takingIn.names?.id;
     } catch {
-      // What is damaged has names of any key.
+      // The names of a damaged file may be by any key.
       return true;
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Compares a catalogue with the log, exactly and without writing to it: another one is made of the same part of the log
- * elsewhere, and SQLite makes texts of the rows of each record in both.
+ * Compares a catalogue exactly with the log, without writing to it: another catalogue is made from the same
+ * part of the log, and SQLite prints the rows of each record in both.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -20,54 +20,59 @@ import { INDEXES } from './schema.js';
 import { listing, type Row, Statements } from './statements.js';
 
 export interface CatalogueCheckOptions {
-  /** The one that is checked. */
+  /** Directory of the catalogue. */
   readonly directory: string;
-  /** An empty one, in which the other is made. */
+  /** An empty directory for the other catalogue. */
   readonly scratch: string;
   readonly onProgress?: (sequence: number, of: number) => void;
 }
 
 export interface DifferingRecord {
-  /** Null where its name does not open. */
+  /** Null if the name cannot be decrypted. */
   readonly organisation: string | null;
-  /** Of the run, or of the event that a record without a run is known by. */
+  /** Id of the run, or of a record without a run. */
   readonly recordId: string;
   readonly isRun: boolean;
-  /** `missing`: there is no row of it. `unknown`: the log has no such record. `differs`: its row says something else. */
+  /**
+   * `missing`: the catalogue has no row. `unknown`: the log has no such record. `differs`: the row differs.
+   */
   readonly found: 'missing' | 'unknown' | 'differs';
 }
 
 export type CatalogueCheck =
   /**
-   * `old`: of another version, so that the next update rebuilds it. `closed`: there is no key of its names.
-   * `changed`: another process wrote it meanwhile, so that nothing is known. `foreign`: of another log, of another
-   * history of this one or by another key of names.
+   * `old`: another version, so that the next update rebuilds it. `closed`: the key of its names is missing.
+   * `changed`: another process wrote to it during the check. `foreign`: it belongs to another log, another
+   * history of this one, or another key of names.
    */
   | { readonly state: 'none' | 'old' | 'closed' | 'changed' | 'damaged' | 'foreign' }
   | {
       readonly state: 'compared';
-      /** The last entry that is taken in. */
+      /** The last sequence in the catalogue. */
       readonly through: number;
-      /** Of the log and of the catalogue together, each once. */
+      /** Number of records in the log or the catalogue. */
       readonly records: number;
       readonly differing: number;
-      /** Of those the first MOST_NAMED, in the order of the log. */
+      /** The first MOST_NAMED of them, in the order of the log. */
       readonly named: readonly DifferingRecord[];
-      /** Whether the counts of all records are right, where they can be compared. */
+      /** Whether the counts of all records are right, if they can be compared. */
       readonly isCounted: boolean;
     };
 
-/** So many fit in memory with ease; who has more deletes the catalogue, whichever they are. */
+/** Limit of named records; with more, an operator rebuilds the catalogue anyway. */
 const MOST_NAMED = 100_000;
 
-/** @throws CatalogueFault when there is no room in `scratch` or the catalogue cannot be read; what the log throws. */
+/**
+ * @throws CatalogueFault if `scratch` has no room or the catalogue cannot be read; and the errors of the log.
+ */
 export async function checkCatalogue(log: EventLog, options: CatalogueCheckOptions): Promise<CatalogueCheck> {
   const file = path.join(options.directory, CATALOGUE_FILE);
   const stat = fs.lstatSync(file, { throwIfNoEntry: false });
   if (stat === undefined) return { state: 'none' };
   if (!stat.isFile()) return { state: 'damaged' };
   const before = changedAt(file);
-  // One that is open somewhere is seen as it is at one moment; another is read as if it did not change (unwritten-database.ts).
+  // Another process may have it open: then a snapshot is read. Otherwise it is opened as immutable
+  // (unwritten-database.ts).
   const isOpen = ['-wal', '-shm'].every((end) => fs.existsSync(file + end));
   let check: CatalogueCheck;
   try {
@@ -80,7 +85,7 @@ export async function checkCatalogue(log: EventLog, options: CatalogueCheckOptio
   return !isOpen && changedAt(file) !== before ? { state: 'changed' } : check;
 }
 
-/** What SQLite calls an error is a table or column that is not there (SQLITE_ERROR). */
+/** SQLITE_ERROR: a table or column is missing. */
 function isDamage(error: unknown, directory: string): boolean {
   return (
     (error as { errcode?: unknown }).errcode === 1 || faultOf(error, directory) instanceof CatalogueDamaged
@@ -105,7 +110,7 @@ async function compare(
   let next: number;
   try {
     await rebuilt.update(log, { through: nextOf(database) - 1, onProgress });
-    // What a collector has taken in meanwhile, and no more from now on.
+    // The entries of the log that the catalogue covers now.
     database.exec('BEGIN');
     next = nextOf(database);
     if (next < rebuilt.cursor.sequence || (await stateOf(database, log)) !== 'current')
@@ -133,12 +138,12 @@ async function stateOf(
   if (content.ledgerId !== log.ledgerId) return 'foreign';
   if (content.names !== log.names?.id) return log.names === undefined ? 'closed' : 'foreign';
   const { newest_organisation: organisation, newest_event: id, newest_at: at } = metaOf(database);
-  // There may be entries and no event.
+  // A log may have entries and no event.
   if (typeof organisation !== 'string' || !(id instanceof Uint8Array)) return 'current';
   return (await log.find(organisation, id))?.at === Number(at) ? 'current' : 'foreign';
 }
 
-/** As it is at one moment. */
+/** Reads one snapshot. */
 function metaOf(database: DatabaseSync): Readonly<Record<string, unknown>> {
   return Object.fromEntries(exactly(database, 'SELECT name, value FROM meta').all() as never);
 }
@@ -149,7 +154,7 @@ function nextOf(database: DatabaseSync): number {
   return next;
 }
 
-/** Whatever number a row has: one that is too large for a double is no error. */
+/** Row ids are compared as bigints, since one may be too large for a double. */
 function exactly(database: DatabaseSync, sql: string): StatementSync {
   const statement = listing(database, sql);
   statement.setReadBigInts(true);
@@ -158,45 +163,47 @@ function exactly(database: DatabaseSync, sql: string): StatementSync {
 
 const SCHEMA = `SELECT type, name, tbl_name FROM sqlite_schema
   WHERE name NOT IN (${INDEXES.map(({ name }) => `'${name}'`).join(', ')}) ORDER BY type, name`;
-/** Where the next update begins, and what distinguishes the log. */
+/** Cursor of the next update, and the values that identify the log. */
 const COUNTED = `SELECT name, value FROM meta
   WHERE name IN ('events', 'newest_organisation', 'newest_event', 'newest_at') ORDER BY name`;
-const TALLY = `SELECT * FROM tally WHERE full OR minimum OR incomplete OR erased OR without_outcome OR orphan_events ORDER BY hour`;
+const TALLY = `SELECT * FROM tally
+  WHERE full OR minimum OR incomplete OR erased OR without_outcome OR orphan_events ORDER BY hour`;
 
-/** A number that leads to nothing stands there itself. */
+/** A number that refers to no name is printed as it is. */
 const nameOf = (column: string, of = 'run') =>
   `ifnull((SELECT text FROM name WHERE id = ${of}.${column}), ${of}.${column})`;
 const named = (columns: readonly { readonly name: string }[], names: readonly string[], of: string) =>
   columns.map(({ name }) => (names.includes(name) ? nameOf(name, of) : `${of}.${name}`));
-/** One text of several values: two that are the same have the same values (SQLite, quote()). */
+/** One text for several values, equal only for equal values (SQLite, quote()). */
 const textOf = (values: readonly string[]) => values.map((value) => `quote(${value})`).join(` || ',' || `);
-/** One text of the rows that a table has of a record. */
+/** One text for the rows of a table that belong to a record. */
 const listOf = (table: string, values: readonly string[], order: string) =>
   `(SELECT group_concat(${textOf(values)}, ';' ORDER BY ${order}) FROM ${table} WHERE ${table}.run = run.id)`;
 
-const RECORDS = `SELECT id, first_sequence, last_sequence, summed <> events, circle IS NOT NULL, is_run, record,
+const RECORDS = `SELECT id, first_sequence, last_sequence, summed <> events, circle IS NOT NULL, is_run,
+  record,
     ${nameOf('organisation')}
   FROM run NOT INDEXED ORDER BY first_sequence`;
-/** Of which events a record is. */
+/** The events of a record. */
 const MEMBERS = `SELECT ${textOf(['is_run', nameOf('organisation')])},
     ${listOf('event', ['sequence', 'at', 'size', 'kind', 'received'], 'sequence')},
     ${listOf('runless', ['event', nameOf('organisation', 'runless'), 'parent'], 'event, organisation')}
   FROM run WHERE id = ?`;
-/** What its events say. */
+/** The summary of a record. */
 const SAID = `SELECT ${textOf(['record', 'events', 'circle', 'last_sequence'])},
     ${textOf(named(SUMMARY_COLUMNS, NAME_COLUMNS, 'run'))},
     quote(ifnull((SELECT first_sequence FROM run AS outer WHERE outer.id = run.parent), -run.parent)),
     ${listOf('event', ['sent'], 'sequence')},
     ${listOf('call', named(CALL_COLUMNS, CALL_NAME_COLUMNS, 'call'), 'number')}
   FROM run WHERE id = ?`;
-/** Between two turns of the event loop. */
+/** Number of rows between two turns of the event loop. */
 const ROWS_AT_ONCE = 4096;
 
 interface Read {
   readonly id: bigint;
   readonly first: number;
   readonly last: number;
-  /** It waits to be summed: what its events say is of fewer events. */
+  /** Its row waits to be summed again. */
   readonly isDue: boolean;
   readonly isInCircle: boolean;
   readonly isRun: boolean;
@@ -210,7 +217,7 @@ class Comparison {
   readonly #ownTexts: Statements;
   readonly #otherTexts: Statements;
 
-  /** @param next behind the last entry that is taken in. */
+  /** @param next the first sequence that is not in the catalogue. */
   constructor(
     private readonly own: DatabaseSync,
     private readonly other: DatabaseSync,
@@ -219,7 +226,8 @@ class Comparison {
   ) {
     this.#ownTexts = new Statements(own);
     this.#otherTexts = new Statements(other);
-    // Erased behind what is taken in: their payloads can no longer be read, and their rows may say what stood there.
+    // Events that were erased after the covered part: their payloads are unreadable, but the rows may have
+    // their names.
     const since = (log.actions?.().logged ?? []).filter(({ sequence }) => sequence >= next);
     const gone = since.map(({ said }) => (said.does === 'erase' ? eventsOf(said.keys) : SequenceSet.EMPTY));
     this.#gone = SequenceSet.union(gone);
@@ -256,7 +264,7 @@ class Comparison {
     return isEqual(MEMBERS) && (a.isDue || this.#isOfGone(a) || isEqual(SAID));
   }
 
-  /** Whether what it says may come of an event that is gone: a circle may have been closed by that of another run. */
+  /** Whether its row may depend on an erased event. A circle may depend on an event of another run. */
   #isOfGone({ id, first, last, isInCircle }: Read): boolean {
     if (this.#gone.size === 0) return false;
     if (isInCircle) return true;

@@ -1,14 +1,17 @@
-/** Finds the circles in which runs are nested in each other, and notes them in the rows. */
+/** Finds circles of runs that are nested in each other, and marks their rows. */
 import { CatalogueDamaged } from './faults.js';
 import type { Statements } from './statements.js';
 
-/** A row as a member of circles, and its summary as one that says nothing of that. */
+/** Marks a row as a member of a circle, or not, and its summary as stale. */
 const MARK = 'UPDATE run SET circle = ?, summed = iif(summed > 0, -1, summed) WHERE id = ?';
 
 export class Circles {
   constructor(private readonly statements: Statements) {}
 
-  /** Nests a row in another, or in none. On return the circle that it leaves is open, and the one that it closes is noted. */
+  /**
+   * Nests a row in another, or in none. On return the circle that it leaves is unmarked, and the one that it
+   * closes is marked.
+   */
   nest(row: number, parent: number | null): void {
     const [old, circle] = this.#parentOf(row);
     if (old === parent) return;
@@ -18,27 +21,27 @@ export class Circles {
     if (parent !== null) this.close(row);
   }
 
-  /** On return the circle that a row closes, if it does, is noted. */
+  /** Marks the circle that a row closes, if there is one. */
   close(row: number): void {
     const [, circle] = this.#parentOf(row);
     if (circle !== null || !this.#isUnderItself(row)) return;
     for (const member of [...this.#membersFrom(row)]) this.statements.run(MARK, 1, member);
   }
 
-  /** The rows of the circle that a row is part of. */
+  /** The rows of the circle of a row. */
   *#membersFrom(row: number): Generator<number> {
     let at = row;
     do {
       const [parent] = this.#parentOf(at);
       yield at;
-      if (parent === null) throw new CatalogueDamaged('a circle that does not close');
+      if (parent === null) throw new CatalogueDamaged('broken parent cycle');
       at = parent;
     } while (at !== row);
   }
 
   /**
-   * Looks up from the row and down from it, a row on each side at a time, and ends where one side ends: so to hang a
-   * chain or a tree on another costs what the smaller side costs.
+   * Searches upwards and downwards from the row, one row at a time on each side, and stops when one side
+   * ends: so the cost of attaching a chain or a tree is that of the smaller side.
    */
   #isUnderItself(row: number): boolean {
     const below = this.#below(row);
@@ -51,7 +54,7 @@ export class Circles {
       }
       return true;
     } finally {
-      // A statement that is left half-way holds what this process sees of the file where it is.
+      // An open statement would pin this process's view of the file.
       below.return();
     }
   }

@@ -1,11 +1,11 @@
-/** What a row has of a summary, column by column: plain numbers, and words as their places in the lists below. */
+/** The columns of a row: numbers, and words by their positions in the lists below. */
 import { CALL_ENDINGS } from '../records/calls.js';
 import type { ConflictWord, CountedCall, CountedSummary, Missing } from '../records/counted-run.js';
 import { FEEDBACK_WORDS, OUTCOME_WORDS, type FeedbackWord } from '../records/vocabulary.js';
 import { CatalogueDamaged } from './faults.js';
 import { type CallSummary, MOST_RATING, type RunSummary } from './run-summary.js';
 
-/** Final as places, as all lists of words are here: append only, or count up the version of the catalogue. */
+/** Word lists are append-only; otherwise increment the version of the catalogue. */
 export const LEVELS = ['full', 'minimum', 'incomplete', 'erased'] as const;
 export const MISSING: readonly Missing[] = [
   'inference-start',
@@ -30,10 +30,10 @@ export const CONFLICTS: readonly ConflictWord[] = [
   'ahead_of_receipt',
 ];
 
-/** What SQLite takes and gives. */
+/** Values of SQLite. */
 export type Value = null | number | bigint | string | Uint8Array;
 
-/** How names stand in the file: by their numbers. */
+/** Maps names to their numbers in the file. */
 export interface NameNumbers {
   idOf(name: string): number;
   nameOf(id: number): string;
@@ -60,7 +60,7 @@ const CALL_NAMED = {
   version: 'modelVersion',
 } as const;
 const NAMED = { ...CALL_NAMED, application: 'application' } as const;
-/** Of a name its columns; the first is that of the organisation, which stands before the summary. */
+/** Columns of names, by member; `organisation` precedes the summary. */
 export const NAME_COLUMNS = ['organisation', ...Object.keys(NAMED)];
 
 const numbers = (of: Readonly<Record<string, (summary: RunSummary) => number>>): Column[] =>
@@ -119,7 +119,7 @@ export const SUMMARY_COLUMNS: readonly Column[] = [
     thumbs_up: ({ thumbs }) => thumbs.up,
     thumbs_down: ({ thumbs }) => thumbs.down,
   }),
-  // How often 0, 1, ... 5 was given, with spaces between.
+  // The numbers of ratings 0, 1, ... 5, separated by spaces.
   {
     name: 'ratings',
     type: 'TEXT',
@@ -135,9 +135,7 @@ export const SUMMARY_COLUMNS: readonly Column[] = [
   { name: 'latency_ms', type: 'REAL', of: ({ latencyMs }) => latencyMs },
 ];
 
-/* What a row of `call` has: of a run that has several. */
-
-/** Of a name its columns there. */
+/** Columns of names of a call. */
 export const CALL_NAME_COLUMNS = Object.keys(CALL_NAMED);
 
 export const CALL_COLUMNS: readonly Column<CallSummary>[] = [
@@ -171,7 +169,7 @@ function maskOf<Word>(words: readonly Word[], all: readonly Word[]): number {
   return words.reduce((mask, word) => mask | (1 << all.indexOf(word)), 0);
 }
 
-/** The words of masks: made once for each, as there are few and millions of summaries. */
+/** Masks of words, each made once: there are few, and millions of summaries. */
 class MaskedWords<Word> {
   readonly #known = new Map<number, readonly Word[]>();
 
@@ -199,16 +197,16 @@ const NO_THUMBS = { up: 0, down: 0 };
 
 type NameMember = (typeof NAMED)[keyof typeof NAMED];
 
-/** What a summary says besides when it began and the names in it. */
+/** A summary without its start time and its names. */
 export type RowPieces = Omit<
   RunSummary,
   'organisation' | 'recordId' | 'isRun' | 'firstSequence' | 'lastSequence' | 'began' | NameMember
 >;
 
-/** Where each column stands among those of a summary. */
+/** The position of each column in a summary. */
 const PLACES = new Map(SUMMARY_COLUMNS.map(({ name }, place) => [name, place]));
 
-/** @throws TypeError for what is no column of a summary. */
+/** @throws TypeError if a summary has no such column. */
 export function placeOf(column: string): number {
   const place = PLACES.get(column);
   if (place === undefined) throw new TypeError(`a summary has no column ${column}`);
@@ -234,10 +232,10 @@ const RATINGS = placeOf('ratings');
 const ENDING = placeOf('ending');
 const LATENCY = placeOf('latency_ms');
 
-/** The value of a column of a row, by its place. */
+/** Returns the value of a column by its position. */
 export type Cells = (place: number) => Value | undefined;
 
-/** @throws CatalogueDamaged where there is no such word. */
+/** @throws CatalogueDamaged if there is no such word. */
 export function wordAt<Word>(words: readonly Word[], value: Value | undefined): Word {
   const word = words[Number(value)];
   if (word === undefined) throw new CatalogueDamaged('a row with an unknown word');
@@ -252,7 +250,7 @@ export function beganIn(cells: Cells): RunSummary['began'] {
   return { received: count(cells(RECEIVED)), sender: count(cells(SENDER)) };
 }
 
-/** What is counted of a row. */
+/** The counted values of a row. */
 export function countedIn(cells: Cells): CountedSummary {
   const firstOutcome = cells(OUTCOME_AT + 2);
   const ending = cells(ENDING);
@@ -299,7 +297,7 @@ export function countedIn(cells: Cells): CountedSummary {
   };
 }
 
-/** Columns that say something only where there is feedback, or the call of a model was captured. */
+/** Columns that have a value only with feedback or a captured model call. */
 export const RARE: readonly string[] = [
   ...FEEDBACK_WORDS.map((word) => `said_${word}`),
   ...[
@@ -321,7 +319,7 @@ export const UNCOUNTED: readonly string[] = [
   'outcome_sender',
 ];
 
-/** What a row says, but for the names in it. */
+/** The values of a row without names. */
 export function piecesIn(cells: Cells): RowPieces {
   const counted = countedIn(cells);
   return {

@@ -1,11 +1,11 @@
-/** Why there is no catalogue to ask, and what SQLite and the disk say of it, in words. */
+/** Faults of the catalogue, and the errors of SQLite and the disk in words. */
 import { systemCode } from '../system-code.js';
 
 export class CatalogueFault extends Error {
   override name = 'CatalogueFault';
 }
 
-/** The file holds what SQLite or the catalogue cannot have written. Rebuilt, it is right. */
+/** The file has contents that neither SQLite nor the catalogue writes. A rebuild repairs it. */
 export class CatalogueDamaged extends CatalogueFault {
   override name = 'CatalogueDamaged';
 }
@@ -15,10 +15,10 @@ export class CatalogueBusy extends CatalogueFault {
   override name = 'CatalogueBusy';
 }
 
-/** Why a question is refused while an update is on its way. */
-export const UNFINISHED = 'the catalogue is being brought up to date: its update has not come to its end';
+/** The refusal of a question during an update. */
+export const UNFINISHED = 'the catalogue is being updated and is not complete yet';
 
-/** Result codes of SQLite without their extended parts: https://www.sqlite.org/rescode.html */
+/** Primary result codes of SQLite: https://www.sqlite.org/rescode.html */
 const CODE = {
   error: 1,
   busy: 5,
@@ -31,13 +31,13 @@ const CODE = {
   notADb: 26,
 };
 
-/** What SQLite says went wrong; undefined for what it did not say. */
+/** The primary result code; undefined if the error is not SQLite's. */
 function sqliteCode(error: unknown): number | undefined {
   const code = (error as { errcode?: unknown } | null)?.errcode;
   return typeof code === 'number' ? code & 0xff : undefined;
 }
 
-/** @returns a fault of the catalogue in words, where SQLite or the disk says so; another error as it is. */
+/** @returns a CatalogueFault for an error of SQLite or the disk; other errors unchanged. */
 export function faultOf(error: unknown, directory: string): unknown {
   if (error instanceof CatalogueFault) return error;
   if (isBusy(error))
@@ -69,7 +69,7 @@ export function faultOf(error: unknown, directory: string): unknown {
   return error;
 }
 
-/** True for an error that says that another connection holds what is asked for. */
+/** Whether another connection holds the lock. */
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error);
   return code === CODE.busy || code === CODE.locked;

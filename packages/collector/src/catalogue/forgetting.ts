@@ -1,6 +1,6 @@
 /**
- * What the catalogue has of events that were erased goes with them: the names in their rows, and when their senders
- * sent them. The rows are summed again, from what is left.
+ * Removes data of erased events from the catalogue: the names in their rows, and the senders' times. The rows
+ * are summed again from the remaining events.
  */
 import type { SequenceSet } from '../privacy/sequence-set.js';
 import { cursorAt, ID_BYTES, type EventLog } from '../store/contract/events.js';
@@ -14,8 +14,8 @@ const NAMELESS = NAME_COLUMNS.filter((column) => column !== 'organisation').map(
 const FORGOTTEN = `UPDATE run SET ${NAMELESS.join(', ')}, summed = iif(summed > 0, -1, summed) WHERE id = ?`;
 
 /**
- * @param erased events of one organisation, all of them taken in.
- * On return no row has a name of theirs; `Names.dropUnused` takes out what is left of them.
+ * On return no row has a name of these events; `Names.dropUnused` removes the texts.
+ * @param erased events of one organisation, all of them in the catalogue.
  */
 export async function forget(
   tables: Tables,

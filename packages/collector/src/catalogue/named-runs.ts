@@ -1,8 +1,8 @@
-/** How many runs have each name: grouped by SQLite, so that memory does not grow with them. */
+/** Counts runs by name: SQLite groups them, so that memory does not grow with their number. */
 import { queryOf, type RunFilter, type RunQuery, type Source } from './questions.js';
 import { listing, type Row } from './statements.js';
 
-/** What has names, and the columns that a name is of. */
+/** Columns of each kind of name. */
 const COLUMNS = {
   models: ['model'],
   versions: ['model', 'version'],
@@ -12,18 +12,18 @@ const COLUMNS = {
 } as const;
 
 export type NameKind = keyof typeof COLUMNS;
-/** What each call of a run may have another of. */
+/** Names that differ between the calls of a run. */
 const OF_CALLS: readonly NameKind[] = ['models', 'versions', 'users'];
 
 export interface NamedRuns {
-  /** Of `versions` the model and the version, which is null where the runs have none; else one. */
+  /** For `versions` the model and the version, which is null for runs without one; otherwise one name. */
   readonly names: readonly (string | null)[];
   readonly runs: number;
-  /** How many names there are, whatever the limit. */
+  /** Number of names, regardless of the limit. */
   readonly of: number;
 }
 
-/** Those that have the most runs come first; the order of a filter makes no difference, its limit is of names. */
+/** The most frequent names first. The order of the filter has no effect; its limit applies to names. */
 export function* namedRuns(
   { statements, names }: Source,
   kind: NameKind,
@@ -47,10 +47,11 @@ export function* namedRuns(
   }
 }
 
-/** A run counts once for each name that any of its calls has. */
+/** A run counts once for each name of its calls. */
 function ofCalls(query: RunQuery, columns: string): string {
   const called = columns.split(', ').map((column) => `call.${column}`);
   return `WITH asked AS (${query.all(`id, starts, ${columns}`)})
     SELECT ${columns} FROM asked WHERE starts < 2 UNION ALL SELECT ${columns} FROM (
-      SELECT DISTINCT call.run, ${called.join(', ')} FROM asked JOIN call ON call.run = asked.id WHERE starts > 1)`;
+      SELECT DISTINCT call.run, ${called.join(', ')}
+      FROM asked JOIN call ON call.run = asked.id WHERE starts > 1)`;
 }

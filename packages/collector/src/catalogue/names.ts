@@ -1,4 +1,4 @@
-/** The texts that rows have, by their numbers: a text stands once in the file, encrypted where payloads are. */
+/** The names in rows, by number: the file has each text once, encrypted if payloads are encrypted. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { NameCipher } from '../privacy/name-cipher.js';
 import type { NameNumbers, Value } from './columns.js';
@@ -6,24 +6,24 @@ import { CALL_NAME_COLUMNS, NAME_COLUMNS } from './columns.js';
 import { CatalogueDamaged } from './faults.js';
 import { NAME_INDEX } from './schema.js';
 
-/** Of each of the two maps; longer texts are not kept. */
+/** Limit of each of the two caches; longer texts are not cached. */
 const MOST_KEPT = 1 << 16;
 const LONGEST_KEPT = 256;
-/** Rows that are read before they are changed. */
+/** Number of rows that are read before they are changed. */
 const RESEALED = 4096;
 
-/** How a text stands in the file. SQLite's text ends at the first NUL for some of its readers. */
+/** The stored form of a text. Some readers of SQLite end a text at the first NUL. */
 function storedName(text: string, cipher: NameCipher | undefined): string | Uint8Array {
   if (cipher !== undefined) return cipher.seal(text);
   return text.includes('\0') ? Buffer.from(text) : text;
 }
 
-/** @throws CatalogueDamaged for what is no name. */
+/** @throws CatalogueDamaged if it is not a name. */
 export function readName(stored: Value | undefined, cipher: NameCipher | undefined): string {
   if (cipher === undefined && typeof stored === 'string') return stored;
-  if (!(stored instanceof Uint8Array)) throw new CatalogueDamaged('a text that a row names is not there');
+  if (!(stored instanceof Uint8Array)) throw new CatalogueDamaged('a text that a row names is missing');
   const text = cipher === undefined ? Buffer.from(stored).toString() : cipher.open(stored);
-  if (text === undefined) throw new CatalogueDamaged('a name does not open by the key of names');
+  if (text === undefined) throw new CatalogueDamaged('a name cannot be decrypted by the key of names');
   return text;
 }
 
@@ -42,7 +42,7 @@ export class Names implements NameNumbers {
     this.#read = database.prepare('SELECT text FROM name WHERE id = ?');
   }
 
-  /** From now on names are sealed and opened by this key. */
+  /** Uses this key from now on. */
   use(cipher: NameCipher | undefined): void {
     this.key = cipher;
     this.forget();
@@ -53,11 +53,11 @@ export class Names implements NameNumbers {
   }
 
   /**
-   * Within a transaction: on return all texts are sealed by another key, each under its number.
-   * @throws CatalogueDamaged for a text that the key of before does not open.
+   * Encrypts all texts by another key within a transaction; numbers stay.
+   * @throws CatalogueDamaged if the previous key does not decrypt a text.
    */
   reseal(cipher: NameCipher, signal?: AbortSignal): void {
-    // Texts are in no order of theirs: kept meanwhile, the index would change at a random place with each of them.
+    // The order of texts changes: updating the index for each of them would change random pages.
     this.database.exec('DROP INDEX name_text');
     const update = this.database.prepare('UPDATE name SET text = ? WHERE id = ?');
     const some = this.database.prepare(
@@ -71,13 +71,13 @@ export class Names implements NameNumbers {
     this.use(cipher);
   }
 
-  /** Forgets what it knows: after a rollback, and when another connection has written. */
+  /** Empties the caches: after a rollback, and after a write by another connection. */
   forget(): void {
     this.#ids.clear();
     this.#texts.clear();
   }
 
-  /** Undefined when no row has the text. */
+  /** Returns undefined if no row has the text. */
   known(text: string): number | undefined {
     const kept = this.#ids.get(text);
     if (kept !== undefined) return kept;
@@ -85,7 +85,7 @@ export class Names implements NameNumbers {
     return found === undefined ? undefined : this.#keep(this.#ids, text, Number(found));
   }
 
-  /** The number of a text, which is given one where it has none. */
+  /** The number of a text; inserts a new text. */
   idOf(text: string): number {
     const known = this.known(text);
     if (known !== undefined) return known;
@@ -94,14 +94,14 @@ export class Names implements NameNumbers {
     return this.#keep(this.#ids, text, Number(lastInsertRowid));
   }
 
-  /** @throws CatalogueDamaged where there is no such number. */
+  /** @throws CatalogueDamaged if there is no such number. */
   nameOf(id: number): string {
     const kept = this.#texts.get(id);
     if (kept !== undefined) return kept;
     return this.#keep(this.#texts, id, readName(this.#read.get(id)?.['text'], this.key));
   }
 
-  /** Takes out the texts that no row has any more. Reads every row. */
+  /** Deletes texts that no row uses. Reads every row. */
   dropUnused(): void {
     const used = [NAME_COLUMNS.map((name) => [name, 'run']), CALL_NAME_COLUMNS.map((name) => [name, 'call'])]
       .flat()

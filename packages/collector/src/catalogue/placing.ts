@@ -1,10 +1,10 @@
 /**
- * Puts each event of the log to its record. An event that names or opens a run is of that run's record. Another goes
- * where its parent goes, and so on up; where that leads to no run, the events that hang together are a record without
- * a run, known by the event that they hang on, and in a circle by its smallest id.
+ * Assigns each event of the log to a record. An event that names or opens a run belongs to the run's record.
+ * Another event belongs to the record of its parent, and so on upwards. If that leads to no run, connected
+ * events are a record without a run; its id is that of its topmost event, or in a circle the smallest id.
  *
- * A record without a run awaits at most one event: the parent of the one that it is known by. When that comes the two
- * records are merged, the smaller into the larger, so that a chain of any length in any order takes n log n steps.
+ * A record without a run awaits at most one event: the parent of its topmost event. When that arrives the two
+ * records are merged, the smaller into the larger, so that a chain in any order takes n log n steps.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { type EventLog, ID_BYTES, type PassedEntry } from '../store/contract/events.js';
@@ -13,12 +13,13 @@ import { Circles } from './circles.js';
 import { CatalogueDamaged } from './faults.js';
 import { type EventRow, NewRun, type Tables } from './tables.js';
 
-/** Its events are counted once they are added. */
-const NEW_RECORD = `INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
+/** Its events are counted when they are added. */
+const NEW_RECORD = `
+  INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
   VALUES (?1, ?2, ?3, ?4, ?1, ?1, 0, 0)`;
-/** What a row says is no longer what its events say, though there are no more of them. */
+/** Marks a row that no longer matches its events, although their number is the same. */
 const STALE = 'UPDATE run SET summed = -1 WHERE summed > 0';
-/** Records that await an event. */
+/** The records that await an event. */
 const AWAITING = 'FROM awaited WHERE event = ? AND organisation = ?';
 const KINDS = new Map(EVENT_KINDS.map((kind, place) => [kind, place]));
 
@@ -30,7 +31,7 @@ function kindNumber(kind: EventKind): number {
 
 export class Placing {
   readonly #circles: Circles;
-  /** How many events rows have got that they do not count yet. */
+  /** Number of events that rows got and do not count yet. */
   readonly #added = new Map<number, number>();
   #organisation: readonly [name: string, id: number] = ['', 0];
 
@@ -42,8 +43,8 @@ export class Placing {
   }
 
   /**
-   * On return the event is of a record, which is due to be summed; where a promise is returned, once that is fulfilled.
-   * @param entry no entry of the log's own.
+   * On return, or when the returned promise resolves, the event belongs to a record that is due to be summed.
+   * @param entry an event.
    */
   place(entry: PassedEntry): Promise<void> | undefined {
     const { source, runIdAt } = entry;
@@ -69,7 +70,7 @@ export class Placing {
       this.#come(source.subarray(eventIdAt, eventIdAt + ID_BYTES), organisation, row);
   }
 
-  /** On return all rows that are written say how many events they have. */
+  /** On return all written rows have their number of events. */
   flush(): void {
     const { statements } = this.tables;
     for (const [row, added] of this.#added)
@@ -91,7 +92,7 @@ export class Placing {
     return row;
   }
 
-  /** On return a run that is new has a row, which is due to be summed. */
+  /** Writes the row of a new run, which is due to be summed. */
   #writeNew(row: number): void {
     const run = this.tables.newRuns.get(row);
     if (run === undefined) return;
@@ -121,7 +122,7 @@ export class Placing {
     return row;
   }
 
-  /** @returns undefined while the parent is not there. */
+  /** @returns undefined while the parent is missing. */
   async #rowOfParent(entry: PassedEntry, organisation: number, parent: Buffer): Promise<number | undefined> {
     const runless = this.tables.rowOfRunless(organisation, parent);
     if (runless !== undefined) return runless;
@@ -133,7 +134,7 @@ export class Placing {
     return row;
   }
 
-  /** An event has come that records may await. */
+  /** Handles the arrival of an event that records may await. */
   #come(id: Uint8Array, organisation: number, row: number): void {
     const { statements } = this.tables;
     let of = row;
@@ -143,7 +144,7 @@ export class Placing {
       for (const [each] of statements.all(`SELECT run ${AWAITING}`, id, organisation)) {
         const waits = Number(each);
         isAwaited = true;
-        // A merge gives what the smaller record awaits to the larger one: that is looked at once more.
+        // A merge moves awaits from the smaller record to the larger one: check again.
         if (statements.first(`SELECT 1 ${AWAITING} AND run = ?`, id, organisation, waits) === undefined)
           continue;
         if (this.#isRun(waits)) statements.run(`${STALE} AND id = ?`, waits);
@@ -159,11 +160,11 @@ export class Placing {
   #isRun(row: number): boolean {
     if (this.tables.newRuns.has(row)) return true;
     const found = this.tables.statements.first('SELECT is_run FROM run WHERE id = ?', row);
-    if (found === undefined) throw new CatalogueDamaged('a row that another names is not there');
+    if (found === undefined) throw new CatalogueDamaged('a row that another row names is missing');
     return found[0] === 1;
   }
 
-  /** Hangs a record without a run on an event that it has awaited. @returns the row of that event. */
+  /** Attaches a record without a run to an event that it awaited. @returns the row of that event. */
   #hang(record: number, on: number, event: Uint8Array, organisation: number): number {
     const { statements } = this.tables;
     statements.run(
@@ -184,13 +185,14 @@ export class Placing {
     return into;
   }
 
-  /** On return all that was of `from` is of `into`. */
+  /** Moves all events of `from` to `into`. */
   #merge(from: number, into: number, isRun: boolean): void {
     const { statements, tally } = this.tables;
     if (isRun) {
-      // What was of no run is of one now, which is seen by the rows whose events name it as a parent.
+      // Events without a run now have one: rows whose events name them as parents are stale.
       const members = 'SELECT event, organisation FROM runless WHERE run = ?';
-      const awaiting = `SELECT a.run FROM (${members}) AS r CROSS JOIN awaited AS a USING (event, organisation)`;
+      const awaiting = `SELECT a.run FROM (${members}) AS r
+        CROSS JOIN awaited AS a USING (event, organisation)`;
       statements.run(`${STALE} AND id IN (${awaiting})`, from);
       statements.run(`DELETE FROM awaited WHERE (event, organisation) IN (${members})`, from);
     }
@@ -200,7 +202,8 @@ export class Placing {
     statements.run('UPDATE run SET parent = nullif(?, id) WHERE parent = ?', into, from);
     const first = '(SELECT first_sequence FROM run WHERE id = ?)';
     statements.run(
-      `UPDATE run SET summed = iif(summed > 0, -1, summed), first_sequence = min(first_sequence, ${first}) WHERE id = ?`,
+      `UPDATE run SET summed = iif(summed > 0, -1, summed), first_sequence = min(first_sequence, ${first})
+       WHERE id = ?`,
       ...[from, into],
     );
     tally.takeOut(from);

@@ -1,4 +1,4 @@
-/** What may be asked of the catalogue, as the statements that find it. */
+/** The questions that the catalogue answers, as SQL. */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { CountedRun } from '../records/counted-run.js';
 import { FEEDBACK_WORDS, type FeedbackWord, OUTCOME_WORDS, type OutcomeWord } from '../records/vocabulary.js';
@@ -22,75 +22,75 @@ import type { Names } from './names.js';
 import { IS } from './schema.js';
 import type { Row, Statements } from './statements.js';
 
-/* Which runs are asked for, as the statement that finds them. */
-
 export type FeedbackAsked = FeedbackWord | 'up' | 'down' | 'any' | 'none';
 
-/** Every condition that is given must hold. Times in milliseconds since 1970. */
+/** Filters of runs; all of them must hold. Times are in milliseconds since 1970. */
 export interface RunFilter {
-  /** A run id, or the id that a record without a run is known by; lower case. */
+  /** A run id, or the id of a record without a run; lower case. */
   readonly recordId?: string | undefined;
   readonly organisation?: string | undefined;
-  /** Of any call, as are the user and the models. */
+  /** Of any call; so are user and models. */
   readonly target?: string | undefined;
   readonly user?: string | undefined;
-  /** Any of these. A version of '' is that of a run whose version is not known. */
+  /** Any of these. Version '' matches a run whose version is unknown. */
   readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
   readonly application?: string | undefined;
   readonly outcome?: OutcomeWord | undefined;
-  /** Any of its feedback is of this word; of `up` and `down`, any of its thumbs. It has any, or none. */
+  /**
+   * Any feedback with this word; `up` and `down` match thumbs, `any` and `none` the existence of feedback.
+   */
   readonly feedback?: FeedbackAsked | undefined;
   readonly level?: RunSummary['level'] | undefined;
   readonly hasConflict?: boolean | undefined;
-  /** The call of its model failed, or did not. */
+  /** Whether the model call failed. */
   readonly failed?: boolean | undefined;
-  /** It has no outcome, and began before this, by the clock. */
+  /** Runs without an outcome that began before this time, by `clock`. */
   readonly noOutcomeSince?: number | undefined;
-  /** It began then or later, by the clock. */
+  /** Runs that began at this time or later, by `clock`. */
   readonly since?: number | undefined;
-  /** It began before. */
+  /** Runs that began before this time. */
   readonly until?: number | undefined;
-  /** It has an event that the collector had then or later, and before `until` where that is given. */
+  /** Runs with an event that the collector received at this time or later, and before `until` if given. */
   readonly eventsSince?: number | undefined;
-  /** By which it began, and by which it is newer or older than another. */
+  /** The clock for start times and for the order. */
   readonly clock?: 'received' | 'sender' | undefined;
-  /** It has an event with a later sequence. */
+  /** Runs with an event after this sequence. */
   readonly afterSequence?: number | undefined;
-  /** True for runs alone, false for records without a run alone. */
+  /** True: only runs; false: only records without a run. */
   readonly isRun?: boolean | undefined;
   /**
-   * `newest` and `oldest`: by when they began, by the clock. `log` and `sender`, as exports have them: by the sequence of
-   * their first event, and by when they began by the sender's clock.
+   * `newest` and `oldest`: by start time on `clock`. `log` and `sender` are the orders of exports: by the
+   * sequence of the first event, or by the start time on the sender's clock.
    */
   readonly order?: 'newest' | 'oldest' | 'log' | 'sender' | undefined;
   readonly limit?: number | undefined;
 }
 
 export interface RunQuery {
-  /** The statement that finds these columns of `run`; what it orders by stands behind them. */
+  /** The statement that selects columns of `run`; the column of the order follows them. */
   select(columns: string): string;
-  /** The same without order and limit, for sums. */
+  /** The same without order and limit, for aggregation. */
   all(columns: string): string;
-  /** The statement that counts what it finds, at most the limit. */
+  /** The statement that counts the matches, at most the limit. */
   readonly count: string;
   readonly values: readonly Value[];
 }
 
-/** The number of a text; undefined when no row has it. */
+/** The number of a name; undefined if no row has it. */
 type NameId = (text: string) => number | undefined;
 
-/** A name that a call of the run has to have. The numbers are our own. */
+/** A name that a call of the run must have. The numbers come from the table of names. */
 interface CallTerm {
   readonly column: 'target' | 'user' | 'model';
   readonly ids: readonly number[];
-  /** What a row of `run` has whose first call it is, or one of `call`. */
+  /** The condition on a row of `run` for its first call, or on a row of `call`. */
   readonly termOf: (table: 'run' | 'call') => string;
 }
 
-/** Most runs have none of several, and then the table of calls is not asked. */
+/** Most runs have one call, and then the table of calls is not read. */
 const CALLS = 'run.starts > 1';
 
-/** What a statement asks for. */
+/** The conditions of a statement. */
 class Conditions {
   readonly terms: string[] = [];
   readonly values: Value[] = [];
@@ -101,7 +101,7 @@ class Conditions {
     this.values.push(...values);
   }
 
-  /** @returns false when nothing can match. */
+  /** @returns false if nothing can match. */
   addNames({ organisation, target, user, application, models }: Partial<RunFilter>, nameId: NameId): boolean {
     for (const [column, text] of Object.entries({ organisation, application })) {
       if (text === undefined) continue;
@@ -127,12 +127,12 @@ class Conditions {
     return known.length > 0;
   }
 
-  /** Runs of which some call has each of the names that are asked for. */
+  /** Selects runs with a call for each of the requested names. */
   get where(): string {
     return this.#where(this.#called.map(ofAny));
   }
 
-  /** The same in two parts, each by an index: runs whose first call has the name in the column, and others. */
+  /** The same in two parts, each with an index: runs whose first call has the name, and other runs. */
   byFirst(column: string): readonly [first: string, others: string] | undefined {
     const by = this.#called.find((each) => each.column === column);
     if (by === undefined) return undefined;
@@ -160,7 +160,7 @@ function ofAny(term: CallTerm): string {
   return `(${term.termOf('run')} OR ${CALLS} AND ${ofCall(term)})`;
 }
 
-/** @returns undefined when nothing can match. */
+/** @returns undefined if nothing can match. */
 function conditionsOf(filter: RunFilter, nameId: NameId): Conditions | undefined {
   const asked = new Conditions();
   if (!asked.addNames(filter, nameId)) return undefined;
@@ -185,10 +185,13 @@ function beganBy({ clock }: RunFilter): string {
   return clock === 'sender' ? 'began_sender' : 'began_received';
 }
 
-/** Where no time is asked for they only give an order, and to read all by them costs twice what the table does. */
+/**
+ * Indexes by time. Without a condition on time they only give the order, and reading all rows by them costs
+ * twice as much as by the table.
+ */
 const BY_TIME: readonly string[] = ['received', 'sender'];
 
-/** @returns undefined when nothing can match. */
+/** @returns undefined if nothing can match. */
 export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined {
   const asked = conditionsOf(filter, nameId);
   if (asked === undefined) return undefined;
@@ -205,7 +208,7 @@ export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined
     of.map((part) => `SELECT ${columns} FROM run ${part}`).join(' UNION ALL ');
   const { since, until, noOutcomeSince } = filter;
   const isOrderAlone = BY_TIME.includes(index) && (since ?? until ?? noOutcomeSince) === undefined;
-  // Where nothing is asked, SQLite takes an index that has all the columns.
+  // Without a condition, SQLite chooses an index that has all columns.
   const whole = asked.where === '' ? '' : `NOT INDEXED ${asked.where}`;
   return {
     all: (columns) => union(isOrderAlone ? [whole] : parts, columns),
@@ -216,7 +219,7 @@ export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined
   };
 }
 
-/** Both an id and a version may have an @ in them, so that MODEL_ID@VERSION can be meant in several ways. */
+/** Both id and version may contain an @, so MODEL_ID@VERSION can have several meanings. */
 export function modelsNamed(text: string): NonNullable<RunFilter['models']> {
   const parts = [...text.matchAll(/@/g)].map(({ index }) => ({
     model: text.slice(0, index),
@@ -259,7 +262,7 @@ function feedbackTerm(asked: FeedbackAsked): string {
   return FEEDBACK_WORDS.some((word) => word === asked) ? `said_${asked} > 0` : `thumbs_${asked} > 0`;
 }
 
-/** The index that leaves the fewest rows. SQLite knows nothing of how often a value is there, and would guess. */
+/** The index that leaves the fewest rows. SQLite does not know the frequency of values and would guess. */
 function indexFor(filter: RunFilter): string {
   const { order, organisation, clock } = filter;
   const terms = markTerms(filter);
@@ -271,7 +274,7 @@ function indexFor(filter: RunFilter): string {
     ['conflict', terms.includes(IS.conflict)],
     ['failed', terms.includes(IS.failed)],
     ['contradicted', terms.includes(IS.contradicted)],
-    // An export of a model goes through all records in their order, which costs less than to sort its own.
+    // An export of a model reads all records in order, which costs less than sorting the matches.
     ['first', order === 'log'],
     ['sender', order === 'sender'],
     ['model', filter.models !== undefined],
@@ -289,90 +292,89 @@ function orderOf(filter: RunFilter): { readonly by: string; readonly way: 'ASC' 
   return { by: beganBy(filter), way: order === 'newest' ? 'DESC' : 'ASC' };
 }
 
-/* What is answered. */
-
-/** An event of a record. Times in milliseconds since 1970. */
+/** An event of a record. Times are in milliseconds since 1970. */
 export interface EventEntry extends Place {
   readonly kind: EventKind;
   readonly sequence: number;
   readonly receivedAt: number;
-  /** By the sender's clock; undefined when the payload cannot be read. */
+  /** By the sender's clock; undefined if the payload is unreadable. */
   readonly sentAt: number | undefined;
 }
 
-/** A record, and where its events are. */
+/** A record and the places of its events. */
 export interface CatalogueRun extends RunSummary {
-  /** Its row: the same as long as the record is not merged with another. */
+  /** Its row, which stays the same until the record is merged with another. */
   readonly row: number;
   /** Its events in the order of the log. */
   events(): EventEntry[];
 }
 
-/** A record of an export: where its events are, and what links it to others. */
+/** A record for an export: the places of its events, and its links to other records. */
 export interface PlacedRecord {
   readonly row: number;
   readonly firstSequence: number;
-  /** The run of what it is nested in, or null when that is none; undefined when it is nested in nothing. */
+  /** The run of the parent event, or null if that has no run; undefined without a parent. */
   readonly parent: string | null | undefined;
   readonly hasChildren: boolean;
   readonly isInCircle: boolean;
-  /** Of its events, in the order of the log. */
+  /** Places of its events, in the order of the log. */
   places(): Place[];
 }
 
-/** Where an event is: its run, or null when it is of none, and the row of its record. */
+/** The record of an event: its run, or null without one, and the row. */
 export interface EventRecord {
   readonly runId: string | null;
   readonly row: number;
 }
 
-/** What statements are asked of. */
+/** A connection with its statements and names. */
 export interface Source {
   readonly statements: Statements;
   readonly names: Names;
 }
 
 /*
- * What a report counts of records. SQLite hands over many rows as one, a list of each column: to be handed each row
- * takes twice as long.
+ * Counts for a report. SQLite returns many rows as one row with a list for each column: single rows take
+ * twice as long.
  */
 
 const OWN = ['id', 'organisation', 'is_run', 'model', 'version'] as const;
 const COUNTED = SUMMARY_COLUMNS.map(({ name }) => name).filter(
   (name) => ![...NAME_COLUMNS, ...RARE, ...UNCOUNTED].includes(name),
 );
-/** By the place of a column among those of a summary, its place in a page; and among the rare columns. */
+/** Maps the position of a summary column to its position in a page, and among the rare columns. */
 const IN_PAGE = SUMMARY_COLUMNS.map(({ name }) =>
   COUNTED.includes(name) ? OWN.length + COUNTED.indexOf(name) : -1,
 );
 const IN_RARE = SUMMARY_COLUMNS.map(({ name }) => 1 + RARE.indexOf(name));
 const listOf = (column: string) => `json_group_array(${column})`;
-/** A row's id is the sequence of an event of it. */
+/** The id of a row is the sequence of one of its events. */
 const PAGE_SEQUENCES = 16_384;
 const OF_PAGE = 'FROM (SELECT * FROM run NOT INDEXED WHERE id > ? AND id <= ?) AS run';
 const PAGE = `SELECT ${[...OWN, ...COUNTED].map(listOf).join()} ${OF_PAGE}`;
 const RARE_OF_PAGE = `SELECT id, ${RARE.join()} ${OF_PAGE} WHERE feedbacks > 0 OR ending IS NOT NULL`;
 const CALLS_OF_PAGE = `SELECT ${['run', ...CALL_COLUMNS.map(({ name }) => name)].join()} FROM call
   WHERE run > ? AND run <= ? ORDER BY run, number`;
-const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()} FROM event WHERE run > ? AND run <= ?`;
+const TIMES = `SELECT ${['run', 'kind', 'received', 'sent'].map(listOf).join()}
+  FROM event WHERE run > ? AND run <= ?`;
 
-/** How pages are read, by any connection. */
+/** The statements that read pages, for any connection. */
 export interface PageQuery {
   readonly where: string;
   readonly values: readonly Value[];
 }
 
-/** The ids of a page: behind the first and up to the second. */
+/** The range of ids of a page: after the first, up to the second. */
 export type PageRange = readonly [number, number];
 
-/** Of the rows of a page a list of each column, in JSON; the rare columns of those that have any; and calls. */
+/** For the rows of a page, a JSON list of each column; the rare columns of rows that have any; and calls. */
 export interface PageRows {
   readonly lists: Row | undefined;
   readonly rare: readonly Row[];
   readonly calls: readonly Row[];
 }
 
-/** Reads pages in the order in which they are asked for; null for one that it cannot read. */
+/** Reads pages in order; returns null for a page that it cannot read. */
 export type ReadPage = (range: PageRange) => Promise<PageRows | null>;
 
 export function pageOf(statements: Statements, { where, values }: PageQuery, range: PageRange): PageRows {
@@ -383,12 +385,12 @@ export function pageOf(statements: Statements, { where, values }: PageQuery, ran
   };
 }
 
-/** Pages that are read while another is looked at. */
+/** Number of pages that are read ahead. */
 const PAGES_AHEAD = 2;
 
 /**
- * Calls for each record. @returns how far it has come, after each page: a sequence.
- * @param startReading gives what reads pages ahead, in another thread; what it cannot read is read here.
+ * Calls `visit` for each record. @returns after each page, the sequence that it has reached.
+ * @param startReading starts a reader of pages in another thread; pages that it cannot read are read here.
  */
 export async function* countedPages(
   source: Source,
@@ -424,7 +426,7 @@ type Lists = readonly (readonly (number | string | null)[])[];
 
 interface Page {
   readonly page: Lists;
-  /** By the id of their row. */
+  /** Rare values by row id. */
   readonly rare: ReadonlyMap<number, Row>;
   readonly calls: ReadonlyMap<number, readonly Row[]>;
   readonly times: EventTimes;
@@ -461,14 +463,14 @@ function visitPage(
   }
 }
 
-/** When the events of a page of records came and were sent: read once they are asked for. */
+/** Times of the events of a page, read on demand. */
 class EventTimes {
   #lists: Lists | undefined;
   #at = 0;
 
   constructor(private readonly read: () => Lists) {}
 
-  /** For the records in their order. */
+  /** Times for the records in order. */
   each(run: number, see: Parameters<CountedRun['eachEvent']>[0]): void {
     const [runs = [], kinds = [], received = [], sent = []] = (this.#lists ??= this.read());
     while (Number(runs[this.#at] ?? Infinity) < run) this.#at++;

@@ -1,4 +1,4 @@
-/** What the catalogue says of a record: all that a list of runs or a report asks of it, and nothing of its texts. */
+/** The summary of a record: all values that a list of runs or a report needs, without payload texts. */
 import { EVENT_KINDS, type Completeness, type EventKind, type RecordedCall } from '@clinical-events/protocol';
 import { DAY_MS } from '../quantity.js';
 import { type AssembledRun, objectsOf } from '../records/assemble.js';
@@ -32,7 +32,7 @@ import type {
   Missing,
 } from '../records/counted-run.js';
 
-/** A time by either clock, in milliseconds since 1970. Where a payload cannot be read, both are the collector's. */
+/** A time by either clock, in milliseconds since 1970. For an unreadable payload both are the collector's. */
 interface Moment {
   readonly received: number;
   readonly sender: number;
@@ -40,45 +40,45 @@ interface Moment {
 
 export interface RunSummary {
   readonly organisation: string;
-  /** The run, or the event that a record without a run is known by; lower-case text form. */
+  /** The id of the run, or of a record without a run; lower case. */
   readonly recordId: string;
   readonly isRun: boolean;
   readonly firstSequence: number;
   readonly lastSequence: number;
-  /** Of its events, whichever they are; by the sender's clock those of the collector where a payload cannot be read. */
+  /** Of all its events. For an unreadable payload the sender's time is the collector's. */
   readonly times: EventTimes;
-  /** By the collector's clock, when it had the first event; by the sender's, see beganBySender. */
+  /** The time of the first event by the collector's clock; see beganBySender for the sender's. */
   readonly began: Moment;
   readonly modelId: string | null;
   readonly modelVersion: string | null;
   readonly userId: string | null;
   readonly targetId: string | null;
-  /** `app_name` in the system_metadata of the start; else of the first event that has one. */
+  /** `app_name` in the system_metadata of the start, otherwise of the first event that has one. */
   readonly application: string | null;
   readonly counts: Readonly<Record<EventKind, number>>;
-  /** What the last outcome says, in canonical order. */
+  /** The word of the last outcome in canonical order. */
   readonly outcome: OutcomeWord;
-  /** When the last outcome, in canonical order, and the earliest one were; null when there is none. */
+  /** Times of the last outcome in canonical order, and of the earliest one; null without an outcome. */
   readonly outcomeAt: { readonly last: Moment; readonly earliest: Moment } | null;
-  /** Whether its outcomes are not all of one word. */
+  /** Whether its outcomes have different words. */
   readonly outcomesDiffer: boolean;
   readonly feedback: Readonly<Record<FeedbackWord, number>>;
   readonly thumbs: { readonly up: number; readonly down: number };
-  /** How often 0, 1, … 5 was given, rounded; and the sum as given. */
+  /** The number of ratings that round to 0, 1, … 5, and the sum of the unrounded ratings. */
   readonly ratings: readonly number[];
   readonly ratingSum: number;
-  /** How the last call of a model ended, and how many failed. */
+  /** The end of the last model call, and the number of failed calls. */
   readonly call: CountedSummary['call'];
   readonly failedCalls: number;
-  /** Of all calls. */
+  /** Of all calls together. */
   readonly tokens: CountedSummary['tokens'];
   readonly latencyMs: number | null;
   readonly level: Completeness['level'];
   readonly missing: readonly Missing[];
   readonly conflicts: readonly ConflictWord[];
-  /** How many of its events have a parent that is not there; all of them, where the record has no start. */
+  /** Number of events whose parent is missing; all events if the record has no start. */
   readonly orphanEvents: number;
-  /** How many of its events have a number that was sent as a text. */
+  /** Number of events that have a number that was sent as text. */
   readonly numbersInText: number;
 }
 
@@ -92,7 +92,7 @@ export const MOST_RATING = 5;
 
 type Timed = TimedEvent;
 
-/** The one rule of what a row says. @param run of all events of the record. */
+/** The only rule for the contents of a row. @param run of all events of the record. */
 export function summaryOf(run: AssembledRun): RunSummary {
   const { metadata, start } = run;
   const { completeness } = metadata;
@@ -126,7 +126,9 @@ function nameIn(text: Parameters<typeof stringOf>[0]): string | null {
   return stringOf(text) ?? null;
 }
 
-/** By the sender's clock, in milliseconds since 1970; the collector's where the payload cannot be read or says no time. */
+/**
+ * The sender's time in milliseconds since 1970; the collector's if the payload is unreadable or has no time.
+ */
 export function sentAtOf({ event, at }: Pick<Timed, 'event' | 'at'>): number {
   const sent = epochMilliseconds(at);
   return Number.isNaN(sent) ? event.receivedAt : sent;
@@ -138,7 +140,10 @@ function momentOf(timed: Timed): Moment {
 
 type Span = Pick<RunSummary, 'firstSequence' | 'lastSequence' | 'times' | 'began' | 'counts'>;
 
-/** When a record began by the sender's clock, in milliseconds since 1970: its first start, else its earliest event. */
+/**
+ * The start time of a record by the sender's clock, in milliseconds since 1970: its first start, otherwise its
+ * earliest event.
+ */
 export function beganBySender(events: readonly Timed[], start: Timed | undefined): number {
   if (start !== undefined) return sentAtOf(start);
   return events.reduce((earliest, timed) => Math.min(earliest, sentAtOf(timed)), Infinity);
@@ -171,7 +176,7 @@ function zeros<Word extends string>(words: readonly Word[]): Record<Word, number
   return Object.fromEntries(words.map((word) => [word, 0])) as Record<Word, number>;
 }
 
-/** To be copied: to make one from its words costs as much as half of a summary. */
+/** A template to copy: making one from the words costs half as much as a summary. */
 const NO_EVENTS = zeros(EVENT_KINDS);
 
 type OutcomeSummary = Pick<RunSummary, 'outcome' | 'outcomeAt' | 'outcomesDiffer'>;
@@ -218,7 +223,7 @@ function feedbackOf({ metadata, feedback }: AssembledRun): FeedbackSummary {
     words[word]++;
     const sentRating = memberIn(said, RATING_VALUE);
     const rating = numberIn(sentRating);
-    // That of a thumb says up or down.
+    // The rating of a thumb means up or down.
     if (word !== 'thumbs' && rating !== undefined && rating >= 0 && rating <= MOST_RATING) {
       const rounded = Math.round(rating);
       const given = ratings[rounded];
@@ -239,7 +244,7 @@ function callOf(call: RecordedCall | null): CountedSummary['call'] {
   return { ending, status, attempts };
 }
 
-/** What the catalogue says of a call, of a run that has several. */
+/** The summary of a call in a run with several calls. */
 export interface CallSummary extends CountedCall {
   readonly userId: string | null;
   readonly targetId: string | null;
@@ -247,7 +252,10 @@ export interface CallSummary extends CountedCall {
 
 const NO_NAMES = { modelId: null, modelVersion: null, userId: null, targetId: null };
 
-/** The calls of a run that has several, and the ending that is of none of them; empty where a summary says it all. */
+/**
+ * The calls of a run with several, and the ending that belongs to none; empty if the run's summary covers
+ * them.
+ */
 export function callSummariesOf({ metadata: { calls }, endings }: AssembledRun): CallSummary[] {
   if (calls.length < 2) return [];
   const counted = (number: number, ended: RecordedCall | null) => ({

@@ -1,55 +1,55 @@
 /**
- * The tables of the catalogue, its indexes, and the views for people who ask it in SQL
- * (docs/guide/find-and-read.md). A number of milliseconds is since 1970, UTC.
+ * The tables and indexes of the catalogue, and the views for people who query it in SQL
+ * (docs/guide/find-and-read.md). Times are in milliseconds since 1970, UTC.
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { CALL_ENDINGS } from '../records/calls.js';
 import { OUTCOME_WORDS } from '../records/vocabulary.js';
 import { CALL_COLUMNS, CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
 
-/** Counts up with every change of a table, or of what a row means. */
+/** Increment it with every change of a table, or of the meaning of a row. */
 export const VERSION = 11;
 
 const CALL_INDEXES = ['model', 'target', 'user']
   .map((name) => `CREATE INDEX call_${name} ON call (${name}) WHERE ${name} IS NOT NULL;`)
   .join('\n  ');
 
-/** Of the texts, so that each stands once. */
+/** Keeps each text once. */
 export const NAME_INDEX = 'CREATE UNIQUE INDEX name_text ON name (text)';
 
 const TABLES = `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value ANY) STRICT, WITHOUT ROWID;
-  -- A text, or its bytes where names are encrypted.
+  -- A text, or encrypted bytes.
   CREATE TABLE name (id INTEGER PRIMARY KEY, text ANY NOT NULL) STRICT;
   ${NAME_INDEX};
-  -- A record. Its id is the sequence of an event of it.
+  -- A record. Its id is the sequence of one of its events.
   CREATE TABLE run (
     id INTEGER PRIMARY KEY, record BLOB NOT NULL, organisation INTEGER NOT NULL, is_run INTEGER NOT NULL,
     first_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL, events INTEGER NOT NULL,
-    -- Of how many events the columns behind it are: 0 before they are of any, -1 when they have to be made again.
+    -- Number of events that the following columns cover: 0 before the first summing, -1 if they are stale.
     summed INTEGER NOT NULL,
     parent INTEGER, circle INTEGER,
     ${SUMMARY_COLUMNS.map(({ name, type }) => `${name} ${type}`).join(', ')}
   ) STRICT;
-  -- Where the event is in the log, and how many bytes it has there. sent: null when its payload cannot be read.
+  -- The place of the event in the log, and its size there. sent: null if its payload is unreadable.
   CREATE TABLE event (
     run INTEGER NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL,
     kind INTEGER NOT NULL, received INTEGER NOT NULL, sent INTEGER,
     PRIMARY KEY (run, sequence)
   ) STRICT, WITHOUT ROWID;
-  -- Of a run that has several calls each, and as number 0 an ending that is of none of them.
+  -- The calls of a run with several, and as number 0 an ending that belongs to none of them.
   CREATE TABLE call (
     run INTEGER NOT NULL, ${CALL_COLUMNS.map(({ name, type }) => `${name} ${type}`).join(', ')},
     PRIMARY KEY (run, number)
   ) STRICT, WITHOUT ROWID;
   ${CALL_INDEXES}
-  -- Events that name no run and open none, and the record that they are of.
+  -- Events that neither name nor open a run, with their records.
   CREATE TABLE runless (
     event BLOB NOT NULL, organisation INTEGER NOT NULL, parent BLOB, run INTEGER NOT NULL,
     PRIMARY KEY (event, organisation)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX runless_run ON runless (run);
-  -- Events that a record names as parents, and that have not come or are of no run yet.
+  -- Parents that a record names and that are missing or have no run.
   CREATE TABLE awaited (
     event BLOB NOT NULL, organisation INTEGER NOT NULL, run INTEGER NOT NULL,
     PRIMARY KEY (event, organisation, run)
@@ -57,14 +57,14 @@ const TABLES = `
   CREATE INDEX awaited_run ON awaited (run);
   CREATE UNIQUE INDEX run_record ON run (record, organisation, is_run);
   CREATE INDEX run_parent ON run (parent) WHERE parent IS NOT NULL;
-  -- How many runs began in an hour since 1970, by the collector's clock.
+  -- Number of runs that began in each hour since 1970, by the collector's clock.
   CREATE TABLE tally (
     hour INTEGER PRIMARY KEY, ${LEVELS.map((level) => `${level} INTEGER NOT NULL`).join(', ')},
     without_outcome INTEGER NOT NULL, orphan_events INTEGER NOT NULL
   ) STRICT;
 `;
 
-/** Partial indexes: a condition of a question has to have the same letters. */
+/** Conditions of partial indexes: a question must use the same text. */
 export const IS = {
   contradicted: `outcome = ${OUTCOME_WORDS.indexOf('contradicted')}`,
   conflict: 'conflicts <> 0',
@@ -74,8 +74,8 @@ export const IS = {
 } as const;
 
 /**
- * Made once all rows are summed, where most of a log is taken in: kept meanwhile, each new row would change a page
- * at a random place of them. A question names its index, so SQLite refuses it while that is missing.
+ * Made after all rows were summed in an update of most of a log: each new row would otherwise change random
+ * pages of them. A question names its index, so SQLite refuses the question while the index is missing.
  */
 export const INDEXES: readonly { readonly name: string; readonly sql: string }[] = Object.entries({
   first: '(first_sequence)',
@@ -98,12 +98,12 @@ export const INDEXES: readonly { readonly name: string; readonly sql: string }[]
   sql: `CREATE INDEX run_${name} ON run ${columns}`,
 }));
 
-/** A case for each word, in its place. */
+/** A CASE for each word, by its position. */
 function wordOf(column: string, words: readonly string[]): string {
   return `CASE ${column} ${words.map((word, place) => `WHEN ${place} THEN '${word}'`).join(' ')} END`;
 }
 
-/** The words of a mask, one behind the other; null for none. */
+/** The words of a mask, separated by spaces; null for none. */
 function wordsOf(column: string, words: readonly string[]): string {
   const each = words.map((word, place) => `iif(${column} & ${2 ** place}, ' ${word}', '')`);
   return `nullif(ltrim(${each.join(' || ')}), '')`;
@@ -145,11 +145,13 @@ const VIEWS = `
   FROM run WHERE is_run = 1;
   CREATE VIEW calls AS SELECT
     run.id AS run, ${uuidOf('record')} AS run_id, ${nameOf('organisation')} AS organisation, 1 AS number,
-    ${nameOf('model')} AS model, ${nameOf('version')} AS version, ${nameOf('user')} AS user, ${nameOf('target')} AS target,
+    ${nameOf('model')} AS model, ${nameOf('version')} AS version, ${nameOf('user')} AS user,
+    ${nameOf('target')} AS target,
     ${wordOf('ending', CALL_ENDINGS)} AS call, status, attempts, input_tokens, output_tokens
   FROM run WHERE is_run = 1 AND starts = 1 AND NOT EXISTS (SELECT 1 FROM call WHERE call.run = run.id)
   UNION ALL SELECT
-    run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number, ${nameOf('model', 'call')}, ${nameOf('version', 'call')}, ${nameOf('user', 'call')}, ${nameOf('target', 'call')},
+    run.id, ${uuidOf('record')}, ${nameOf('organisation')}, number,
+    ${['model', 'version', 'user', 'target'].map((column) => nameOf(column, 'call')).join(', ')},
     ${wordOf('call.ending', CALL_ENDINGS)}, call.status, call.attempts, call.input_tokens, call.output_tokens
   FROM call JOIN run ON run.id = call.run WHERE is_run = 1 AND number > 0;
   CREATE VIEW events AS SELECT
@@ -158,5 +160,5 @@ const VIEWS = `
   FROM event JOIN run ON run.id = event.run;
 `;
 
-/** Makes the tables in an empty file. */
+/** Creates the tables in an empty file. */
 export const SCHEMA = [TABLES, ...INDEXES.map(({ sql }) => sql), VIEWS].join(';\n');

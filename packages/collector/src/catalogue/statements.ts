@@ -1,10 +1,10 @@
-/** Statements of a connection, each made once and found by its text. Rows are lists. */
+/** The statements of a connection, each prepared once and found by its text. Rows are arrays. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Value } from './columns.js';
 
 export type Row = readonly Value[];
 
-/** A statement whose rows are lists. */
+/** Prepares a statement whose rows are arrays. */
 export function listing(database: DatabaseSync, sql: string): StatementSync {
   const statement = database.prepare(sql);
   statement.setReturnArrays(true);
@@ -24,7 +24,7 @@ export class Statements {
     return this.#of(sql).all(...values) as unknown as Row[];
   }
 
-  /** Another question by the same text ends it. */
+  /** A second call with the same text ends the first iteration. */
   rows(sql: string, ...values: Value[]): IterableIterator<Row> {
     return this.#of(sql).iterate(...values) as unknown as IterableIterator<Row>;
   }

@@ -1,6 +1,6 @@
 /**
- * Sums records: reads their events from the log and makes what their rows say. It knows the log and no table, so that
- * it can be done in a thread of its own (summing-thread.ts).
+ * Sums records: reads their events from the log and computes the values of their rows. It uses the log and no
+ * tables, so that it can run in its own thread (summing-thread.ts).
  */
 import { setImmediate as turn } from 'node:timers/promises';
 import { assembleRun } from '../records/assemble.js';
@@ -20,20 +20,20 @@ import { CALL_COLUMNS, SUMMARY_COLUMNS, type Value } from './columns.js';
 import { callSummariesOf, sentAtOf, summaryOf } from './run-summary.js';
 
 /**
- * Bytes of log that are read with one call, and whose events are objects at a time; of a record that has more, what a
- * summary asks for is kept of each event.
+ * Bytes of the log that one call reads. The events of a larger record are thinned: only members that a
+ * summary needs are kept.
  */
 const READ_BYTES = 512 << 10;
 
-/** A record that is to be summed. */
+/** A record to be summed. */
 export interface DueRecord {
   readonly row: number;
   readonly isInCircle: boolean;
-  /** Of its events, in the order of the log. */
+  /** Places of its events, in the order of the log. */
   readonly places: readonly Place[];
 }
 
-/** What the row of a record says; JSON keeps it as it is. */
+/** The values of a record's row, which survive JSON. */
 export interface Summed {
   readonly row: number;
   readonly isInCircle: boolean;
@@ -41,27 +41,27 @@ export interface Summed {
   readonly recordId: string;
   readonly firstSequence: number;
   readonly lastSequence: number;
-  /** Of SUMMARY_COLUMNS, names as texts. */
+  /** By SUMMARY_COLUMNS, with names as texts. */
   readonly values: readonly Value[];
-  /** Of a run of several calls, for each of them those of CALL_COLUMNS. */
+  /** For a run with several calls, the values of each call by CALL_COLUMNS. */
   readonly calls: readonly (readonly Value[])[];
-  /** When each event was sent; null where its payload cannot be read. */
+  /** The sender's time of each event; null if its payload is unreadable. */
   readonly sent: readonly (number | null)[];
-  /** What it is nested in, and the run of that; null where that is of none. */
+  /** The parent event and its run; null without a parent. The run is null if the parent has none. */
   readonly parent: { readonly eventId: string; readonly run: string | null } | null;
-  /** Parents that its events name, and that are not there or of no run. */
+  /** Parents that its events name and that are missing or have no run. */
   readonly awaits: readonly string[];
 }
 
-/** Where a parent is that is not of the record: its run, null when it is of none, undefined when it is not there. */
+/** The run of a parent outside the record: null without a run, undefined if the event is missing. */
 export type FoundParent = string | null | undefined;
-/** `unknown` where only the tables know, which are asked in another thread. */
+/** `unknown` if only the tables know, which another thread asks. */
 export type FindParent = (
   organisation: string,
   eventId: string,
 ) => Promise<{ readonly run: FoundParent } | 'unknown'>;
 
-/** The run of an event that names one or opens one. @param before what has a lower sequence is looked at. */
+/** The run of an event that names or opens one. @param before only lower sequences are considered. */
 export async function runInLog(
   log: Pick<EventLog, 'find'>,
   before: number,
@@ -73,7 +73,7 @@ export async function runInLog(
   return isNoId(found.runId) ? null : uuidText(found.runId);
 }
 
-/** A name stays a text here, and is numbered where the tables are. */
+/** A name stays a text here; the thread with the tables gives it a number. */
 const AS_TEXT = { idOf: (name: string) => name as unknown as number, nameOf: String };
 
 export class Summer {
@@ -85,8 +85,8 @@ export class Summer {
   ) {}
 
   /**
-   * @param records whose events take READ_BYTES at most together, or one that has more.
-   * @returns null for one whose parents are not known here.
+   * @param records with at most READ_BYTES of events together, or one larger record.
+   * @returns null for a record whose parents are unknown here.
    */
   async sum(records: readonly DueRecord[]): Promise<SummedOrNot[]> {
     const [first] = records;
@@ -130,7 +130,7 @@ export class Summer {
     const run = assembleRun(events, {
       parentRunOf: (eventId) => runs.get(eventId),
       children: [],
-      // Of a circle a summary says that there is one, anyone who is in it.
+      // A summary only records that there is a circle, not its members.
       cycle: isInCircle ? [''] : [],
     });
     const summary = summaryOf(run);
@@ -150,7 +150,7 @@ export class Summer {
   }
 }
 
-/** Of each object of an event the members that a summary asks for. */
+/** The members of each object that a summary needs. */
 const ENDED = ['ending', 'status', 'error_name', 'response_model', 'usage'];
 const ASKED = Object.entries({
   system_metadata: ['app_name', 'instrumentation'],
@@ -167,7 +167,7 @@ const ASKED = Object.entries({
   members: members.map((name) => new MemberName(name)),
 }));
 
-/** The event with what a summary asks for, and nothing that keeps what was read in memory. */
+/** A copy of the event with the members that a summary needs, which does not reference the read buffer. */
 function thin({ event, body }: RunEvent<EventBody>): RunEvent<EventBody> {
   if (body === undefined) return { event, body };
   const kept: Record<string, unknown> = {};
@@ -184,15 +184,16 @@ function thin({ event, body }: RunEvent<EventBody>): RunEvent<EventBody> {
 }
 
 /*
- * A job of a thread is one list of numbers, and the answer is JSON: to clone an object for each event takes longer.
+ * The job of a thread is a list of numbers, and the answer is JSON: cloning an object for each event takes
+ * longer.
  */
 
-/** Null for a record whose parents are not known where it was summed. */
+/** Null for a record whose parents are unknown in the thread. */
 export type SummedOrNot = Summed | null;
 
 /**
- * Has records summed by jobs. @param run does one by what jobsOf gives, in another thread.
- * @param before what has a lower sequence is taken in.
+ * Sums records by jobs. @param run runs a job of jobsOf in another thread.
+ * @param before sequences below it were added.
  */
 export async function sumBy(
   run: (job: Float64Array) => Promise<string>,
@@ -207,7 +208,7 @@ export async function sumBy(
   return JSON.parse(await run(Float64Array.from(job))) as SummedOrNot[];
 }
 
-/** What does jobs, one after the other. */
+/** Runs jobs one after the other. */
 export function jobsOf(log: Pick<EventLog, 'read' | 'find'>): (job: Float64Array) => Promise<string> {
   let before = 0;
   const summer = new Summer(log, async (organisation, eventId) => {
@@ -228,7 +229,7 @@ export function jobsOf(log: Pick<EventLog, 'read' | 'find'>): (job: Float64Array
   };
 }
 
-/* Records summed in their order, by threads and by who writes them. */
+/* Sums records in order, in threads and in the thread that writes. */
 
 type Sum<Record> = (part: readonly Record[]) => Promise<readonly SummedOrNot[]>;
 
@@ -238,14 +239,14 @@ interface Part<Record> {
   isDone: boolean;
 }
 
-/** Parts that threads have to do or are doing, and all that are not written yet. */
+/** Limits of parts that threads have, and of parts that are not written yet. */
 const BEGUN = 4;
 const UNWRITTEN = 8;
 
 /**
- * The records by parts. Who asks for them sums one here whenever the threads are not through with the next, so that
- * none waits for the other however the work is shared.
- * @param byThreads undefined where there are none.
+ * Yields the records in parts. The consumer sums a part itself whenever the threads have not finished the
+ * next one, so that neither waits for the other.
+ * @param byThreads undefined without threads.
  */
 export async function* summedParts<Record extends DueRecord>(
   records: Iterable<Record>,
@@ -254,13 +255,13 @@ export async function* summedParts<Record extends DueRecord>(
 ): AsyncGenerator<readonly [readonly Record[], readonly SummedOrNot[]]> {
   const parts = partsOf(records, READ_BYTES);
   const waiting: Part<Record>[] = [];
-  /** @returns false when there is no further part. */
+  /** @returns false without a further part. */
   const begin = (sum: Sum<Record>): boolean => {
     const next = parts.next();
     if (next.done === true) return false;
     const part: Part<Record> = { records: next.value, summed: sum(next.value), isDone: false };
     const note = () => void (part.isDone = true);
-    // One that fails is reported in its turn.
+    // A rejection is handled when the part is awaited.
     part.summed.then(note, note);
     waiting.push(part);
     return true;

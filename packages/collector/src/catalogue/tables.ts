@@ -1,4 +1,4 @@
-/** What an update knows of the tables while it writes them. */
+/** The state of the tables during an update. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { type EventLog, ID_BYTES, type Place } from '../store/contract/events.js';
 import { uuidText } from '../store/text.js';
@@ -7,19 +7,19 @@ import { Names } from './names.js';
 import { Statements } from './statements.js';
 import { TallyChanges } from './tally.js';
 
-/** How many of the last bytes of an id say whether it may be awaited: in a UUID of any version they are random. */
+/** Number of last bytes of an id that select a bit of the bitmap: they are random in every UUID version. */
 const AWAITED_BYTES = 3;
 
-/** A row of `event`, but for when it was sent. */
+/** A row of `event` without the sender's time. */
 export interface EventRow extends Place {
   readonly sequence: number;
   readonly kind: number;
   readonly received: number;
 }
 
-/** A run of which nothing is written yet. */
+/** A run without a row. */
 export class NewRun {
-  /** Five numbers to an event: a list of them takes a third of the memory that objects take. */
+  /** Five numbers for each event: a list of numbers takes a third of the memory of objects. */
   readonly #numbers: number[] = [];
 
   /** @param id 16 bytes in Latin-1. */
@@ -32,7 +32,7 @@ export class NewRun {
     this.#numbers.push(sequence, at, size, kind, received);
   }
 
-  /** In the order of the log. */
+  /** Its events in the order of the log. */
   events(): EventRow[] {
     const rows: EventRow[] = [];
     const numbers = this.#numbers.values();
@@ -46,10 +46,10 @@ export class NewRun {
 const NEW_EVENT = `INSERT INTO event (run, sequence, at, size, kind, received, sent)
   VALUES (?, ?, ?, ?, ?, ?, ?)`;
 
-/* The rows of runs by their ids, those of the last batches of events in memory. */
+/* The row ids of runs, those of the last batches in memory. */
 
 const ROW = 'SELECT id FROM run INDEXED BY run_record WHERE record = ? AND organisation = ? AND is_run = 1';
-/** A generation has more only by what a batch adds to it. An id takes some 100 bytes. */
+/** Limit of a generation, which a batch may exceed. An id takes about 100 bytes. */
 const MOST_KEPT = 1 << 16;
 
 export class RunIds {
@@ -63,7 +63,7 @@ export class RunIds {
     this.#old = new Map();
   }
 
-  /** @param id 16 bytes in Latin-1. @returns undefined where there is no such run. */
+  /** @param id 16 bytes in Latin-1. @returns undefined if there is no such run. */
   find(organisation: number, id: string): number | undefined {
     const key = `${id}${organisation}`;
     const young = this.#young.get(key);
@@ -79,7 +79,7 @@ export class RunIds {
     this.#young.set(`${id}${organisation}`, row);
   }
 
-  /** To be called when no run waits to be written: what was added stays in memory until then. */
+  /** Call it when no run waits to be written: added ids stay in memory until then. */
   turn(): void {
     if (this.#young.size < MOST_KEPT) return;
     this.#old = this.#young;
@@ -92,9 +92,9 @@ export class Tables {
   readonly names: Names;
   readonly runs: RunIds;
   readonly tally: TallyChanges;
-  /** Of a batch, by their rows: they are written once they are summed. */
+  /** New runs of a batch by row; they are written after they were summed. */
   readonly newRuns = new Map<number, NewRun>();
-  /** A bit is set where records await an event whose id ends so. */
+  /** A bitmap over the last bytes of awaited ids. */
   readonly #awaited = new Uint8Array(2 ** (8 * AWAITED_BYTES - 3));
   readonly #insertEvent: StatementSync;
   #dataVersion: unknown;
@@ -110,13 +110,13 @@ export class Tables {
     this.#insertEvent = database.prepare(NEW_EVENT);
   }
 
-  /** False when no record awaits the event whose id stands there. */
+  /** Returns false if no record awaits the event whose id is at this offset. */
   mayBeAwaited(source: Buffer, at: number): boolean {
     const [place, bit] = awaitedAt(source, at);
     return (this.#bitsAt(place) & bit) !== 0;
   }
 
-  /** To be called when a transaction has begun: what another connection has changed meanwhile is not known. */
+  /** Call it at the start of a transaction: another connection may have changed the tables. */
   begin(): void {
     const version = this.statements.first('PRAGMA data_version')?.[0];
     if (version === this.#dataVersion) return;
@@ -127,7 +127,7 @@ export class Tables {
       this.#noteAwaited(event as Uint8Array);
   }
 
-  /** After a rollback. */
+  /** Call it after a rollback. */
   forget(): void {
     this.#dataVersion = undefined;
     this.names.forget();
@@ -140,7 +140,7 @@ export class Tables {
     return this.statements.first('SELECT value FROM meta WHERE name = ?', name)?.[0];
   }
 
-  /** A number of it: 0 before it is set. */
+  /** A number in the table `meta`, 0 until it is set. */
   metaNumber(name: 'events' | 'forgotten' | 'summed'): number {
     const value = this.meta(name);
     return value === undefined ? 0 : Number(value);
@@ -155,25 +155,29 @@ export class Tables {
     this.#insertEvent.run(row, sequence, at, size, kind, received, sent);
   }
 
-  /** The row of an event that names no run and opens none; undefined when no such event was taken in. */
+  /**
+   * The row of an event that neither names nor opens a run; undefined if the event is not in the catalogue.
+   */
   rowOfRunless(organisation: number, event: Uint8Array): number | undefined {
     const sql = 'SELECT run FROM runless WHERE event = ? AND organisation = ?';
     const row = this.statements.first(sql, event, organisation)?.[0];
     return row === undefined ? undefined : Number(row);
   }
 
-  /** The run of such an event: null where its record has none, undefined when no such event was taken in. */
+  /**
+   * The run of such an event: null if its record has none, undefined if the event is not in the catalogue.
+   */
   recordOfRunless(organisation: number, event: Uint8Array): string | null | undefined {
     const row = this.rowOfRunless(organisation, event);
     if (row === undefined) return undefined;
     const newRun = this.newRuns.get(row);
     if (newRun !== undefined) return uuidText(Buffer.from(newRun.id, 'latin1'));
     const found = this.statements.first('SELECT is_run, record FROM run WHERE id = ?', row);
-    if (found === undefined) throw new CatalogueDamaged('a row that another names is not there');
+    if (found === undefined) throw new CatalogueDamaged('a row that another row names is missing');
     return found[0] === 1 ? uuidText(found[1] as Uint8Array) : null;
   }
 
-  /** Notes that a row has to be looked at again when the event comes, or becomes part of a run. */
+  /** Marks a row to be summed again when the event arrives, or becomes part of a run. */
   await(organisation: number, event: Uint8Array, row: number): void {
     const sql = 'INSERT OR IGNORE INTO awaited (event, organisation, run) VALUES (?, ?, ?)';
     this.statements.run(sql, event, organisation, row);
@@ -192,7 +196,7 @@ export class Tables {
   }
 }
 
-/** @param at where the id stands. */
+/** @param at offset of the id. */
 function awaitedAt(source: Buffer, at: number): readonly [place: number, bit: number] {
   const end = source.readUIntBE(at + ID_BYTES - AWAITED_BYTES, AWAITED_BYTES);
   return [end >> 3, 1 << (end & 7)];

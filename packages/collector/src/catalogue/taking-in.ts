@@ -1,4 +1,4 @@
-/** Brings the file of a catalogue up to date: one update at a time, behind the lock of SQLite. */
+/** Updates the file of a catalogue: one update at a time, under SQLite's lock. */
 import type { EventLog } from '../store/contract/events.js';
 import { CatalogueFile, removeFile } from './catalogue-file.js';
 import { CatalogueBusy, CatalogueDamaged, faultOf, isBusy } from './faults.js';
@@ -6,16 +6,16 @@ import { Tables } from './tables.js';
 import { Updating, type Updated, type UpdateOptions } from './updating.js';
 
 export interface CatalogueOptions {
-  /** Where the file is made: for its owner alone, as is the directory when it is made. */
+  /** Directory of the file; created for its owner only. */
   readonly directory: string;
   readonly ledgerId: string;
-  /** As the log has it now; an update looks whether it has another one by then. */
+  /** The current key of names; an update checks for a newer one. */
   readonly names?: EventLog['names'];
-  /** How long an update waits for another process. */
+  /** How long an update waits for another process, in milliseconds. */
   readonly waitMs?: number;
-  /** Called while an update waits for another process, about ten times a second. */
+  /** Called about ten times a second while an update waits for another process. */
   readonly onWait?: (elapsedMs: number) => void;
-  /** Events to a batch, and pages of the file; tests make them few. */
+  /** Events of a batch, and pages of the file, for tests. */
   readonly mostEntries?: number;
   readonly mostPages?: number;
 }
@@ -28,20 +28,20 @@ export class TakingIn {
   #file: CatalogueFile;
   #tables: Tables;
   #updating: Promise<unknown> = Promise.resolve();
-  /** The newest event that is taken in was seen there in this log. */
+  /** The place of the newest event when this process last saw it in this log. */
   #seen: { readonly log: EventLog; readonly at: number | undefined } | undefined;
-  /** Whether the journal may have pages of before names were taken out or sealed again. */
+  /** Whether the journal may hold pages from before names were removed or encrypted again. */
   hasRemnants: boolean;
 
-  /** @throws CatalogueFault when the file cannot be made or opened. */
+  /** @throws CatalogueFault if the file cannot be created or opened. */
   constructor(private readonly options: CatalogueOptions) {
     this.#file = this.#open();
     this.#tables = new Tables(this.#file.writer, options.names);
-    // An update before it may have left some.
+    // An earlier update may have left some.
     this.hasRemnants = options.names !== undefined;
   }
 
-  /** By which names are sealed since the last update. */
+  /** The key of names since the last update. */
   get names(): EventLog['names'] {
     return this.#tables.names.cipher;
   }
@@ -50,7 +50,7 @@ export class TakingIn {
     return this.#file;
   }
 
-  /** @param isDamaged a question has found it so. */
+  /** @param isDamaged whether a question found damage. */
   update(log: EventLog, options: UpdateOptions, isDamaged: boolean): Promise<Updated> {
     const update = this.#updating.then(() => this.#update(log, options, isDamaged));
     this.#updating = update.catch(() => undefined);
@@ -58,14 +58,14 @@ export class TakingIn {
   }
 
   close(isDamaged: boolean): void {
-    // Only what stands there and is not another's that was rebuilt meanwhile.
+    // Removes the file only if another process has not rebuilt it.
     const mayRemove = isDamaged && this.#file.isCurrent;
     this.#file.close();
     if (mayRemove) removeFile(this.options.directory);
   }
 
   async #update(log: EventLog, options: UpdateOptions, isDamaged: boolean): Promise<Updated> {
-    // Removed while it was open: others do not see what would be written.
+    // Another process removed the file: further writes would be invisible to others.
     if (isDamaged || !this.#file.isCurrent) this.#reopen(isDamaged);
     try {
       const updated = await this.#run(log, options);
@@ -94,7 +94,7 @@ export class TakingIn {
     }
   }
 
-  /** On return names are sealed by the newest key. @throws as `update`. */
+  /** On return names are encrypted by the newest key. @throws as `update`. */
   async reseal(log: EventLog, signal?: AbortSignal): Promise<void> {
     const updating = this.#updatingOf(log, { signal });
     await updating.reseal();
@@ -112,7 +112,7 @@ export class TakingIn {
     });
   }
 
-  /** Not while others read what was there before: the first update behind the last of them does it. */
+  /** Fails while other processes read an older state: a later update does it. */
   #truncate(): void {
     if (!this.hasRemnants) return;
     const { writer } = this.#file;
@@ -133,7 +133,7 @@ export class TakingIn {
     this.#tables = new Tables(this.#file.writer, this.#tables.names.cipher);
   }
 
-  /** Begins a transaction that no other process writes beside. Waits in steps, between which the process does its other work. */
+  /** Begins an exclusive write transaction. Waits in steps, between which the process can do other work. */
   async #lock(signal: AbortSignal | undefined): Promise<void> {
     const { directory, waitMs = WAIT_MS, onWait } = this.options;
     const { writer } = this.#file;

@@ -1,7 +1,7 @@
 /**
- * How many runs began in each hour, by how complete they are: kept with the rows, in the same transaction, so that a
- * question costs a row an hour. Triggers would do so by themselves, but SQLite then keeps a journal of each statement
- * in a file, which took a third of the time of an update.
+ * Counts of runs that began in each hour, by level: updated with the rows in the same transaction, so that a
+ * question reads one row for each hour. With triggers, SQLite would keep a journal of each statement in a
+ * file, which took a third of the time of an update.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { OUTCOME_WORDS } from '../records/vocabulary.js';
@@ -10,45 +10,46 @@ import type { Row, Statements } from './statements.js';
 
 /** Counts of runs that have a start, and of events. */
 export interface Tally {
-  /** When the first of its hours begins, in milliseconds since 1970. */
+  /** Start of its first hour, in milliseconds since 1970. */
   readonly since: number;
   readonly full: number;
   readonly minimum: number;
   readonly incomplete: number;
   readonly erased: number;
-  /** Of all of these. */
+  /** Of all levels. */
   readonly withoutOutcome: number;
-  /** Of records that began then: events whose run has no start, or whose parent is not there. */
+  /** Events of records that began then, whose run has no start or whose parent is missing. */
   readonly orphanEvents: number;
-  /** How many events of the log are taken in, whenever they came. */
+  /** Number of events in the catalogue, at any time. */
   readonly events: number;
 }
 
 const HOUR_MS = 3_600_000;
-/** The first are by the level of a run. */
+/** The first counts are those of the levels. */
 const COUNTS = [...LEVELS, 'without_outcome', 'orphan_events'] as const;
 const ADD = `INSERT INTO tally (hour, ${COUNTS.join(', ')}) VALUES (?, ${COUNTS.map(() => '?').join(', ')})
-  ON CONFLICT (hour) DO UPDATE SET ${COUNTS.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`;
+  ON CONFLICT (hour) DO UPDATE SET
+  ${COUNTS.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`;
 
-/** What of a row is counted. */
+/** Columns that the counts depend on. */
 const COUNTED = ['is_run', 'began_received', 'level', 'outcome', 'missing', 'orphan_events'] as const;
 const NO_START = 1 << MISSING.indexOf('inference-start');
 const NO_OUTCOME = OUTCOME_WORDS.indexOf('none');
 
-/** What the rows of a transaction have added so far. */
+/** The changes of a transaction. */
 export class TallyChanges {
   readonly #hours = new Map<number, number[]>();
 
   constructor(private readonly statements: Statements) {}
 
-  /** To be called before a row goes or says something else: one that is summed is counted no longer. */
+  /** Call it before a row is deleted or changed: it subtracts a row that was summed. */
   takeOut(row: number): void {
     const sql = `SELECT ${COUNTED.join(', ')} FROM run WHERE id = ? AND summed <> 0`;
     const counted = this.statements.first(sql, row);
     if (counted !== undefined) this.#add(counted, -1);
   }
 
-  /** @param cells of a row that is summed now. */
+  /** @param cells of a row that was summed. */
   add(isRun: boolean, cells: Cells): void {
     const [, ...summary] = COUNTED;
     this.#add([isRun ? 1 : 0, ...summary.map((column) => cells(placeOf(column)) ?? null)], 1);
@@ -65,13 +66,13 @@ export class TallyChanges {
       sums[place] = sum + sign * value;
     };
     add('orphan_events', Number(orphans));
-    // A record without a start is no run that began.
+    // A record without a start is not a run that began.
     if (isRun !== 1 || (Number(missing) & NO_START) !== 0) return;
     add(wordAt(LEVELS, level), 1);
     if (outcome === NO_OUTCOME) add('without_outcome', 1);
   }
 
-  /** On return the table says it too, within the transaction of the caller. */
+  /** Writes the changes to the table, within the caller's transaction. */
   write(): void {
     for (const [hour, sums] of this.#hours)
       if (sums.some((sum) => sum !== 0)) this.statements.run(ADD, hour, ...sums);
@@ -86,7 +87,8 @@ export class TallyChanges {
 export function tallyOf(database: DatabaseSync, since: number): Tally {
   const hour = Math.floor(since / HOUR_MS);
   const sums = COUNTS.map((name) => `ifnull(sum(${name}), 0) AS ${name}`).join(', ');
-  const sql = `SELECT ${sums}, ifnull((SELECT value FROM meta WHERE name = 'events'), 0) AS events FROM tally WHERE hour >= ?`;
+  const sql = `SELECT ${sums}, ifnull((SELECT value FROM meta WHERE name = 'events'), 0) AS events
+    FROM tally WHERE hour >= ?`;
   const found = database.prepare(sql).get(hour);
   const of = (name: string) => Number(found?.[name]);
   return {

@@ -1,11 +1,11 @@
 /**
- * Takes in what the log holds behind the cursor: puts events to their records (placing.ts), then sums the records that
- * have got any (summing.ts). Rows and cursor are written in one transaction, so that a crash leaves an older whole
- * state, and so that several processes can take turns: each begins where the cursor is once it has the lock.
+ * An update: assigns new events of the log to records (placing.ts), then sums the records that got events
+ * (summing.ts). One transaction writes rows and cursor, so that a crash leaves an older consistent state, and
+ * several processes can take turns: each begins at the cursor after it got the lock.
  *
- * Where most of a large log is to be taken in, rows that grow after they are written are summed again once, at the end,
- * and then the indexes are made. Such an update takes several transactions, and until the last of them no question is
- * answered; whatever update comes next brings one to its end that was left.
+ * An update of most of a large log (a far update) sums rows that grow later once more at its end, and then
+ * makes the indexes. It takes several transactions, and no question is answered before the last one. The next
+ * update finishes an interrupted one.
  */
 import {
   BEGINNING,
@@ -33,38 +33,40 @@ import {
 import type { Tables } from './tables.js';
 import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 
-/** Bytes for each event of a batch that are behind the cursor at least when an update is a far one: 128 MiB. */
+/** A far update begins at this many bytes after the cursor for each event of a batch: 128 MiB. */
 const FAR_BEHIND = 4096;
-/** A transaction ends with the first batch after this time: others wait for it. */
+/** A transaction ends with the first batch after this time, because other processes wait for it. */
 const TRANSACTION_MS = 1000;
-/** The longer the transaction, the more rows come to a page before it is written. KiB of pages are kept for that. */
+/** Longer transactions write a page less often. This many KiB of pages are cached for that. */
 const FAR_TRANSACTION_MS = 10_000;
 const FAR_CACHE_KIB = 64 << 10;
-/** Of a far update as one: fewer records get more events after they are summed. */
+/** Number of batches that a far update handles as one: fewer records grow after they are summed. */
 const FAR_BATCHES = 8;
 
 export interface UpdateOptions {
-  /** The last sequence that is wanted; what is durable when the update begins, where it is not given. */
+  /** The last wanted sequence; by default the last durable one at the start. */
   readonly through?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** @param sequence the last that was taken in. @param of how much of the log is taken in, from 0 to 1, about. */
+  /**
+   * @param sequence the last one that was added. @param of the share of the log that was added, from 0 to 1.
+   */
   readonly onProgress?: ((sequence: number, of: number) => void) | undefined;
   /** The update ends with the first batch after this time, in milliseconds. */
   readonly budgetMs?: number | undefined;
   /**
-   * Leaves records of many events alone that have hardly grown, which are read whole else: for who follows a log. What
-   * is left so is for the next update that is not lazy, before which no question is answered.
+   * Skips records of many events that have hardly grown, because summing reads them whole: for a process that
+   * follows a log. The next update that is not lazy sums them, and no question is answered before.
    */
   readonly isLazy?: boolean | undefined;
-  /** Starts threads, for an update that takes in most of the log. */
+  /** Starts threads for a far update. */
   readonly startThreads?: (() => SummingThreads) | undefined;
 }
 
-/** They sum records while the one that started them writes rows. */
+/** Threads that sum records while the main thread writes rows. */
 export interface SummingThreads {
   /**
-   * @param before what has a lower sequence is taken in.
-   * @returns null for a record for which the tables have to be asked.
+   * @param before sequences below it were added.
+   * @returns null for a record that needs the tables.
    */
   sum(records: readonly DueRecord[], before: number): Promise<readonly SummedOrNot[]>;
   stop(): Promise<void>;
@@ -72,7 +74,7 @@ export interface SummingThreads {
 
 export interface Updated {
   readonly cursor: Cursor;
-  /** Whether everything that was wanted is taken in, and every row is summed that had to be. */
+  /** Whether everything wanted was added, and every due row was summed. */
   readonly complete: boolean;
 }
 
@@ -81,10 +83,10 @@ export interface Update extends UpdateOptions {
   readonly log: EventLog;
   readonly directory: string;
   readonly ledgerId: string;
-  /** Begins a transaction that no other process writes beside. */
+  /** Begins an exclusive write transaction. */
   readonly lock: () => Promise<void>;
   readonly mostEntries: number;
-  /** The place of the newest event, as this process saw it in this log. */
+  /** The place of the newest event when this process last saw it in this log. */
   readonly seenAt?: number | undefined;
 }
 
@@ -95,7 +97,7 @@ export class Updating {
   readonly #writing: Writing;
   #passing: AsyncGenerator<Iterable<PassedEntry>, Cursor> | undefined;
   #rest: Iterator<PassedEntry> | undefined;
-  /** Behind what this update has passed of the log. */
+  /** The end of the entries that this update has read. */
   #passed: Cursor | undefined;
   #isEnd = false;
   #isFar = false;
@@ -111,17 +113,17 @@ export class Updating {
     this.#writing = new Writing(update.tables);
   }
 
-  /** Where the newest event is that was taken in, as it was seen in this log. */
+  /** The place of the newest event that was added. */
   get newestAt(): number | undefined {
     return this.#newestAt;
   }
 
-  /** Whether names were taken out or sealed again, of which the journal may have pages of before. */
+  /** Whether names were removed or encrypted again, so that the journal may hold older pages. */
   get leavesRemnants(): boolean {
     return this.#leavesRemnants;
   }
 
-  /** On return names are sealed by the newest key, and nothing is taken in. @throws as `run`. */
+  /** On return all names are encrypted by the newest key. Adds no events. @throws as `run`. */
   async reseal(): Promise<void> {
     await this.#transaction(() => Promise.resolve());
   }
@@ -146,7 +148,7 @@ export class Updating {
     }
   }
 
-  /** One transaction. @returns whether nothing is left to do. */
+  /** Runs one transaction. @returns whether the update is complete. */
   async #steps(until: number): Promise<boolean> {
     let complete = false;
     await this.#transaction(async (mayGoOn) => {
@@ -156,7 +158,7 @@ export class Updating {
     return complete;
   }
 
-  /** On return what `work` has written is committed, or, where it threw, nothing of it is. */
+  /** On return the writes of `work` are committed; if it threw, none of them is. */
   async #transaction(work: (mayGoOn: () => boolean) => Promise<unknown>): Promise<void> {
     const { database } = this.#tables;
     this.update.signal?.throwIfAborted();
@@ -172,28 +174,28 @@ export class Updating {
     } catch (error) {
       this.#placing = new Placing(this.#tables, this.#log);
       this.#tables.forget();
-      // A full disk may have ended it already.
+      // A full disk may have ended the transaction.
       if (database.isTransaction) database.exec('ROLLBACK');
       throw error;
     }
   }
 
   /**
-   * What another process has made of the file since it was opened shows only behind the lock, and so which key of names is
-   * the newest. On return names are sealed by that one.
-   * @throws CatalogueFault, and nothing is written, where the file's key is newer than those here.
+   * Checks the file after getting the lock, because another process may have changed it. On return all names
+   * are encrypted by the newest key.
+   * @throws CatalogueFault, without a write, if the file's key is newer than the known ones.
    */
   async #begin(): Promise<void> {
     const { names } = this.#tables;
     const newest = this.#log.names;
     if (newest?.id !== names.cipher?.id) {
       names.use(newest);
-      // Another process may have sealed them again.
+      // Another process may have encrypted the names again.
       this.#leavesRemnants = true;
     }
     const found = contentOf(this.#tables.database);
     if (found === undefined || found.ledgerId !== this.update.ledgerId)
-      throw new CatalogueFault('another process has made another catalogue of it: it has to be opened again');
+      throw new CatalogueFault('another process has replaced the catalogue: open it again');
     if (found.names !== newest?.id) await this.#takeNames(found, newest);
     this.#tables.begin();
   }
@@ -202,7 +204,7 @@ export class Updating {
     return { ledgerId: this.update.ledgerId, names: this.#tables.names.cipher?.id };
   }
 
-  /** The key of names was replaced since the file was written, and may be gone by now; or encryption has begun. */
+  /** Handles a new key of names, whose predecessor may be destroyed, and the start of encryption. */
   async #takeNames(found: Content, newest: NameCipher | undefined): Promise<void> {
     const { directory, signal } = this.update;
     const { database, names } = this.#tables;
@@ -210,8 +212,8 @@ export class Updating {
     this.#leavesRemnants = true;
     if (newest !== undefined && found.names !== undefined && isLater(found.names, newest.id))
       throw new CatalogueFault(
-        `the names of the catalogue in ${directory} are encrypted by a newer key than those here: if that one is lost, ` +
-          'remove that directory, and it is made again',
+        `the names of the catalogue in ${directory} are encrypted by a newer key than the ones here: if ` +
+          'that key is lost, remove that directory, and it is rebuilt',
       );
     const older = found.names === undefined ? undefined : this.#log.olderNames?.(found.names);
     if (newest === undefined || older === undefined) {
@@ -221,21 +223,21 @@ export class Updating {
     }
     names.use(older);
     this.#tables.begin();
-    // Or the names of what is erased would be sealed once more, until the update passes the action.
+    // Otherwise names of erased events would be encrypted once more, until the update reaches the action.
     await this.#forgetErased(this.#cursor().sequence, Infinity);
     names.reseal(newest, signal);
     noteContent(database, this.#content);
   }
 
   /**
-   * Empties a catalogue whose newest event the log does not have where it was: it is of another log, or of a longer
-   * one.
+   * Empties the catalogue if the log does not have its newest event in the same place: it belongs to another
+   * log, or to a longer one.
    */
   async #checkLog(): Promise<void> {
     const [organisation, eventId, at] = ['organisation', 'event', 'at'].map((name) =>
       this.#tables.meta(`newest_${name}`),
     );
-    // There may be entries and no event.
+    // A log may have entries and no event.
     if (typeof organisation !== 'string' || !(eventId instanceof Uint8Array)) return;
     this.#newestAt = Number(at);
     if (this.#newestAt === this.update.seenAt) return;
@@ -248,8 +250,8 @@ export class Updating {
   }
 
   /**
-   * A far update does without the indexes. One with a budget of time is none, unless it finds that they are missing:
-   * to make an index takes seconds, in which the process does nothing else.
+   * A far update drops the indexes. An update with a time budget is not a far one, unless the indexes are
+   * missing: making an index blocks the process for seconds.
    */
   #expectMuch(): void {
     const { budgetMs, isLazy } = this.update;
@@ -265,7 +267,7 @@ export class Updating {
     if (isMuch) database.exec(`PRAGMA cache_size = -${FAR_CACHE_KIB}`);
   }
 
-  /** @returns whether nothing is left to do. */
+  /** @returns whether the update is complete. */
   async #step(): Promise<boolean> {
     this.update.signal?.throwIfAborted();
     const cursor = this.#cursor();
@@ -304,7 +306,7 @@ export class Updating {
     this.#isEnd = false;
   }
 
-  /** Places the events of a batch. @returns the cursor after it. */
+  /** Assigns the events of a batch to records. @returns the cursor after it. */
   async #place(): Promise<Cursor> {
     let { sequence, at } = this.#passed ?? BEGINNING;
     let placed = 0;
@@ -318,7 +320,7 @@ export class Updating {
         if (value.isOwn) continue;
         placed++;
         this.#newest.note(value);
-        // Hardly ever one: a promise for each event would cost as much as the rest.
+        // A promise is rare here: one for each event would double the cost.
         const waits = this.#placing.place(value);
         if (waits !== undefined) await waits;
         continue;
@@ -345,9 +347,10 @@ export class Updating {
   }
 
   /**
-   * Takes out what was made of events that were erased since.
-   * @param before what has a lower sequence is taken in.
-   * @param actions by those with a lower sequence; those that are not taken in themselves are met again.
+   * Removes data of events that were erased.
+   * @param before sequences below it were added.
+   * @param actions only actions with a lower sequence are applied; those that were not added yet are applied
+   *   again later.
    */
   async #forgetErased(before: number, actions: number): Promise<void> {
     const done = this.#tables.metaNumber('forgotten');
@@ -365,21 +368,21 @@ export class Updating {
     this.#leavesRemnants = true;
   }
 
-  /** Sums some records. @returns whether there may be more. */
+  /** Sums some due records. @returns whether there may be more. */
   async #sumSome(before: number): Promise<boolean> {
     const isIndexed = this.#hasIndex('run_due');
     const from = isIndexed ? 0 : this.#tables.metaNumber('summed');
     const isLazy = this.update.isLazy === true;
     const due = dueRows(this.#tables, from, { isLazy, isIndexed });
     const last = due.at(-1);
-    // One that was summed may be due again: of a circle that has closed since.
+    // A summed row may be due again, if a circle closed since.
     if (last === undefined && from === 0) return false;
     if (!isIndexed) this.#tables.setMeta('summed', last === undefined ? 0 : last.row);
     await this.#sum(due, before);
     return true;
   }
 
-  /** On return their rows say what their events say. @param before what has a lower sequence is taken in. */
+  /** On return the rows match their events. @param before sequences below it were added. */
   async #sum(records: Iterable<DueRow>, before: number): Promise<void> {
     if (this.#isFar) this.#threads ??= this.update.startThreads?.();
     const summer = new Summer(this.#log, (organisation, id) => this.#findParent(before, organisation, id));
@@ -413,18 +416,18 @@ export class Updating {
     return this.#tables.statements.first(sql, name) !== undefined;
   }
 
-  /** Makes one of them, where one is missing: whatever update has dropped it. @returns whether there may be more. */
+  /** Makes one missing index. @returns whether there may be more. */
   #makeIndex(): boolean {
     const missing = INDEXES.find(({ name }) => !this.#hasIndex(name));
     if (missing === undefined) return false;
-    // SQLite sorts in as much memory as it keeps of pages.
+    // SQLite sorts in as much memory as its page cache has.
     this.#tables.database.exec(`PRAGMA cache_size = -${CACHE_KIB}`);
     this.#tables.database.exec(missing.sql);
     return true;
   }
 }
 
-/** The newest event that is taken in: it distinguishes the log from another one. */
+/** The newest event that was added: it distinguishes this log from another. */
 class Newest {
   organisation = '';
   readonly eventId = Buffer.alloc(ID_BYTES);

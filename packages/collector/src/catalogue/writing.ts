@@ -1,4 +1,4 @@
-/** Writes what was summed of records into their rows. */
+/** Writes summed records into their rows. */
 import type { Place } from '../store/contract/events.js';
 import { uuidBytes } from '../store/text.js';
 import { Circles } from './circles.js';
@@ -8,26 +8,29 @@ import { IS } from './schema.js';
 import type { DueRecord, Summed } from './summing.js';
 import type { EventRow, Tables } from './tables.js';
 
-/** Rows that are read together, and events of them. */
+/** Number of rows that are read together, and of their events. */
 const MOST_ROWS = 512;
-/** A record of more events is summed lazily: once it has grown by an eighth, so that all its readings are linear. */
+/**
+ * A record with more events is summed lazily: when it has grown by an eighth, so that the total reading is
+ * linear.
+ */
 const MANY_EVENTS = 1024;
 const GROWN = `(events < ${MANY_EVENTS} OR summed < 0 OR events * 8 >= summed * 9)`;
 
 const WRITTEN = ['record', 'first_sequence', 'last_sequence', ...SUMMARY_COLUMNS.map(({ name }) => name)];
 const INSERT = `INSERT INTO run (id, organisation, is_run, events, summed, ${WRITTEN.join(', ')})
   VALUES (?1, ?2, 1, ?3, ?3, ${WRITTEN.map(() => '?').join(', ')})`;
-/** A circle that was closed or opened since the record was read makes it due again. */
+/** A circle that closed or opened after the record was read makes it due again. */
 const UPDATE = `UPDATE run SET events = ?2, summed = iif(circle IS ?3, ?2, -1),
   ${WRITTEN.map((name) => `${name} = ?`).join(', ')} WHERE id = ?1`;
 const SENT = 'UPDATE event SET sent = ? WHERE run = ? AND sequence = ? AND sent IS NOT ?';
 const CALL_INSERT = `INSERT INTO call (run, ${CALL_COLUMNS.map(({ name }) => name).join(', ')})
   VALUES (?, ${CALL_COLUMNS.map(() => '?').join(', ')})`;
 
-/** The places of columns whose values stand otherwise in the file. */
+/** The positions of columns whose values are stored in another form. */
 interface Converted {
   readonly names: readonly number[];
-  /** There a whole number has to be a bigint to be SQLite's INTEGER. */
+  /** A bigint, because SQLite stores a whole number of type number as REAL. */
   readonly any: readonly number[];
 }
 
@@ -44,28 +47,30 @@ const CONVERTED = convertedOf(SUMMARY_COLUMNS, NAME_COLUMNS);
 const CONVERTED_CALL = convertedOf(CALL_COLUMNS, CALL_NAME_COLUMNS);
 const EVENTS = 'SELECT sequence, at, size FROM event WHERE run = ?';
 
-/** A record whose row is not what its events say. */
+/** A record whose row does not match its events. */
 export interface DueRow extends DueRecord {
   readonly organisation: number;
   readonly parent: number | null;
   readonly wasSummed: boolean;
   readonly places: readonly (Place & Pick<EventRow, 'sequence'>)[];
-  /** Where nothing is written of it: the same with all that is to be written of them. */
+  /** A record without a row, with all data for it. */
   readonly unwritten?: readonly EventRow[];
 }
 
 /**
- * Some of them, in the order of their rows.
- * @param behind a row, behind which they are.
- * @param isLazy leaves records of many events alone that have hardly grown.
+ * Some due records, in the order of their rows.
+ * @param behind only rows after this one.
+ * @param isLazy skips records of many events that have hardly grown.
  */
 export function dueRows(
   { statements }: Pick<Tables, 'statements'>,
   behind: number,
   { isLazy, isIndexed }: { readonly isLazy: boolean; readonly isIndexed: boolean },
 ): DueRow[] {
-  const sql = `SELECT id, organisation, circle, summed, parent FROM run ${isIndexed ? 'INDEXED BY run_due' : 'NOT INDEXED'}
-    WHERE ${IS.due} AND id > ?${isLazy ? ` AND ${GROWN}` : ''} ORDER BY id LIMIT ${isIndexed ? MOST_ROWS : 4 * MOST_ROWS}`;
+  const sql = `SELECT id, organisation, circle, summed, parent
+    FROM run ${isIndexed ? 'INDEXED BY run_due' : 'NOT INDEXED'}
+    WHERE ${IS.due} AND id > ?${isLazy ? ` AND ${GROWN}` : ''}
+    ORDER BY id LIMIT ${isIndexed ? MOST_ROWS : 4 * MOST_ROWS}`;
   return statements.all(sql, behind).map(([id, organisation, circle, summed, parent]) => {
     const events = statements.all(EVENTS, Number(id));
     if (events.length === 0) throw new CatalogueDamaged('a row without events');
@@ -79,7 +84,7 @@ export function dueRows(
   });
 }
 
-/** Those of which nothing is written, in the order of their rows. */
+/** The records without a row, in the order of their future rows. */
 export function* newRows({ newRuns }: Pick<Tables, 'newRuns'>): Generator<DueRow> {
   for (const [row, run] of newRuns) {
     const { organisation } = run;
@@ -98,7 +103,7 @@ export class Writing {
     this.#circles = new Circles(tables.statements);
   }
 
-  /** On return the row says what its events say. */
+  /** On return the row matches its events. */
   write(due: DueRow, summed: Summed): void {
     const { row, organisation, parent, places, wasSummed, unwritten } = due;
     const { statements, tally } = this.tables;

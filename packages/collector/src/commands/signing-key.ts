@@ -65,7 +65,9 @@ interface EarlierKey {
   readonly note: string;
 }
 
-/** Runs `work` once the data directory has the public keys; the public keys of a log in a database are in it. */
+/**
+ * Runs `work` once the data directory has the public keys, which a log in a database keeps in the database.
+ */
 async function withPublicKeys(
   config: Config,
   work: (shared?: OpenSharedStore) => string | Promise<string>,

@@ -171,22 +171,39 @@ export function keyInventory(places: KeyPlaces): KeyInventory {
   const vault = vaultOf(places);
   const { ledger, epoch, begun } = newestEpoch(vault);
   const names = recordNames(vault);
-  const newest = names.map((name) => newestOf(name, vault.read(name)));
   const keks = places.kek === '' ? kekFiles(places, vault) : undefined;
   return {
     ...{ ledger, epoch, epochBegun: begun, copies: copiesOf(vault).copies },
     buckets: vault.list('buckets').length,
     directories: places.directories.map((directory) => {
-      const own = new KeyFiles(directory);
-      const held = names.filter((name, i) => isSame(newest[i], heldIn(own, name))).length;
+      const different = differencesOf(vault, directory, names).length;
+      const isThere = different < names.length;
       const kek = keks?.find((each) => each.directory === directory);
       const lacksKek = keks !== undefined && kek?.kek === undefined;
       return {
-        ...{ directory, isThere: held > 0, behind: names.length - held + Number(lacksKek) },
-        ...(held > 0 && kek?.fault !== undefined && { kekFault: kek.fault.message }),
+        ...{ directory, isThere, behind: different + Number(lacksKek) },
+        ...(isThere && kek?.fault !== undefined && { kekFault: kek.fault.message }),
       };
     }),
   };
+}
+
+/** A record of a directory that differs from the newest one of all directories. */
+interface Difference {
+  readonly name: RecordName;
+  readonly state: 'missing' | 'damaged' | 'outdated';
+}
+
+/** Compares records of a directory with the newest ones of the vault. */
+function differencesOf(vault: KeyVault, directory: string, names: readonly RecordName[]): Difference[] {
+  const own = new KeyFiles(directory);
+  return names.flatMap((name) => {
+    const newest = newestOf(name, vault.read(name));
+    const held = heldIn(own, name);
+    if (newest !== undefined && held?.equals(newest) === true) return [];
+    const isThere = fs.existsSync(path.join(directory, name));
+    return [{ name, state: held !== undefined ? 'outdated' : isThere ? 'damaged' : 'missing' }];
+  });
 }
 
 const KIND_OF_RECORD: Readonly<Record<string, string>> = {
@@ -197,36 +214,25 @@ const KIND_OF_RECORD: Readonly<Record<string, string>> = {
 /** The differences of a directory from the newest records, as phrases such as `2 buckets missing`. */
 export function differencesIn(places: KeyPlaces, directory: string): string[] {
   const vault = vaultOf(places);
-  const own = new KeyFiles(directory);
-  const differences = recordNames(vault).flatMap((name) => {
-    const held = heldIn(own, name);
-    if (isSame(newestOf(name, vault.read(name)), held)) return [];
-    const isThere = fs.existsSync(path.join(directory, name));
-    const state = held !== undefined ? 'outdated' : isThere ? 'damaged' : 'missing';
-    return [{ kind: KIND_OF_RECORD[name.split('/')[0] ?? ''] ?? 'record', state }];
-  });
-  const groups = Map.groupBy(differences, ({ kind, state }) => `${kind} ${state}`);
-  return [...groups.values()].flatMap((same) => {
-    const [first] = same;
-    return first === undefined ? [] : [`${counted(same.length, first.kind)} ${first.state}`];
-  });
+  const differences = differencesOf(vault, directory, recordNames(vault));
+  const kindOf = ({ name }: Difference) => KIND_OF_RECORD[name.split('/')[0] ?? ''] ?? 'record';
+  const groups = Map.groupBy(differences, (each) => `${kindOf(each)} ${each.state}`);
+  return [...groups.values()].flatMap(([first, ...others]) =>
+    first === undefined ? [] : [`${counted(1 + others.length, kindOf(first))} ${first.state}`],
+  );
 }
 
 /** Whether all directories have the newest state of the key of a hold; false if one of them cannot be read. */
 export function isHoldKeyEverywhere(places: KeyPlaces, hold: string): boolean {
-  const name = holdName(hold);
-  const copies = places.directories.map((directory) => new KeyFiles(directory));
+  const vault = vaultOf(places);
+  const names = [holdName(hold)];
   try {
-    const held = copies.map((copy) => copy.read(name));
-    const newest = newestOf(
-      name,
-      held.flatMap((bytes) => bytes ?? []),
-    );
-    return newest === undefined || held.every((bytes) => isSame(newest, bytes));
+    if (vault.read(holdName(hold)).length === 0) return true;
   } catch (error) {
     if (error instanceof VaultAway) return false;
     throw error;
   }
+  return places.directories.every((directory) => differencesOf(vault, directory, names).length === 0);
 }
 
 /** The record in a directory; undefined if it is missing or invalid, or the directory cannot be read. */
@@ -237,10 +243,6 @@ function heldIn(files: KeyFiles, name: RecordName): Buffer | undefined {
     if (error instanceof VaultAway) return undefined;
     throw error;
   }
-}
-
-function isSame(one: Buffer | undefined, other: Buffer | undefined): boolean {
-  return one !== undefined && other?.equals(one) === true;
 }
 
 function newestEpoch(vault: KeyVault): NonNullable<ReturnType<typeof epochRecordOf>> {

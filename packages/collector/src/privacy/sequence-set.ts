@@ -4,6 +4,7 @@
  * As text (frozen, docs/internals/formats.md): base64 of a pair of LEB128 numbers for each range: the gap
  * after the previous range, and the length. A single event takes two to four bytes, a range hardly more.
  */
+import assert from 'node:assert';
 
 export interface SequenceStretch {
   readonly first: number;
@@ -103,7 +104,9 @@ export class SequenceSet implements Iterable<SequenceStretch> {
     let high = this.stretches.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.stretches[middle]?.end ?? 0) <= sequence) low = middle + 1;
+      const stretch = this.stretches[middle];
+      assert(stretch !== undefined);
+      if (stretch.end <= sequence) low = middle + 1;
       else high = middle;
     }
     return low;

@@ -1,8 +1,7 @@
 /**
- * The record of a run from its events: a pure function, the same whatever order the events are handed in (R-205).
- * Each event handed in stands once in `metadata.events`; what its sender wrote stands once more where it belongs, as
- * sent, and fields that no one named go with it. docs/reference/records.md, "How a record is made", has the rules in
- * words.
+ * Makes the record of a run from its events: a pure function with the same result for any order of the events
+ * (R-205). Each event occurs once in `metadata.events`; the sender's data also occurs where it belongs, as
+ * sent, with all unknown fields. docs/reference/records.md, "How a record is made", has the rules in words.
  */
 import {
   type Artifact,
@@ -28,11 +27,11 @@ import { completenessOf, conflictsOf } from './gaps.js';
 import { utcText } from './instant.js';
 import { BASE_FIELDS, type EventBody, PAYLOADS, type RunEvent, type Sent, sentIn } from './run-event.js';
 
-/* Where a record comes from: its ids, clocks and versions, what is missing in it and what is contradictory. */
+/* The provenance of a record: its ids, clocks and versions, what is missing in it and what contradicts. */
 
-/** What a record says of itself, but for its calls and single events. */
+/** The metadata of a record without its calls and single events. */
 export type RunMetadata = {
-  // Omit would forget the names: the interface has an index signature.
+  // `Omit` would lose the names, because the interface has an index signature.
   readonly [
     Name in keyof RecordMetadata as string extends Name
       ? never
@@ -42,33 +41,33 @@ export type RunMetadata = {
   ]: RecordMetadata[Name];
 };
 
-/** What a record has to know of the rest of the log. Ids in lower case. */
+/** The links of a record to the rest of the log. Ids are in lower case. */
 export interface RunLinks {
   /**
-   * Where an event is that is not of this record: its run, or null when it is of no run.
-   * @returns undefined when the log has no such event.
+   * The run of an event outside this record, or null if the event has no run.
+   * @returns undefined if the log has no such event.
    */
   parentRunOf(eventId: string): string | null | undefined;
   /** The runs that are nested in this record, each once. */
   readonly children: readonly string[];
-  /** The runs of the circle that this run is part of; empty when it is nested properly or not at all. */
+  /** The runs of the circle that this run is part of; empty without a circle. */
   readonly cycle: readonly string[];
 }
 
-/** For a record whose events name no event outside it, and that no run is nested in. */
+/** For a record without links to other records. */
 export const UNLINKED: RunLinks = { parentRunOf: () => undefined, children: [], cycle: [] };
 
 interface RecordParts {
   /** In canonical order. */
   readonly events: readonly TimedEvent[];
-  /** The inference-start that the record follows: the first. */
+  /** The inference-start that the record uses: the first one. */
   readonly start: TimedEvent | undefined;
   readonly parentage: Parentage;
   readonly calls: Calls;
   readonly links: RunLinks;
 }
 
-/** @throws RangeError when there are no events, or they are of two runs or two organisations. */
+/** @throws RangeError without events, or if they belong to two runs or two organisations. */
 function metadataOf({ events, start, parentage, calls, links }: RecordParts): RunMetadata {
   const { organisation, runId } = oneRecord(events);
   const { parent, orphans, elsewhere } = outsideOf(events, start, parentage, links);
@@ -106,17 +105,14 @@ function oneRecord(events: readonly TimedEvent[]): { organisation: string; runId
   return { organisation, runId };
 }
 
-/**
- * The event that the others of a record without a run hang on; in a circle, the smallest id
- * (catalogue/placing.ts).
- */
+/** The topmost event of a record without a run; in a circle, the smallest id (catalogue/placing.ts). */
 function rootOf(events: readonly TimedEvent[], { parentAt, cyclic }: Parentage): string {
   const places = cyclic.length > 0 ? cyclic : [parentAt.indexOf(-1)];
   const [root] = places.map((place) => events[place]?.event.eventId ?? '').sort();
   return root ?? '';
 }
 
-/** What there is to say of parents that are not of this record. */
+/** Findings about parents outside this record. */
 function outsideOf(
   events: readonly TimedEvent[],
   start: TimedEvent | undefined,
@@ -132,7 +128,7 @@ function outsideOf(
     const run = links.parentRunOf(timed.parentId);
     if (run === undefined) orphans.push(timed.event.eventId);
     if (timed === start) parent = { run_id: run ?? null, event_id: timed.parentId };
-    // Every call of a nested run may have been made from the run that it is nested in.
+    // Any call of a nested run may have been made from the parent run.
     else if (typeof run === 'string' && !(timed.event.kind === 'inference-start' && run === parent?.run_id))
       elsewhere.push(timed.event.eventId);
   }
@@ -144,7 +140,7 @@ type Span = Pick<
   'protocol_versions' | 'first_timestamp' | 'last_timestamp' | 'first_received_at' | 'last_received_at'
 >;
 
-/** Between which times, by either clock, and in which versions of the protocol the events were sent. */
+/** The range of times by either clock, and the versions of the protocol. */
 function spanOf(events: readonly TimedEvent[]): Span {
   const versions = new Set<string>();
   let version: string | null = null;
@@ -169,13 +165,13 @@ function spanOf(events: readonly TimedEvent[]): Span {
   };
 }
 
-/* What `metadata.events` says of an event: everything but the payload that stands elsewhere in the record. */
+/* An event in `metadata.events`: all fields except the payload, which is elsewhere in the record. */
 
 const NAMED: ReadonlyMap<EventKind, ReadonlySet<string>> = new Map(
   EVENT_KINDS.map((kind) => [kind, new Set<string>([...BASE_FIELDS, ...PAYLOADS[kind]])]),
 );
 
-/** @param hasParent whether its parent is of the same record. */
+/** @param hasParent whether its parent is in the same record. */
 function recordedEventOf(timed: TimedEvent<BaseEvent>, hasParent: boolean): RecordedEvent {
   const { event, body, parentId } = timed;
   const entry: RecordedEvent = {
@@ -199,7 +195,7 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, hasParent: boolean): Reco
   return { ...entry, payload, action: erasure.action, erased_at: utcText(erasure.at) };
 }
 
-/** Most events have no field that no one named: they share this one. */
+/** Most events have no unknown field: they share this object. */
 const NOTHING: ExtraFields = Object.freeze({});
 
 /** The fields that the protocol does not name. */
@@ -210,14 +206,14 @@ export function extraOf({ event, body }: RunEvent): ExtraFields {
   for (const name in body) {
     if (named?.has(name)) continue;
     extra ??= {};
-    // Assigned, a member called __proto__ would be lost.
+    // An assignment would lose a member called __proto__.
     if (name !== '__proto__') extra[name] = body[name];
     else Object.defineProperty(extra, name, { value: body[name], enumerable: true });
   }
   return extraWith(event, extra ?? NOTHING, body);
 }
 
-/** The nil UUID names no run (RFC 9562), and is kept where it is not lost. */
+/** The nil UUID names no run (RFC 9562). It is kept as a field, so that nothing sent is lost. */
 function extraWith({ runId }: TimedEvent['event'], extra: ExtraFields, { run_id }: BaseEvent): ExtraFields {
   return runId === undefined && run_id !== undefined ? { ...extra, run_id } : extra;
 }
@@ -241,7 +237,7 @@ function runCallOf({ start, events, ended }: CallOf<BaseEvent>): RunCall {
   };
 }
 
-/** What an inference-start says. */
+/** The fields of an inference-start. */
 export interface StartObjects {
   readonly model: Sent | null;
   readonly user: Sent | null;
@@ -259,10 +255,10 @@ export function objectsOf(start: TimedEvent | undefined): StartObjects {
   };
 }
 
-/** What a record is, before it is written out: what a format with columns takes. */
+/** A record before it is written, for formats with columns. */
 export interface AssembledRun<Body extends EventBody = EventBody>
   extends StartObjects, Pick<Calls<Body>, 'endings'> {
-  /** Of the lists, those events whose payload can be read. All are in canonical order. */
+  /** The lists have only events whose payload is readable. All are in canonical order. */
   readonly artifacts: readonly TimedEvent<Body>[];
   readonly outputs: readonly TimedEvent<Body>[];
   readonly outcomes: readonly TimedEvent<Body>[];
@@ -271,15 +267,15 @@ export interface AssembledRun<Body extends EventBody = EventBody>
     readonly calls: readonly CallOf<Body>[];
     readonly events: readonly TimedEvent<Body>[];
   };
-  /** The inference-start that the record follows: the first. */
+  /** The inference-start that the record uses: the first one. */
   readonly start: TimedEvent<Body> | undefined;
   readonly parentage: Parentage;
 }
 
 /**
  * @param events all events of one record (catalogue/placing.ts), at least one, each once. Their bodies become
- *   part of the record; neither may be changed afterwards.
- * @throws RangeError when there are none, or they are of two runs or two organisations.
+ *   part of the record; do not change them afterwards.
+ * @throws RangeError without events, or if they belong to two runs or two organisations.
  */
 export function assembleRun<Body extends EventBody>(
   events: readonly RunEvent<Body>[],
@@ -314,7 +310,7 @@ export function assembleRun<Body extends EventBody>(
   };
 }
 
-/** The record itself, whole. */
+/** The complete record. */
 export function recordOf(run: AssembledRun<BaseEvent>): ClinicalRecord {
   const { metadata, parentage } = run;
   const entryOf = (timed: TimedEvent<BaseEvent>) => ({

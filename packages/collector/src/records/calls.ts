@@ -1,6 +1,6 @@
 /**
- * The calls of a run: one for each inference-start. An event is of the call that its parents lead to, and of the run
- * alone where they lead to none.
+ * The calls of a run: one for each inference-start. An event belongs to the call that its parents lead to, or
+ * to the run only.
  */
 import type { EventKind, RecordedCall, RunCall, Tokens } from '@clinical-events/protocol';
 import type { Parentage, TimedEvent } from './canonical-order.js';
@@ -12,19 +12,21 @@ import { type EventBody, type Sent, hasMember, memberIn, sentIn } from './run-ev
 /** All lists are in canonical order. */
 export interface CallOf<Body extends EventBody = EventBody> {
   readonly start: TimedEvent<Body>;
-  /** Without its start. Of what cannot be read the parent is not known, so it is of no call. */
+  /** Without the start. The parent of an unreadable event is unknown, so it belongs to no call. */
   readonly events: () => readonly TimedEvent<Body>[];
-  /** What its last event that reports an ending says; where it is the only call, the last of the run. */
+  /**
+   * The ending that its last reporting event has; for the only call, that of the run's last reporting event.
+   */
   readonly ended: RecordedCall | null;
 }
 
 export interface Calls<Body extends EventBody = EventBody> {
   readonly calls: readonly CallOf<Body>[];
-  /** How the last call ended, of whichever event says so. */
+  /** The ending of the last event that reports one. */
   readonly last: RecordedCall | null;
-  /** Every ending that counts: that of each call, and the last one of the events that are of none. */
+  /** All endings that count: that of each call, and the last one of events that belong to no call. */
   readonly endings: readonly RecordedCall[];
-  /** Events that report one of these and write a number as a text. */
+  /** Events that report an ending and have a number as text. */
   readonly numbersInText: ReadonlySet<string>;
 }
 
@@ -45,7 +47,7 @@ export function callsOf<Body extends EventBody>(
     (members ??= membersOf(events, parentage)).get(start) ?? NOTHING;
   const found: FoundEnding[] = [];
   const endedBy = (start: TimedEvent<Body> | undefined): RecordedCall | null => {
-    // Most calls report no ending, and then none of them is looked for. Of one call alone each ending is its own.
+    // Most calls report no ending. If there is only one call, each ending is its own.
     const isLast =
       last === undefined ||
       starts.length < 2 ||
@@ -65,27 +67,30 @@ export function callsOf<Body extends EventBody>(
   };
 }
 
-/** By their starts the other events that are of them; by undefined those that are of none. */
+/** Other events by the start of their call; by undefined those without a call. */
 function membersOf<Body extends EventBody>(
   events: readonly TimedEvent<Body>[],
   { parentAt }: Parentage,
 ): Map<TimedEvent<Body> | undefined, TimedEvent<Body>[]> {
   const startAt = startsAt(events, parentAt);
   const of = Map.groupBy(events, (_, place) => events[startAt[place] as number]);
-  // A start stands in its own group.
+  // A start is in its own group.
   for (const [start, all] of of) if (start !== undefined) all.splice(all.indexOf(start), 1);
   return of;
 }
 
 const UNKNOWN = -2;
 
-/** The place of the start that each event leads to, its own for a start; -1 where there is none, as in a circle. */
+/**
+ * For each event the index of the start that it leads to, its own for a start; -1 without a start, as in a
+ * circle.
+ */
 function startsAt(events: readonly TimedEvent[], parentAt: readonly number[]): number[] {
   const startAt = events.map(({ event }, place) => (event.kind === 'inference-start' ? place : UNKNOWN));
   for (let place = 0; place < events.length; place++) {
     const walked: number[] = [];
     let at = place;
-    // Each place is passed once: it leads nowhere until the walk has found where it leads.
+    // Each index is visited once; it has no start until the walk has found one.
     for (; at >= 0 && startAt[at] === UNKNOWN; at = parentAt[at] as number) {
       startAt[at] = -1;
       walked.push(at);
@@ -98,7 +103,7 @@ function startsAt(events: readonly TimedEvent[], parentAt: readonly number[]): n
 
 const NO_TOKENS: Tokens = Object.freeze({ input: null, output: null });
 
-/** What the providers counted for some calls; null where none did. */
+/** Token counts of the providers for some calls; null if there are none. */
 export function tokensOf(endings: readonly RecordedCall[]): Tokens {
   if (endings.length === 0) return NO_TOKENS;
   const sum = (of: (ended: RecordedCall) => number | null) =>
@@ -109,17 +114,17 @@ export function tokensOf(endings: readonly RecordedCall[]): Tokens {
   return { input: sum((each) => each.input_tokens), output: sum((each) => each.output_tokens) };
 }
 
-/** How many of the calls failed. */
+/** Number of failed calls. */
 export function failedIn(endings: readonly RecordedCall[]): number {
   return endings.filter(({ ending }) => ending === 'failed').length;
 }
 
-/** The ids of the events of a call, that of its start first. */
+/** The ids of a call's events, its start first. */
 export function eventIdsOf({ event_id, artifacts, outputs, outcomes, feedback }: RunCall): readonly string[] {
   return [event_id, ...artifacts, ...outputs, ...outcomes, ...feedback];
 }
 
-/** The events of a call, or of a run, that are of a kind. */
+/** The events of a kind in a call or a run. */
 export function ofKind<Body extends EventBody>(
   events: readonly TimedEvent<Body>[],
   kind: EventKind,
@@ -128,15 +133,16 @@ export function ofKind<Body extends EventBody>(
 }
 
 /**
- * Milliseconds from a start to the first output of some events. Not known when an output cannot be read: it may have
- * been the first; nor when the output is the earlier one: that is no latency but two clocks.
+ * Milliseconds from a start to the first output. Unknown if an output is unreadable, because it may have been
+ * the first, or if the output is earlier, because then the clocks differ.
  */
 export function latencyOf(start: TimedEvent | undefined, events: readonly TimedEvent[]): number | null {
   const outputs = ofKind(events, 'human-output');
   const [first] = outputs;
   if (first === undefined || start?.body === undefined) return null;
   if (outputs.some(({ body }) => body === undefined)) return null;
-  // Where one clock gives whole seconds, both are taken so: half of all sub-second latencies would else be negative.
+  // If one clock has whole seconds, both are truncated: otherwise half of all sub-second latencies would be
+  // negative.
   const isCoarse = [start, first].some(({ body }) => fractionDigits(body?.timestamp ?? '') === 0);
   const [from, to] = isCoarse ? [cutTo(start.at, 0), cutTo(first.at, 0)] : [start.at, first.at];
   const latency = millisecondsBetween(from, to);
@@ -144,8 +150,9 @@ export function latencyOf(start: TimedEvent | undefined, events: readonly TimedE
 }
 
 /*
- * How the call of a model ended, as an instrumentation of its library reported it: the form that
- * docs/reference/instrumentation.md sets for clients in all languages. What an application says by itself is not taken for it.
+ * The ending of a model call as an instrumentation reported it, in the form that
+ * docs/reference/instrumentation.md defines for clients in all languages. Fields of an application in another
+ * form are not used.
  */
 
 export const CALL_ENDINGS: readonly RecordedCall['ending'][] = [
@@ -167,16 +174,16 @@ const INSTRUMENTATION = new MemberName('instrumentation');
 
 interface FoundEnding {
   readonly ended: RecordedCall;
-  /** Whether one of its numbers was sent as a text. */
+  /** Whether one of its numbers was sent as text. */
   readonly hasNumberInText: boolean;
 }
 
-/** @param events in canonical order. @returns what the last that reports an ending says: with retries there are several. */
+/** @param events in canonical order. @returns the last reported ending: with retries there are several. */
 function endingOf(events: readonly TimedEvent[]): FoundEnding | undefined {
   for (let i = events.length - 1; i >= 0; i--) {
     const timed = events[i] as TimedEvent;
     const sent = endedIn(timed);
-    // Hardly an event has the member, and all records are looked through.
+    // Few events have the member, and all records are searched.
     if (sent === undefined || !hasMember(sent, ENDING)) continue;
     const found = endingIn(timed, sent);
     if (found !== undefined) return found;

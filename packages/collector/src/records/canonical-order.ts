@@ -1,16 +1,16 @@
 /**
- * The order of a record's events: by the sender's timestamp as an instant, then by kind (what was shown comes after the
- * start, where a clock gives whole seconds), then by event id. When they arrived does not count, so the same events
- * make the same record.
+ * The canonical order of a record's events: by the sender's timestamp as an instant, then by kind (outputs
+ * follow the start if a clock has whole seconds), then by event id. It does not depend on the order of
+ * arrival.
  */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { type Instant, compareInstants, instantOf, readInstant } from './instant.js';
 import type { EventBody, RunEvent } from './run-event.js';
 
 export interface TimedEvent<Body extends EventBody = EventBody> extends RunEvent<Body> {
-  /** By the sender's clock; for a payload that cannot be read, when it was received. */
+  /** By the sender's clock; for an unreadable payload, the time of receipt. */
   readonly at: Instant;
-  /** The parent in lower case; null when it names none, or cannot be read. */
+  /** The parent in lower case; null if there is none or the payload is unreadable. */
   readonly parentId: string | null;
 }
 
@@ -19,7 +19,7 @@ export function inCanonicalOrder<Body extends EventBody>(
   events: readonly RunEvent<Body>[],
 ): TimedEvent<Body>[] {
   const ordered = events.map(timed);
-  // Most runs are stored in their order, and then sorting would be the larger part of the work.
+  // Most runs are stored in canonical order, and sorting would dominate the cost.
   return ordered.every((event, i) => i === 0 || compare(ordered[i - 1] ?? event, event) <= 0)
     ? ordered
     : ordered.sort(compare);
@@ -38,14 +38,12 @@ function compare(a: TimedEvent, b: TimedEvent): number {
   return a.event.eventId < b.event.eventId ? -1 : 1;
 }
 
-/* How the events of one record hang together by parent_event_id. */
-
 export interface Parentage {
-  /** For each event, the place of its parent in the record; -1 when it names none, or one that is not of the record. */
+  /** For each event, the index of its parent in the record; -1 without a parent in the record. */
   readonly parentAt: readonly number[];
-  /** The places of events that name a parent which is not of the record, in order. */
+  /** Indexes of events whose parent is not in the record, in order. */
   readonly outside: readonly number[];
-  /** The places of events from which following parents leads back to them, in order. */
+  /** Indexes of events in a circle of parents, in order. */
   readonly cyclic: readonly number[];
 }
 
@@ -62,21 +60,21 @@ export function parentageOf(events: readonly TimedEvent[]): Parentage {
     if (place >= i) backwards = true;
     parentAt.push(place);
   }
-  // Where every parent stands before its child there is no circle.
+  // If every parent precedes its child, there is no circle.
   return { parentAt, outside, cyclic: backwards ? cyclicPlaces(parentAt) : [] };
 }
 
-/** In a run of a few events, which is to say in most, looking at each is quicker than making a map of them. */
+/** For a few events, as in most runs, a linear search is faster than a map. */
 const FEW = 8;
 
-/** @returns a function that gives the place of an event, or -1 when it is not among these. */
+/** @returns a function that returns the index of an event, or -1. */
 function placesIn(events: readonly TimedEvent[]): (eventId: string) => number {
   if (events.length <= FEW) return (eventId) => events.findIndex(({ event }) => event.eventId === eventId);
   const places = new Map(events.map(({ event }, place) => [event.eventId, place]));
   return (eventId) => places.get(eventId) ?? -1;
 }
 
-/** Every event has at most one parent, so a walk up ends at a root, where another walk has been, or in a new circle. */
+/** Every event has at most one parent, so a walk ends at a root, at a visited event, or in a new circle. */
 function cyclicPlaces(parentAt: readonly number[]): number[] {
   const walkOf = new Array<number>(parentAt.length).fill(-1);
   const cyclic: number[] = [];

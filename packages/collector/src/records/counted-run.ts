@@ -1,4 +1,4 @@
-/** What the report counts of a run. */
+/** Values of a run for the report. */
 import type { Completeness, Conflict, EventKind, RecordedCall, Tokens } from '@clinical-events/protocol';
 import type { Clock, FeedbackWord, OutcomeWord } from './vocabulary.js';
 
@@ -10,63 +10,63 @@ export type ConflictWord = Exclude<Conflict['kind'], 'clock_disorder'> | NonNull
 /** Times in milliseconds since 1970, by either clock. */
 type Moment = Readonly<Record<Clock, number>>;
 
-/** When the events of a record came and were sent. */
+/** Times at which the events of a record were received and sent. */
 export interface EventTimes {
   readonly received: { readonly first: number; readonly last: number };
   readonly sent: { readonly first: number; readonly last: number };
-  /** Events whose payload cannot be read. */
+  /** Number of events with an unreadable payload. */
   readonly unreadable: number;
-  /** Others whose two times are more than a day apart. */
+  /** Number of other events whose two times differ by more than a day. */
   readonly apart: number;
 }
 
-/** A call of a run of several, or what was said of an ending by events that are of no call. */
+/** A call of a run with several calls, or an ending of events that belong to no call. */
 export interface CountedCall {
-  /** From 1, in canonical order; 0 where it is no call. */
+  /** From 1, in canonical order; 0 for the ending without a call. */
   readonly number: number;
-  /** Null where no start names one. */
+  /** Null if no start names one. */
   readonly modelId: string | null;
   readonly modelVersion: string | null;
   readonly ended: CountedSummary['call'];
   readonly tokens: CountedSummary['tokens'];
 }
 
-/** What is counted of a record, as the catalogue has it (catalogue/run-summary.ts). */
+/** The counted values of a record in the catalogue (catalogue/run-summary.ts). */
 export interface CountedRun {
   readonly organisation: string;
   /** False for a record without a run. */
   readonly isRun: boolean;
   readonly began: Moment;
-  /** Null where no start names one. */
+  /** Null if no start names one. */
   readonly modelId: string | null;
   readonly modelVersion: string | null;
   readonly summary: CountedSummary;
-  /** Empty where the summary says all: of a run of one call at most. */
+  /** Empty for a run with at most one call, whose summary has all values. */
   readonly calls: readonly CountedCall[];
-  /** Calls for each event; `sentAt` is undefined when the payload cannot be read. */
+  /** Calls `visit` for each event; `sentAt` is undefined if the payload is unreadable. */
   eachEvent(visit: (kind: EventKind, receivedAt: number, sentAt: number | undefined) => void): void;
 }
 
 export interface CountedSummary {
   readonly counts: Readonly<Record<EventKind, number>>;
   readonly times: EventTimes;
-  /** The last. */
+  /** The last outcome. */
   readonly outcome: OutcomeWord;
-  /** Null when there is none. */
+  /** Null without an outcome. */
   readonly outcomeAt: { readonly earliest: Moment } | null;
   readonly outcomesDiffer: boolean;
   readonly feedback: Readonly<Record<FeedbackWord, number>>;
   readonly thumbs: { readonly up: number; readonly down: number };
   readonly ratings: readonly number[];
   readonly ratingSum: number;
-  /** The last. */
+  /** The last ending. */
   readonly call: Pick<RecordedCall, 'ending' | 'status' | 'attempts'> | null;
-  /** Of all calls. */
+  /** Of all calls together. */
   readonly tokens: Tokens;
   readonly latencyMs: number | null;
   readonly level: Completeness['level'];
   readonly missing: readonly Missing[];
   readonly conflicts: readonly ConflictWord[];
-  /** Events with a number that was sent as a text. */
+  /** Number of events with a number that was sent as text. */
   readonly numbersInText: number;
 }

@@ -1,9 +1,9 @@
 /**
- * What a record lacks: the gaps that a safety officer has to close or explain. An inference whose outcome was never
- * reported, an event that hangs on one which never came, a run of which no one knows the model.
+ * The gaps of a record, which a safety officer has to close or explain: for example an inference without an
+ * outcome, an event whose parent never arrived, a run without a known model.
  *
- * Only what is known to be missing is called missing. Of a payload that cannot be read, nothing is known but its kind:
- * an outcome that was encrypted is an outcome, and whether the model was named in a erased start is not known.
+ * Only known gaps count. Of an unreadable payload only the kind is known: an encrypted outcome is an outcome,
+ * and whether an erased start named a model is unknown.
  */
 import type { Completeness, Conflict } from '@clinical-events/protocol';
 import type { CallOf, Calls } from './calls.js';
@@ -15,7 +15,7 @@ import { hasMember, memberIn, sentIn } from './run-event.js';
 
 type Missing = Completeness['missing'][number];
 
-/** Without these no one can say what the run was, or the log itself says that a part of it is not there. */
+/** Gaps without which the run cannot be understood, or which the log itself reports. */
 const BROKEN: ReadonlySet<Missing> = new Set<Missing>(['inference-start', 'parent', 'payload']);
 
 const OUTPUT_URI = new MemberName('output_uri');
@@ -28,7 +28,7 @@ const START_OBJECTS = [
 ] as const;
 
 /**
- * @param start the inference-start that the record follows.
+ * @param start the inference-start that the record uses.
  * @param orphans ids of the events whose parent is not in the log.
  */
 export function completenessOf(
@@ -75,7 +75,7 @@ export function completenessOf(
   };
 }
 
-/** @param isLawful whether each payload that is missing was destroyed by an action of the log. */
+/** @param isLawful whether an action of the log destroyed each missing payload. */
 function levelOf(missing: readonly Missing[], isLawful: boolean): Completeness['level'] {
   if (missing.length === 0) return 'full';
   const broken = missing.filter((piece) => BROKEN.has(piece));
@@ -84,27 +84,27 @@ function levelOf(missing: readonly Missing[], isLawful: boolean): Completeness['
 }
 
 /*
- * What the events of a record say against each other: a closed set of kinds (schemas/record.json). Nothing is settled
- * here, and nothing is left out of the record for it: a conflict names the events, and a person decides. It holds ids
- * and nothing of a payload.
+ * Contradictions between the events of a record: a closed set of kinds (schemas/record.json). A conflict is
+ * not resolved, and all data stays in the record: the conflict names the events, and a person decides. It has
+ * ids and no payload data.
  */
 
-/** How much later than its receipt an event may claim to be: clocks that are kept are never that far apart. */
+/** How much later than its receipt an event may claim to be: synchronised clocks differ by less. */
 const AHEAD_TOLERANCE_MS = 5 * 60_000;
 
 export interface Claims {
   /** In canonical order. */
   readonly events: readonly TimedEvent[];
   readonly parentage: Parentage;
-  /** The first follows the inference-start that the record follows. */
+  /** The first one follows the inference-start that the record uses. */
   readonly calls: readonly CallOf[];
-  /** Ids of events whose parent is of another run, and that do not open a nested run by it. */
+  /** Ids of events whose parent belongs to another run, and that do not open a nested run. */
   readonly parentElsewhere: readonly string[];
-  /** The runs that are nested in each other in a circle with this one. */
+  /** The runs in a circle of nested runs with this one. */
   readonly runCycle: readonly string[];
 }
 
-/** @returns in the order of the kinds and rules in the schema; the ids of each in canonical order. */
+/** @returns conflicts in the order of kinds and rules in the schema; the ids of each in canonical order. */
 export function conflictsOf({ events, parentage, calls, parentElsewhere, runCycle }: Claims): Conflict[] {
   const conflicts: Conflict[] = [];
   const add = (kind: Conflict['kind'], event_ids: readonly string[]) => {
@@ -120,7 +120,7 @@ export function conflictsOf({ events, parentage, calls, parentElsewhere, runCycl
   for (let i = 0; i < events.length; i++) {
     const timed = events[i] as TimedEvent;
     const { eventId } = timed.event;
-    // What cannot be read claims no time.
+    // An unreadable payload has no timestamp.
     if (timed.body === undefined) continue;
     if (isBefore(timed, start)) beforeStart.push(eventId);
     if (isBefore(timed, events[parentage.parentAt[i] ?? -1])) beforeParent.push(eventId);
@@ -149,7 +149,7 @@ const PARTIES = [
   ['user_identity', new MemberName('caller_type')],
 ] as const;
 
-/** @returns the starts that name another target or another user than the first that names one, by id. */
+/** @returns the starts that name another target or user than the first one, by id. */
 function otherParties(calls: readonly CallOf[]): string[] {
   if (calls.length < 2) return [];
   const named: (string | undefined)[] = PARTIES.map(() => undefined);
@@ -162,7 +162,7 @@ function otherParties(calls: readonly CallOf[]): string[] {
   });
 }
 
-/** Compared to the digits that the event has: 10:00:00 of a clock of whole seconds is not before 10:00:00.5. */
+/** Compared at the event's precision: 10:00:00 of a clock with whole seconds is not before 10:00:00.5. */
 function isBefore({ at, body }: TimedEvent, other: TimedEvent | undefined): boolean {
   if (body === undefined || other?.body === undefined || compareInstants(at, other.at) >= 0) return false;
   return compareInstants(at, cutTo(other.at, fractionDigits(body.timestamp))) < 0;
@@ -170,6 +170,6 @@ function isBefore({ at, body }: TimedEvent, other: TimedEvent | undefined): bool
 
 function isAhead({ at, event }: TimedEvent): boolean {
   const latest = event.receivedAt + AHEAD_TOLERANCE_MS;
-  // Hardly an event comes near it, and whole seconds tell so.
+  // Few events are near the limit, and whole seconds rule out the others.
   return (at.seconds + 1) * 1000 >= latest && compareInstants(at, instantOf(latest)) > 0;
 }

@@ -1,21 +1,20 @@
 /**
- * When something occurred by a sender's clock: an RFC 3339 date-time read to its last digit, so that two events of the
- * same millisecond stand in the order that their sender gave them. `Date` has no more than milliseconds, and no leap
- * second.
+ * Instants of senders' clocks: an RFC 3339 date-time with all its digits, so that two events of the same
+ * millisecond keep the sender's order. `Date` has only milliseconds and no leap seconds.
  */
 
-/** Instants are compared by their seconds and then by the text of their fractions. */
+/** Instants are compared by seconds, then by the text of their fractions. */
 export interface Instant {
-  /** Whole seconds since 1970 UTC, rounded down; that of the second before it for a leap second. */
+  /** Whole seconds since 1970 UTC, rounded down; for a leap second, the preceding second. */
   readonly seconds: number;
-  /** The digits behind the point without zeros at the end. Those of a leap second have {@link LEAP} before them. */
+  /** The digits after the point without trailing zeros. For a leap second they begin with {@link LEAP}. */
   readonly fraction: string;
 }
 
-/** Sorts behind every digit: 23:59:60 is later than 23:59:59.999 and earlier than 00:00:00. */
+/** Sorts after every digit: 23:59:60 is later than 23:59:59.999 and earlier than 00:00:00. */
 const LEAP = '~';
 
-/** @param text a date-time that the protocol's schemas have accepted. */
+/** @param text a date-time that the protocol's schemas accepted. */
 export function readInstant(text: string): Instant {
   const days = daysOf(four(text, 0), two(text, 5), two(text, 8));
   const second = two(text, 17);
@@ -37,14 +36,14 @@ export function instantOf(milliseconds: number): Instant {
   return { seconds, fraction: rest === 0 ? '' : String(rest).padStart(3, '0').replace(/0+$/, '') };
 }
 
-/** Below 0 when `a` is the earlier one, 0 when they are the same instant. */
+/** Negative if `a` is earlier, 0 for the same instant. */
 export function compareInstants(a: Instant, b: Instant): number {
   if (a.seconds !== b.seconds) return a.seconds - b.seconds;
   if (a.fraction === b.fraction) return 0;
   return a.fraction < b.fraction ? -1 : 1;
 }
 
-/** How many digits a date-time has behind its point. */
+/** The number of digits after the point of a date-time. */
 export function fractionDigits(text: string): number {
   let end = 20;
   if (text[19] !== '.') return 0;
@@ -52,7 +51,7 @@ export function fractionDigits(text: string): number {
   return end - 20;
 }
 
-/** The instant as a clock gives it that shows no more than that number of digits of a second. */
+/** The instant truncated to a number of digits of a second. */
 export function cutTo({ seconds, fraction }: Instant, digits: number): Instant {
   const kept = fraction.slice(0, fraction.startsWith(LEAP) ? digits + 1 : digits);
   return { seconds, fraction: kept.replace(/0+$/, '') };
@@ -63,7 +62,8 @@ const DAY_MS = 86_400_000;
 let lastDay = { number: 0, text: '1970-01-01' };
 
 /**
- * What `toISOString` says, at a fifth of its cost: a record has the time of receipt of every event, mostly of one day.
+ * The same as `toISOString` at a fifth of the cost: a record has the receipt times of all events, mostly of
+ * one day.
  * @param milliseconds since 1970 UTC, whole.
  */
 export function utcText(milliseconds: number): string {
@@ -82,7 +82,7 @@ export function utcText(milliseconds: number): string {
   return `${lastDay.text}T${hour}:${minute}:${second}.${thousandths}Z`;
 }
 
-/** From `a` to `b` in milliseconds, to the microsecond. A leap second takes no time in it, as in POSIX. */
+/** From `a` to `b` in milliseconds, to the microsecond. Leap seconds have no length, as in POSIX. */
 export function millisecondsBetween(a: Instant, b: Instant): number {
   const microseconds = (b.seconds - a.seconds) * 1e6 + microsecondsOf(b) - microsecondsOf(a);
   return microseconds / 1000;
@@ -122,12 +122,12 @@ function isDigit(code: number): boolean {
   return code >= 48 && code <= 57;
 }
 
-/** Dates that were asked for, as YYYYMMDD, and their days; two dates of one month never share a place. */
+/** A cache of dates as YYYYMMDD and their days; two dates of one month never share a slot. */
 const KNOWN_DATES = 32;
 const knownDates = new Float64Array(KNOWN_DATES);
 const knownDays = new Float64Array(KNOWN_DATES);
 
-/** The times of a record are of a few days: when it ran, when it was received, when its outcome came. */
+/** The times of a record are on a few days: of the run, of receipt, of the outcome. */
 function daysOf(year: number, month: number, day: number): number {
   const date = (year * 100 + month) * 100 + day;
   const place = day & (KNOWN_DATES - 1);
@@ -138,7 +138,10 @@ function daysOf(year: number, month: number, day: number): number {
   return knownDays[place] ?? 0;
 }
 
-/** Days since 1970-01-01 in the Gregorian calendar, whose years are counted from March here: the odd day comes last. */
+/**
+ * Days since 1970-01-01 in the Gregorian calendar. Years begin in March here, so that the leap day comes
+ * last.
+ */
 function daysFromCivil(year: number, month: number, day: number): number {
   const shifted = month > 2 ? year : year - 1;
   const era = Math.floor(shifted / 400);
@@ -148,15 +151,15 @@ function daysFromCivil(year: number, month: number, day: number): number {
   return era * 146_097 + dayOfEra - 719_468;
 }
 
-/** The day of the call before: most times of a record are of one day. */
+/** The day of the last call: most times of a record are on one day. */
 let lastExistingDay = '';
 
-/** @param text that begins as a date-time does. @returns whether its month has such a day. */
+/** @param text begins like a date-time. @returns whether its month has such a day. */
 export function hasDay(text: string): boolean {
   const day = text.slice(0, 'YYYY-MM-DD'.length);
   if (day === lastExistingDay) return true;
   const date = new Date(day);
-  // Date takes 30 February for 2 March.
+  // Date reads 30 February as 2 March.
   if (Number.isNaN(date.getTime()) || !date.toISOString().startsWith(day)) return false;
   lastExistingDay = day;
   return true;

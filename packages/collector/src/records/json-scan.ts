@@ -1,18 +1,21 @@
 /**
- * Where the members of a JSON object stand in its bytes, without making anything of them: for who copies most of it
- * from one place to another. It is known of plain text only; the rest is for JSON.parse.
+ * Finds the members of a JSON object in its bytes without parsing values: for formats that copy most of an
+ * object. It handles plain text only; other text is for JSON.parse.
  *
- * Plain is a text that JSON.stringify would write as it is, but for the spelling of its numbers: no white space
- * between its tokens, no name twice in an object, none that begins with a digit (those come first in JavaScript), no
- * escape where none is needed or in another spelling, and none in a name. So a part of it is the text of that part.
+ * Plain text is what JSON.stringify writes, except for the spelling of numbers: no white space between
+ * tokens, no duplicate name in an object, no name that begins with a digit (JavaScript sorts those first), no
+ * unnecessary escape or other spelling of one, and no escape in a name. So a part of the bytes is the text of
+ * that part.
  */
 
-/** Fields of an entry on the tape. Behind the entry of an object stand those of its members, two levels deep. */
+/**
+ * Fields of an entry on the tape. The entries of an object's members follow its own entry, two levels deep.
+ */
 const SIGNATURE = 0;
 const NAME_FROM = 1;
 const VALUE_FROM = 2;
 const VALUE_TO = 3;
-/** The entry behind its members. */
+/** The entry after its members. */
 const NEXT = 4;
 const ESCAPED = 5;
 const ENTRY = 6;
@@ -20,10 +23,10 @@ const ENTRY = 6;
 const NONE = -1;
 const NOTED_LEVELS = 2;
 const MOST_LEVELS = 64;
-/** All objects that a place is in have fewer names than this, so that comparing each with each stays cheap. */
+/** Limit of names in the enclosing objects, so that comparing all pairs stays cheap. */
 const MOST_NAMES = 128;
 
-/** What stands behind it has no place on the tape. */
+/** Text that follows has no place on the tape. */
 const LAST_PLACE = 0x7fff_ffff;
 
 const QUOTE = 0x22;
@@ -35,7 +38,10 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-/** What JSON.stringify writes behind a backslash, but for control characters that have no short form. */
+/**
+ * Characters after a backslash in JSON.stringify's output, except for control characters without a short
+ * form.
+ */
 const ESCAPES = tableOf('"\\bfnrt');
 const IN_NUMBERS = tableOf('0123456789+-.eE');
 
@@ -45,12 +51,12 @@ function tableOf(characters: string): Uint8Array {
   return table;
 }
 
-/** Names that differ mostly differ in it. */
+/** The part of a name in which most names differ. */
 function signatureOf(bytes: Uint8Array, from: number, to: number): number {
   return ((to - from) << 16) | ((bytes[from] ?? 0) << 8) | (bytes[to - 1] ?? 0);
 }
 
-/** A name that is looked for. */
+/** A name to search for. */
 export class MemberName {
   readonly bytes: Buffer;
   readonly signature: number;
@@ -67,20 +73,20 @@ export class JsonScan {
   #to = 0;
   #tape = new Int32Array(ENTRY << 8);
   #used = 0;
-  /** Of the string that was passed last. */
+  /** Of the last string. */
   #escaped = 0;
-  /** Signature and place of each name of the objects that the scan is in. */
+  /** Signature and place of each name in the objects around the current position. */
   readonly #names = new Int32Array(2 * MOST_NAMES);
   #named = 0;
 
-  /** Forgets all objects, and goes on with other bytes. */
+  /** Discards all objects, and continues with other bytes. */
   begin(bytes: Buffer): void {
     this.bytes = bytes;
     this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#used = 0;
   }
 
-  /** @returns the object from `from` to `to`, which is JSON; -1 when it is not plain. */
+  /** @returns the object from `from` to `to`, which is JSON; -1 if it is not plain. */
   scan(from: number, to: number): number {
     const object = this.#used;
     this.#to = to;
@@ -95,18 +101,18 @@ export class JsonScan {
     return object;
   }
 
-  /** @returns the first member of an object; -1 when it has none. */
+  /** @returns the first member of an object; -1 if it is empty. */
   first(object: number): number {
     return object + ENTRY < this.#at(object + NEXT) ? object + ENTRY : NONE;
   }
 
-  /** @returns the member behind one of an object; -1 when it is the last. */
+  /** @returns the next member of an object; -1 after the last one. */
   after(member: number, object: number): number {
     const next = this.#at(member + NEXT);
     return next < this.#at(object + NEXT) ? next : NONE;
   }
 
-  /** @returns the member of that name; -1 when there is none. */
+  /** @returns the member with a name; -1 if there is none. */
   find(object: number, name: MemberName): number {
     const end = this.#at(object + NEXT);
     for (let member = object + ENTRY; member < end; member = this.#at(member + NEXT)) {
@@ -125,17 +131,17 @@ export class JsonScan {
     return this.#at(member + SIGNATURE);
   }
 
-  /** Where the value begins. */
+  /** Offset of the value. */
   from(member: number): number {
     return this.#at(member + VALUE_FROM);
   }
 
-  /** Behind the value. */
+  /** Offset after the value. */
   to(member: number): number {
     return this.#at(member + VALUE_TO);
   }
 
-  /** The member whole, with its name. */
+  /** The complete member with its name. */
   text(member: number): string {
     return this.bytes.toString('utf8', this.#at(member + NAME_FROM) - 1, this.to(member));
   }
@@ -148,7 +154,7 @@ export class JsonScan {
     return this.bytes[this.from(member)] === QUOTE;
   }
 
-  /** Whether the string, which is the value, has escapes. */
+  /** Whether the value is a string with escapes. */
   isEscaped(member: number): boolean {
     return this.#at(member + ESCAPED) !== 0;
   }
@@ -179,7 +185,10 @@ export class JsonScan {
     tape[entry + ESCAPED] = this.#escaped;
   }
 
-  /** @param from its brace. @returns behind its other brace; -1 when it is not plain. So do those below. */
+  /**
+   * @param from offset of the brace. @returns the offset after the closing brace; -1 if it is not plain. The
+   *   following methods do the same.
+   */
   #object(from: number, level: number): number {
     const { bytes } = this;
     if (bytes[from + 1] === CLOSE_BRACE) return from + 2;
@@ -249,7 +258,7 @@ export class JsonScan {
     const { bytes } = this;
     if (bytes[from + 1] === CLOSE_BRACKET) return from + 2;
     for (let at = from + 1; ; at++) {
-      // Members of objects in a list are not noted.
+      // Members of objects in arrays are not recorded.
       at = this.#value(at, Math.max(level + 1, NOTED_LEVELS));
       if (at < 0) return NONE;
       if (bytes[at] === COMMA) continue;
@@ -257,14 +266,14 @@ export class JsonScan {
     }
   }
 
-  /** @param from its quotation mark. */
+  /** @param from offset of the quotation mark. */
   #string(from: number): number {
     const { bytes } = this;
     const view = this.#view;
     const to = this.#to;
     this.#escaped = 0;
     for (let at = from + 1; at < to; at++) {
-      // Four bytes at a time, which takes a fifth off the whole scan.
+      // Four bytes at a time, which saves a fifth of the whole scan.
       while (at + 4 <= to && !hasStop(view.getInt32(at, true))) at += 4;
       const byte = bytes[at];
       if (byte === QUOTE) return at + 1;
@@ -282,7 +291,7 @@ function hasStop(word: number): boolean {
   return hasZero(word ^ 0x2222_2222) || hasZero(word ^ 0x5c5c_5c5c);
 }
 
-/** Whether one of four bytes is 0: only below one does it borrow from a bit that was not set. */
+/** Whether one of four bytes is 0: only below a 0 byte a borrow sets a bit. */
 function hasZero(word: number): boolean {
   return ((word - 0x0101_0101) & ~word & 0x8080_8080) !== 0;
 }

@@ -1,12 +1,12 @@
-/** Records made of runs that lie near each other in the log, so that their events are read in few calls. */
+/** Makes records of neighbouring runs together, so that few calls read their events. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import type { EventLog, Place } from '../store/contract/events.js';
 import { assembleRecord, type RunLinks } from './assemble.js';
 import { type EventBody, ParsingReader, type EventReader, type RunEvent } from './run-event.js';
 
-/** The bytes of log that fill a window; a run that is larger is one for itself. */
+/** Bytes of log in a window; a larger run has its own window. */
 const WINDOW_BYTES = 4 << 20;
-/** A batch, likewise: few, because until its last record is made its objects survive every collection of garbage. */
+/** Bytes of a batch: small, because its objects survive garbage collections until the last record is made. */
 const BATCH_BYTES = 512 << 10;
 const MOST_RUNS = 4096;
 
@@ -14,12 +14,12 @@ interface PlacedRun {
   readonly places: readonly Place[];
 }
 
-/** Runs in their order, in parts whose events can be read together. */
+/** Parts of the runs, in order, whose events can be read together. */
 export function windowsOf<Run extends PlacedRun>(runs: Iterable<Run>): Generator<Run[]> {
   return partsOf(runs, WINDOW_BYTES);
 }
 
-/** The events of each run, in no order, some runs at a time: only of these are there objects while the rest waits. */
+/** The events of each run, in no order, a few runs at a time: only these are in memory as objects. */
 export async function* eventBatchesOf<Body extends EventBody>(
   log: Pick<EventLog, 'read'>,
   window: readonly PlacedRun[],
@@ -33,7 +33,7 @@ export async function* eventBatchesOf<Body extends EventBody>(
   }
 }
 
-/** @returns the records of the runs, in their order. */
+/** @returns the records of the runs, in order. */
 export async function recordsOf(
   log: Pick<EventLog, 'read'>,
   window: readonly PlacedRun[],
@@ -46,10 +46,10 @@ export async function recordsOf(
   return records;
 }
 
-/** In a run of a few events, which is to say in most, looking at each is quicker than making a set of them. */
+/** For a few events, as in most runs, a linear search is faster than a set. */
 const FEW = 8;
 
-/** The parents that events of a run name and that are not of the run: what its links will be asked for. */
+/** Parents outside the run that its events name. */
 export function outsideParents(events: readonly RunEvent<EventBody>[]): string[] {
   const ids = events.length > FEW ? new Set(events.map(({ event }) => event.eventId)) : undefined;
   const outside: string[] = [];
@@ -65,7 +65,7 @@ function hasEvent(events: readonly RunEvent<EventBody>[], id: string): boolean {
   return false;
 }
 
-/** Neighbours whose events take at most that many bytes together; one that takes more stands alone. */
+/** Groups neighbours whose events have at most that many bytes; a larger one is alone. */
 export function* partsOf<Run extends PlacedRun>(runs: Iterable<Run>, mostBytes: number): Generator<Run[]> {
   let part: Run[] = [];
   let bytes = 0;
@@ -82,7 +82,7 @@ export function* partsOf<Run extends PlacedRun>(runs: Iterable<Run>, mostBytes: 
   if (part.length > 0) yield part;
 }
 
-/** Bytes of log that the events take. */
+/** Size of the events in the log in bytes. */
 export function bytesOf({ places }: PlacedRun): number {
   let bytes = 0;
   for (const { size } of places) bytes += size;

@@ -1,4 +1,4 @@
-/** An event as a record is made of it: what the collector says of it, and what the sender said. */
+/** An event for a record: the collector's data and the sender's body. */
 import { type BaseEvent, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import type { EventFacts, ReadEvents, StoredEvent } from '../store/contract/events.js';
 import { RepeatedText, latin1, utf8 } from '../store/text.js';
@@ -7,21 +7,21 @@ import { parseExact } from './raw-json.js';
 
 export interface RunEvent<Body extends EventBody = BaseEvent> {
   readonly event: EventFacts;
-  /** Undefined when the payload is encrypted or erased. */
+  /** Undefined if the payload is encrypted or erased. */
   readonly body: Body | undefined;
-  /** Whether half a surrogate pair in a text was replaced by U+FFFD. */
+  /** Whether an unpaired surrogate in a text was replaced by U+FFFD. */
   readonly isReplaced?: boolean | undefined;
 }
 
-/** How events become what a record is made of. */
+/** Reads stored events in the form that a format of records needs. */
 export interface EventReader<Body extends EventBody> {
-  /** Begins a batch. The events of the one before stay valid until the next begins. */
+  /** Begins a batch. Events of the previous batch stay valid until the next call. */
   begin(read: ReadEvents): void;
-  /** @param index as in the places that were asked for. */
+  /** @param index in the list of requested places. */
   event(index: number): RunEvent<Body>;
 }
 
-/** Reads events as objects, with exact numbers (raw-json.ts). */
+/** Reads events as objects with exact numbers (raw-json.ts). */
 export class ParsingReader implements EventReader<BaseEvent> {
   #read: ReadEvents | undefined;
 
@@ -35,7 +35,7 @@ export class ParsingReader implements EventReader<BaseEvent> {
   }
 }
 
-/** Reads a stored event. Nothing of the result is a view, so it outlives the scan that yielded the event. */
+/** Reads a stored event. The result has no views, so it outlives the scan. */
 export function runEventOf(stored: StoredEvent): RunEvent {
   const { sequence, kind, profile, door, organisation, keyId, receivedAt, ...rest } = stored;
   const { eventId, runId, payloadState } = rest;
@@ -45,20 +45,23 @@ export function runEventOf(stored: StoredEvent): RunEvent {
   );
 }
 
-/** @param text what its sender wrote; undefined when the payload is encrypted or erased. */
+/** @param text of the sender; undefined if the payload is encrypted or erased. */
 function runEvent(event: EventFacts, text: string | undefined): RunEvent {
   if (text === undefined) return { event, body: undefined };
   const whole = withoutHalves(text);
-  // The schema of its kind has accepted every body that is stored.
+  // The schema of its kind accepted every stored body.
   return { event, body: parseExact(whole) as BaseEvent, isReplaced: whole !== text };
 }
 
-/** Half a surrogate pair is valid JSON, and cannot be written in UTF-8: it always stands as an escape. */
+/** An unpaired surrogate is valid JSON, but UTF-8 cannot encode it: it is always an escape. */
 const SURROGATES = ['\\ud', '\\uD'];
-/** An escape, a pair as one; the group has half a pair. An escaped backslash is passed as one, too. */
+/**
+ * An escape; a pair counts as one. The group captures an unpaired surrogate. An escaped backslash is skipped
+ * as one.
+ */
 const ESCAPES = /\\(?:u(?:d[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|(d[89a-f][\da-f]{2}))|[^])/gi;
 
-/** @returns the JSON text with U+FFFD for each half of a surrogate pair. RFC 7493 section 2.1 has no such text. */
+/** Replaces each unpaired surrogate of a JSON text by U+FFFD. RFC 7493 section 2.1 forbids such text. */
 function withoutHalves(text: string): string {
   if (!SURROGATES.some((sign) => text.includes(sign))) return text;
   return text.replace(ESCAPES, (escape, half: string | undefined) =>
@@ -67,11 +70,11 @@ function withoutHalves(text: string): string {
 }
 
 /*
- * What an event says, however it was read: parsed, or scanned for columns (run-event.ts), where an object of its
- * payload is taken from where it stands in the bytes of the event.
+ * The body of an event, parsed or scanned: in a scanned body, objects of the payload are read from the bytes
+ * of the event.
  */
 
-/** A text that stands in other bytes, in UTF-8. */
+/** A text in other bytes, in UTF-8. */
 export interface TextSlice {
   readonly bytes: Buffer;
   readonly from: number;
@@ -91,7 +94,7 @@ export class ScannedObject {
     return this.scan.find(this.entry, name) >= 0;
   }
 
-  /** The text in a member; undefined when there is none, or what it has is no text. */
+  /** The text of a member; undefined if it is missing or not a text. */
   text(name: MemberName): Text | undefined {
     const { scan } = this;
     const member = scan.find(this.entry, name);
@@ -101,7 +104,7 @@ export class ScannedObject {
     return { bytes: scan.bytes, from: from + 1, to: to - 1 };
   }
 
-  /** What a member has, its numbers as doubles; undefined when there is none. */
+  /** The value of a member with numbers as doubles; undefined if it is missing. */
   value(name: MemberName): unknown {
     const { scan } = this;
     const member = scan.find(this.entry, name);
@@ -109,17 +112,17 @@ export class ScannedObject {
     return JSON.parse(scan.bytes.toString('utf8', scan.from(member), scan.to(member)));
   }
 
-  /** The object as it was sent. */
+  /** The object as sent. */
   json(): TextSlice {
     const { scan, entry } = this;
     return { bytes: scan.bytes, from: scan.from(entry), to: scan.to(entry) };
   }
 }
 
-/** An object of a payload, however it was read. */
+/** An object of a payload, parsed or scanned. */
 export type Sent = ScannedObject | Readonly<Record<string, unknown>>;
 
-/** The fields at the top of every event that the protocol names. */
+/** The top-level fields that the protocol names for every event. */
 export const BASE_FIELDS = [
   'event_id',
   'run_id',
@@ -129,7 +132,7 @@ export const BASE_FIELDS = [
   'system_metadata',
 ] as const;
 
-/** Those besides that it names for each kind: all objects. Another kind's payload is not among them. */
+/** The objects that it names for each kind; those of other kinds are unknown fields. */
 export const PAYLOADS = {
   'inference-start': ['model_instance', 'user_identity', 'target_identity', 'inputs'],
   'internal-artifact': ['artifact'],
@@ -140,7 +143,7 @@ export const PAYLOADS = {
 
 export type PayloadName = (typeof PAYLOADS)[EventKind][number];
 
-/** What a scanned event says. */
+/** A scanned body. */
 export class ScannedBody {
   timestamp = '';
   parent_event_id: string | null = null;
@@ -154,30 +157,30 @@ export class ScannedBody {
   output: ScannedObject | undefined = undefined;
   outcome: ScannedObject | undefined = undefined;
   feedback: ScannedObject | undefined = undefined;
-  /** The fields that the protocol does not name, as the JSON of an object; undefined when there are none. */
+  /** The unknown fields as a JSON object; undefined if there are none. */
   extra: string | undefined = undefined;
 }
 
 export type EventBody = BaseEvent | ScannedBody;
 
-/** @returns the object of that name in an event; undefined when there is none. */
+/** @returns an object of an event by name; undefined if it is missing. */
 export function sentIn(body: EventBody, name: PayloadName | 'system_metadata'): Sent | undefined {
   return body[name] as Sent | undefined;
 }
 
-/** What a member of an object has; its numbers may be of either form (raw-json.ts). */
+/** The value of a member; numbers may have either form (raw-json.ts). */
 export function memberIn(sent: Sent | undefined, name: MemberName): unknown {
   return sent instanceof ScannedObject ? sent.value(name) : sent?.[name.text];
 }
 
-/** Whether an object has such a member, of whatever value. */
+/** Whether an object has the member. */
 export function hasMember(sent: Sent | undefined, name: MemberName): boolean {
   return sent instanceof ScannedObject ? sent.has(name) : sent?.[name.text] !== undefined;
 }
 
 /*
- * Events read for columns: what a column takes as it was sent is taken from where it stands in the bytes of the event,
- * and nothing is made of the rest. An event that is not plain (json-scan.ts) is parsed.
+ * Reads events for columns: values that a column takes as sent come from the bytes of the event, and nothing
+ * else is parsed. An event that is not plain (json-scan.ts) is parsed.
  */
 
 type FieldName = (typeof BASE_FIELDS)[number] | PayloadName;
@@ -187,7 +190,7 @@ interface Field {
   readonly field: FieldName;
 }
 
-/** The fields that the protocol names for each kind, by the signatures of their names, no two of which are the same. */
+/** The known fields of each kind by the signatures of their names, which are unique. */
 const FIELDS = new Map(EVENT_KINDS.map((kind) => [kind, fieldsOf([...BASE_FIELDS, ...PAYLOADS[kind]])]));
 
 function fieldsOf(names: readonly FieldName[]): Map<number, Field> {
@@ -198,7 +201,7 @@ function fieldsOf(names: readonly FieldName[]): Map<number, Field> {
 export class ScanningReader implements EventReader<EventBody> {
   #read: ReadEvents | undefined;
   #scan = new JsonScan();
-  /** Of the batch before, which is in use until the next. */
+  /** The previous batch, which stays valid until the next one. */
   #before = new JsonScan();
   readonly #version = new RepeatedText(utf8);
   #hasSurrogates = false;
@@ -223,7 +226,7 @@ export class ScanningReader implements EventReader<EventBody> {
     return body === undefined ? runEvent(event, read.body(index)) : { event, body };
   }
 
-  /** @returns undefined for one that has to be parsed. */
+  /** @returns undefined if the event must be parsed. */
   #body(from: number, to: number, kind: EventKind, namesRun: boolean): ScannedBody | undefined {
     const scan = this.#scan;
     const event = scan.scan(from, to);
@@ -241,7 +244,7 @@ export class ScanningReader implements EventReader<EventBody> {
         case 'event_id':
           break;
         case 'run_id':
-          // The nil UUID is kept as what it is (assemble.ts).
+          // The nil UUID is kept as sent (assemble.ts).
           if (!namesRun) return undefined;
           break;
         case 'timestamp':

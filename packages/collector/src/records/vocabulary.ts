@@ -2,20 +2,20 @@
 import { numberIn } from './raw-json.js';
 
 /**
- * By which clock a report counts, and a list looks for runs.
+ * The clock of a report or a list.
  *
- * received: when the collector had an event. sender: the timestamp that the event has, which is what is left of the
- * past where events came by an import; for a payload that cannot be read, when the collector had it.
+ * received: when the collector received an event. sender: the event's timestamp, which imported events keep;
+ * for an unreadable payload, the time of receipt.
  */
 export const CLOCKS = ['received', 'sender'] as const;
 export type Clock = (typeof CLOCKS)[number];
 
 /*
- * The words that a report may show. Under profile minimum a sender may put anything in place of a vocabulary, the words
- * of a patient among it: what is not one of these is counted as other words, and not shown.
+ * Words that a report may show. With profile minimum a sender may use any words, also personal ones: others
+ * are counted as other words and not shown.
  */
 
-/** What a run came to: R-117's vocabulary, and what there is beside it. In the order of the page. */
+/** The result of a run: the vocabulary of R-117 and further words, in the order of the page. */
 export const OUTCOME_WORDS = [
   'validated',
   'partial',
@@ -42,12 +42,12 @@ export function feedbackWord(type: unknown): FeedbackWord {
 }
 
 const DIRECTION = /^\s*(?:thumbs?[-_ ]?)?(up|down)\s*$/i;
-/** From this value on, a thumb that says no direction is up. */
+/** A thumb without a direction is up from this value. */
 const LEAST_UP = 3;
 
 /**
- * Of feedback of type `thumbs`, by its `direction` or else its `rating_value`. Undefined for one that has neither, and
- * for a direction that says something else.
+ * The direction of feedback of type `thumbs`, from its `direction`, otherwise from its `rating_value`.
+ * Undefined without either, and for an unknown direction.
  */
 export function thumbOf(direction: unknown, rating: unknown): 'up' | 'down' | undefined {
   if (direction === undefined || direction === null) {

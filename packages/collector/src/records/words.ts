@@ -1,21 +1,26 @@
 /**
- * Words in texts that people and models wrote, in any script. Letters are compared without their case and in one form
- * (Unicode 17, section 3.13, NFKC_Casefold): `ß` is `ss`, composed and decomposed letters are the same, and so are
- * ligatures and wide letters and what they stand for. Besides, I, i, `İ` and `ı` are one letter, as are both small sigmas.
+ * Compares words in texts of people and models, in any script. Letters are compared without case and in one
+ * normal form (Unicode 17, section 3.13, NFKC_Casefold): `ß` equals `ss`, composed letters equal decomposed
+ * ones, and ligatures and wide letters equal their components. In addition I, i, `İ` and `ı` are equal, and
+ * both small sigmas.
  */
 
 const IGNORABLE = /\p{Default_Ignorable_Code_Point}/gu;
-/** From one space to the next, with something in it that is not ASCII. It begins at one place only: linear time. */
+/** From one space to the next, with a non-ASCII character. It can begin at one position only: linear time. */
 const NOT_ASCII = /(?<!\S)[^\s\u0080-\u{10ffff}]*[\u0080-\u{10ffff}]\S*/gu;
-/** More marks on a letter are in no language (Unicode Standard Annex 15, Stream-Safe Text Format), and take quadratic time. */
+/**
+ * No language has more marks on a letter (Unicode Standard Annex 15, Stream-Safe Text Format); more take
+ * quadratic time.
+ */
 const MORE_MARKS = /(?<=\p{M}{30})\p{M}+/gu;
 const AT_BEGINNING = /^[^\p{L}\p{M}\p{N}]+/u;
 const AT_END = /[^\p{L}\p{M}\p{N}]+$/u;
 const LETTER_BEFORE = /[\p{L}\p{M}\p{N}]$/u;
 const LETTER_BEHIND = /^[\p{L}\p{M}\p{N}]/u;
-/** Scripts that have no space between words. */
+/** Scripts without spaces between words. */
 const UNSPACED =
-  '[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]';
+  '[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Thai}' +
+  '\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}]';
 const BEGINS_UNSPACED = new RegExp(`^${UNSPACED}`, 'u');
 const ENDS_UNSPACED = new RegExp(`${UNSPACED}$`, 'u');
 /** A surrogate pair. */
@@ -23,10 +28,10 @@ const LONGEST_CODE_POINT = 2;
 const MOST_KEPT = 1 << 16;
 const LONGEST_KEPT = 64;
 
-/** What was folded last: the words of texts come again and again. */
+/** Cache of folded words, since words recur. */
 const folded = new Map<string, string>();
 
-/** The text as it is compared. */
+/** The text in the form that is compared. */
 export function fold(text: string): string {
   return text.replace(NOT_ASCII, foldedPart).toLowerCase().replaceAll('ς', 'σ');
 }
@@ -34,7 +39,7 @@ export function fold(text: string): string {
 function foldedPart(part: string): string {
   const known = folded.get(part);
   if (known !== undefined) return known;
-  // Upper case is where one letter becomes several; only some letters have one.
+  // In upper case, some letters become several.
   const letters = part.replace(MORE_MARKS, '').normalize('NFKC');
   const cased = letters.toLowerCase().toUpperCase().toLowerCase().normalize('NFKC');
   const made = cased.replace(IGNORABLE, '').replaceAll('i\u0307', 'i');
@@ -44,7 +49,7 @@ function foldedPart(part: string): string {
   return made;
 }
 
-/** What is looked for: all words of a text, in any order. Signs at the ends of a word do not count. */
+/** A search for all words of a text, in any order. Signs at the ends of a word are ignored. */
 export class Words {
   /** Folded. */
   readonly #words: readonly string[];
@@ -61,7 +66,7 @@ export class Words {
     return this.#words.length;
   }
 
-  /** Begins with a run: what is still to be found in its texts. */
+  /** Begins a run: returns to searching all words. */
   search(): WordSearch {
     return new WordSearch(this.#words);
   }
@@ -78,15 +83,15 @@ export class WordSearch {
     return this.#missing.length === 0;
   }
 
-  /** @param text of JSON, whole. False where no string in it can have a word that is still missing. */
+  /** @param text complete JSON. @returns false if no string in it can contain a missing word. */
   mayBeIn(text: string): boolean {
-    // A letter that is written as an escape is seen only once it is read.
+    // Escaped letters are visible only after parsing.
     if (text.includes('\\u')) return true;
     const in_ = fold(text);
     return this.#missing.some((word) => in_.includes(word));
   }
 
-  /** Looks at all strings within a value, at any depth; names of members are not looked at. */
+  /** Searches all strings in a value, at any depth; not the names of members. */
   look(value: unknown): void {
     if (typeof value === 'string') {
       const text = fold(value);
@@ -106,7 +111,7 @@ function hasWord(text: string, word: string): boolean {
   return false;
 }
 
-/** Whether one word may end and another begin between the two. */
+/** Whether a word boundary can be between the two characters. */
 function isEdge(before: string, behind: string): boolean {
   if (!LETTER_BEFORE.test(before) || !LETTER_BEHIND.test(behind)) return true;
   return ENDS_UNSPACED.test(before) || BEGINS_UNSPACED.test(behind);

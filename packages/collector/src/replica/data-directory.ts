@@ -1,9 +1,10 @@
 /**
- * A data directory as the source of a copy, beside a running collector or without one. Nothing is changed in it.
+ * A data directory as the source of a copy, with or without a running collector. It is not changed.
  *
- * The order of reading keeps things consistent: cosigned and kept checkpoints, the newest one, the keys (a rotation is
- * noted before its key signs), and then the log, which by then holds what all of these cover. The log is taken up to its
- * last whole frame, after the newest checkpoint too: these events may have been acknowledged.
+ * The order of reading makes the copy consistent: cosigned and kept checkpoints, the newest checkpoint, the
+ * keys (a rotation note exists before its key signs), and then the log, which by then covers all of these.
+ * The log is read up to its last whole frame, also after the newest checkpoint: these events may be
+ * acknowledged.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -22,7 +23,10 @@ import { messageOf } from '../system-code.js';
 
 const KEPT = /^(\d{16})\.checkpoint$/;
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
-/** Without holds nothing can be erased from a restored log, without erasures no certificate is whole. */
+/**
+ * Without hold records a restored log cannot be erased; without erasure records its certificates are
+ * incomplete.
+ */
 const RECORDS = ['lifecycle/holds', 'lifecycle/erasures'];
 
 /** A small file by its name in the data directory. */
@@ -34,7 +38,7 @@ export interface StandingNotes {
   readonly cosigned: readonly Small[];
 }
 
-/** To be asked before the newest checkpoint and the log are read. */
+/** Read before the newest checkpoint and the log. */
 export function standingNotes(dataDir: string): StandingNotes {
   const directory = checkpointDirectory(dataDir);
   const names = exists(directory) ? fs.readdirSync(directory).sort() : [];
@@ -57,19 +61,19 @@ export interface Newest {
 export interface DataDirectoryOptions {
   readonly dataDir: string;
   readonly history: KeyHistory;
-  /** The checkpoint that the copy ends with. */
+  /** The checkpoint at the end of the copy. */
   readonly newest: Newest;
   readonly log: LogCopy;
   readonly standing: StandingNotes;
-  /** @throws if the note is no checkpoint of this log. */
+  /** @throws if the note is not a checkpoint of this log. */
   readonly checkNote: (note: string) => void;
-  /** Directory of the private keys that are copied too; undefined if they are not. */
+  /** Directory of the private keys to copy; undefined if they are not copied. */
   readonly signingKeys: string | undefined;
-  /** Called with what is left out because it is not sound; without it, that is an error. */
+  /** Called for a damaged file that is left out; without it, the file is an error. */
   readonly warn?: (message: string) => void;
 }
 
-/** @throws StoreDamaged for a note that is no checkpoint of this log, SigningKeyFault. */
+/** @throws StoreDamaged for a note that is not a checkpoint of this log, SigningKeyFault. */
 export function dataDirectory(options: DataDirectoryOptions): CopySource {
   const { dataDir, history, newest, log, standing, checkNote, signingKeys, warn } = options;
   const { checkpoint, note } = newest;
@@ -86,7 +90,7 @@ export function dataDirectory(options: DataDirectoryOptions): CopySource {
       return false;
     }
   };
-  // Those that the newest one continues.
+  // Checkpoints that the newest one continues.
   const kept = standing.kept.filter((name) => Number(KEPT.exec(name)?.[1]) <= checkpoint.size);
   return {
     ...{ origin: history.origin, checkpoint, note, log },
@@ -120,7 +124,10 @@ function recordsIn(dataDir: string, directory: string): Small[] {
   return names.map((name): Small => [path.join(directory, name), fs.readFileSync(path.join(there, name))]);
 }
 
-/** They keep a collector from a copy of a mirror, whose readings are not in the copy, and from a log that has lost events. */
+/**
+ * They keep a collector from starting on a copy of a mirror, which lacks its readings, and on a log that lost
+ * events.
+ */
 function notesOf(dataDir: string): Small[] {
   const [mirror, known] = [readMirrorNote(dataDir), readKnownCheckpoint(dataDir)];
   const notes = {
@@ -132,7 +139,7 @@ function notesOf(dataDir: string): Small[] {
   );
 }
 
-/** Of all keys that the log has had, those that are there: a key that was rotated is destroyed some time. */
+/** The existing private keys of the log: a rotated key is destroyed after its overlap. */
 function privateKeys(directory: string, { keys, current }: KeyHistory): Small[] {
   const files = new PrivateKeys(directory);
   return keys
@@ -143,7 +150,7 @@ function privateKeys(directory: string, { keys, current }: KeyHistory): Small[] 
     });
 }
 
-/** @returns false when there are none. */
+/** @returns false without API keys. */
 async function copyKeys(dataDir: string, file: string): Promise<boolean> {
   if (!exists(keyDatabasePath(dataDir))) return false;
   const keys = KeyDatabase.openReadOnly(dataDir);

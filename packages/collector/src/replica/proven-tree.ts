@@ -1,18 +1,21 @@
-/** The tree over a log that is copied, grown by its own leaves: a checkpoint is copied once its root came out. */
+/**
+ * The tree over a copied log, grown from its own leaves: a checkpoint is copied only if the tree has its
+ * root.
+ */
 import type { Checkpoint } from '@clinical-events/protocol/verify';
 import { StoreDamaged } from '../store/contract/events.js';
 import type { TreeReader, TreeStore } from '../store/contract/tree.js';
 import { GrowingTree, type Leaves, storedTree } from '../tree/growing-tree.js';
 
-/** After so many entries the hashes are brought to the disk. */
+/** Number of entries after which the hashes are written. */
 const STAGE_EVERY = 65_536;
 
 export class ProvenTree {
   #staged: number;
 
   /**
-   * @param leaves of the log, from an entry on.
-   * @param store where its hashes are kept; without it none are.
+   * @param leaves of the log, from an entry.
+   * @param store for the hashes; without it none are stored.
    */
   constructor(
     private readonly tree: GrowingTree,
@@ -22,12 +25,15 @@ export class ProvenTree {
     this.#staged = tree.size;
   }
 
-  /** How many entries it covers. */
+  /** Number of entries that it covers. */
   get size(): number {
     return this.tree.size;
   }
 
-  /** On return it covers so many entries of the log, or all that it has, and its hashes are kept. */
+  /**
+   * On return it covers `size` entries of the log, or all of them if there are fewer, and its hashes are
+   * stored.
+   */
   async grow(size: number): Promise<void> {
     if (this.tree.size < size) {
       for await (const { hashes, count } of this.leaves(this.tree.size + 1)) {
@@ -39,13 +45,13 @@ export class ProvenTree {
     await this.#stage();
   }
 
-  /** @throws StoreDamaged unless the log comes to the root that was signed. */
+  /** @throws StoreDamaged unless the tree has the signed root. */
   async prove({ size, root }: Checkpoint): Promise<void> {
     await this.grow(size);
     if (this.tree.size !== size || !this.tree.root().equals(root))
       throw new StoreDamaged(
         { where: 'the log' },
-        `the first ${size} entries do not come to the root that was signed over them`,
+        `the first ${size} entries do not have the root that was signed over them`,
       );
   }
 
@@ -58,7 +64,7 @@ export class ProvenTree {
   }
 }
 
-/** The tree over what was proved before, by stored hashes; an empty one where they do not come to its root. */
+/** The tree that was proved before, from stored hashes; empty if they do not have its root. */
 export async function treeUpTo(hashes: TreeReader, proved: Checkpoint | undefined): Promise<GrowingTree> {
   return (proved && (await storedTree(hashes, proved))) ?? GrowingTree.empty();
 }

@@ -1,8 +1,9 @@
 /**
- * A copy of a log: a data directory without what is derived, and without private keys unless they are asked for.
+ * A copy of a log: a data directory without derived files, and without private keys unless they are
+ * requested.
  *
- * The order of a round keeps the directory whole wherever the round ends. First the access log: the heads in the log
- * name lines that are there by then. Then segments, keys and older checkpoints, and the newest checkpoint last.
+ * The order of a round keeps the copy complete at any interruption. The access log comes first, because heads
+ * in the log name its lines. Then come segments, keys and older checkpoints, and the newest checkpoint last.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -13,43 +14,46 @@ import type { TreeReader } from '../store/contract/tree.js';
 import { ProvenTree, treeUpTo } from './proven-tree.js';
 import { Unusable } from '../unusable.js';
 
-/** `backup.json`: which log the back-up is of, and what its last completed round holds. */
+/** `backup.json`: the log of the back-up, and the state of its last completed round. */
 export interface BackupState {
   readonly backup: 2;
   readonly origin: string;
   readonly ledger_id: string;
-  /** When the last completed round began; null before the first. What was acknowledged by then is in the copy. */
+  /**
+   * Start of the last completed round; null before the first. The copy has all events that were acknowledged
+   * before it.
+   */
   readonly at: string | null;
   readonly events: number;
   readonly entries: number;
   readonly signed_entries: number;
   readonly last_received_at: string | null;
-  /** The segment that the log grew in then: those before it are whole. */
+  /** The segment that the log was growing; the earlier ones are complete. */
   readonly growing: string | null;
 }
 
-/** What is copied (data-directory.ts). */
+/** The source of a copy (data-directory.ts). */
 export interface CopySource {
   readonly origin: string;
-  /** It fixes how much has to be there. */
+  /** It determines how much the copy must have. */
   readonly checkpoint: Checkpoint;
-  /** The same, signed. */
+  /** The same as a signed note. */
   readonly note: string;
   /** Small files by their names in the data directory: public keys, kept and cosigned checkpoints. */
   readonly files: ReadonlyMap<string, Buffer>;
-  /** Private keys; none unless they were asked for. */
+  /** Private keys; none unless they were requested. */
   readonly signingKeys: ReadonlyMap<string, Buffer>;
   readonly log: LogCopy;
-  /** The access log up to its last whole line; undefined without one. To be read after `log` was looked at. */
+  /** The access log up to its last whole line; undefined without one. Read it after `log` was examined. */
   accessLog(): { readonly bytes: number; readonly pieces: () => Generator<Uint8Array> } | undefined;
-  /** @returns false when there are no API keys. */
+  /** @returns false without API keys. */
   copyKeys(file: string): Promise<boolean>;
-  /** Hashes of the log, of which nothing is believed. */
+  /** Hashes of the log, which are not trusted. */
   readonly tree: TreeReader;
 }
 
 interface CopiedAll extends Copied {
-  /** Where the copy's access log is kept, if the source's does not continue it. */
+  /** The name under which the copy keeps an access log that the source's does not continue. */
   readonly accessLogKept: string | undefined;
 }
 
@@ -59,12 +63,12 @@ export interface Round extends CopiedAll {
 
 const STATE = 'backup.json';
 const LATEST = 'checkpoints/latest';
-/** A checkpoint that the log has to reach before a collector starts on it (tree/state-files.ts). */
+/** A checkpoint that the log must reach before a collector starts on it (tree/state-files.ts). */
 export const KNOWN = 'checkpoints/known.json';
 const FRESH = ['lost+found', 'lock'];
 
 /**
- * @returns undefined when the directory is new or empty.
+ * @returns undefined if the directory is new or empty.
  * @throws Unusable
  */
 export function readState(directory: string): BackupState | undefined {
@@ -73,7 +77,7 @@ export function readState(directory: string): BackupState | undefined {
   if (!exists(path.join(directory, STATE))) {
     const other = nodeFiles.list(directory).find((name) => !FRESH.includes(name));
     if (other === undefined) return undefined;
-    throw new Unusable(`${directory} holds ${other}, and is no back-up of a log`);
+    throw new Unusable(`${directory} holds ${other}, and is not a back-up of a log`);
   }
   assertNoLinks(directory);
   const file = path.join(directory, STATE);
@@ -103,7 +107,7 @@ function isState(value: unknown): value is BackupState {
   );
 }
 
-/** A link in a back-up could have the log itself written over, or be vouched for with bytes from elsewhere. */
+/** A link in a back-up could redirect writes to the log itself, or reads to other files. */
 export function assertNoLinks(directory: string): void {
   for (const entry of fs.readdirSync(directory, { withFileTypes: true })) {
     const file = path.join(directory, entry.name);
@@ -116,8 +120,8 @@ export function assertNoLinks(directory: string): void {
 }
 
 /**
- * The newest checkpoint of the back-up, of which nothing is verified; undefined when there is none yet.
- * @throws LogDiffers when it cannot be read.
+ * The newest checkpoint of the back-up, without verification; undefined if there is none.
+ * @throws LogDiffers if it cannot be read.
  */
 export function checkpointThere(directory: string): Checkpoint | undefined {
   const file = path.join(directory, LATEST);
@@ -125,13 +129,14 @@ export function checkpointThere(directory: string): Checkpoint | undefined {
   try {
     return parseCheckpoint(parseNote(fs.readFileSync(file, 'utf8')).text);
   } catch (error) {
-    throw new LogDiffers(`${LATEST} there is no checkpoint`, { cause: error });
+    throw new LogDiffers(`its ${LATEST} is not a checkpoint`, { cause: error });
   }
 }
 
 /**
- * Writes nothing.
- * @throws Unusable for the back-up of another log; LogDiffers if it holds more than the log, or something else.
+ * Checks the back-up, and writes nothing.
+ * @throws Unusable for the back-up of another log; LogDiffers if it has more entries than the log, or other
+ *   ones.
  */
 export function assertContinues(directory: string, source: CopySource): void {
   const state = readState(directory);
@@ -145,17 +150,17 @@ export function assertContinues(directory: string, source: CopySource): void {
   const { size, root } = source.checkpoint;
   if (there === undefined) return;
   if (there.size > size) {
-    throw new LogDiffers(`it is signed over ${size} entries, and what is there over ${there.size}`);
+    throw new LogDiffers(`it is signed over ${size} entries, and the back-up over ${there.size}`);
   }
   if (there.size === size && !Buffer.from(there.root).equals(Buffer.from(root))) {
-    throw new LogDiffers(`another checkpoint over ${size} entries is there`);
+    throw new LogDiffers(`the back-up has another checkpoint over ${size} entries`);
   }
 }
 
 /**
- * One round of a back-up. On return the directory holds all of the log, on stable storage; if the round ends before,
- * what the directory held is whole. The caller holds its lock.
- * @param at when the round began.
+ * One round of a back-up. On return the directory durably has the whole log; after an interruption its
+ * previous state is complete. The caller holds its lock.
+ * @param at start of the round.
  */
 export async function backUp(
   directory: string,
@@ -178,9 +183,9 @@ export async function backUp(
 }
 
 /**
- * On return `directory` holds what the source has, on stable storage. See {@link backUp}.
- * @throws StoreDamaged before anything is written, if the source does not come to the root of its checkpoint.
- * @param options.grewIn `growing` of the last completed round there: segments before it are whole.
+ * On return `directory` durably has the contents of the source. See {@link backUp}.
+ * @throws StoreDamaged before any write, if the source does not have the root of its checkpoint.
+ * @param options.grewIn `growing` of the last completed round: earlier segments are complete.
  */
 export async function copyAll(
   directory: string,
@@ -191,7 +196,7 @@ export async function copyAll(
     onProgress,
   }: { readonly at: string; readonly grewIn?: string | undefined; readonly onProgress: Progress },
 ): Promise<CopiedAll> {
-  // First, so that nothing is copied of a log that is not the one that was signed.
+  // First, so that a log that differs from the signed one is never copied.
   const tree = await treeUpTo(source.tree, checkpointThere(directory)).finally(() => source.tree.close());
   await new ProvenTree(tree, (from) => source.log.leaves(from)).prove(source.checkpoint);
   nodeFiles.makeDirectory(directory);
@@ -224,12 +229,14 @@ async function copyPrivate(directory: string, source: CopySource): Promise<void>
   for (const [file, bytes] of source.signingKeys) await put(directory, file, bytes);
 }
 
-/** On return no collector starts on the directory. @param note of a checkpoint that its log does not reach. */
+/**
+ * On return no collector starts on the directory. @param note of a checkpoint that its log does not reach.
+ */
 export async function noteKnown(directory: string, note: string): Promise<void> {
   await put(directory, KNOWN, Buffer.from(`${JSON.stringify({ note })}\n`));
 }
 
-/** Whole and on stable storage, or as it was. */
+/** Writes a file atomically and durably. */
 async function put(directory: string, file: string, bytes: Buffer): Promise<void> {
   const target = path.join(directory, file);
   if (exists(target) && fs.readFileSync(target).equals(bytes)) return;
@@ -238,9 +245,9 @@ async function put(directory: string, file: string, bytes: Buffer): Promise<void
 }
 
 /**
- * Each line holds the hash of the one before. So the copy's access log is a beginning of the source's if its last whole
- * line stands at the same place there.
- * @returns where the copy's own is kept, if it is not.
+ * Each line has the hash of the previous one. So the copy's access log is a prefix of the source's if its
+ * last whole line has the same position there.
+ * @returns the file that keeps the copy's own log, if it is not a prefix.
  */
 function copyAccessLog(directory: string, log: AccessLog | undefined, at: string): string | undefined {
   if (log === undefined) return undefined;
@@ -267,9 +274,9 @@ function copyAccessLog(directory: string, log: AccessLog | undefined, at: string
 type AccessLog = NonNullable<ReturnType<CopySource['accessLog']>>;
 
 interface WholeLines {
-  /** After the last line feed. */
+  /** Offset after the last line feed. */
   readonly end: number;
-  /** The end of what is there, the last whole line at least. */
+  /** The end of the file, with at least the last whole line. */
   readonly last: Buffer;
 }
 

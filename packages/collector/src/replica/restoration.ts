@@ -1,6 +1,7 @@
 /**
- * The place of a restored copy: `restoring/` within an empty directory, until the copy is proved. Then it is moved into
- * place. A collector does not start beside `restoring/`, so not on what a kill leaves.
+ * The place of a restored copy: `restoring/` in an empty directory, until the copy is verified. Then it is
+ * moved into place. A collector does not start while `restoring/` exists, so not after an interrupted
+ * restore.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -8,7 +9,7 @@ import { nodeFiles } from '../files.js';
 import { RESTORING } from '../store/open.js';
 import { Unusable } from '../unusable.js';
 
-/** @throws Unusable, also for what is not a directory. */
+/** @throws Unusable if it is not an empty directory. */
 function assertEmpty(directory: string): void {
   const found = fs.statSync(directory, { throwIfNoEntry: false });
   if (found === undefined) return;
@@ -21,7 +22,7 @@ function assertEmpty(directory: string): void {
 }
 
 export class Restoration {
-  /** Where the copy is until it is proved. */
+  /** The directory of the copy until it is verified. */
   readonly copy: string;
   readonly #isNew: boolean;
 
@@ -45,7 +46,7 @@ export class Restoration {
     nodeFiles.syncDirectory(this.directory);
   }
 
-  /** Leaves the directory as it was found. */
+  /** Restores the previous state of the directory. */
   discard(): void {
     fs.rmSync(this.copy, { recursive: true, force: true });
     if (this.#isNew) fs.rmSync(this.directory, { recursive: true, force: true });

@@ -1,4 +1,4 @@
-/** A log in a database as the source of a copy that `verify` reads: it is laid out with what is wrong with it. */
+/** Copies a log in a database for `verify`, with all its faults. */
 import fs from 'node:fs';
 import { aboutBytes } from '../quantity.js';
 import type { StoredKeys } from '../privacy/stored-keys.js';
@@ -6,7 +6,7 @@ import type { Evidence, OpenSharedStore } from '../store/contract/opened.js';
 import type { SharedAudit } from '../store/log-audit.js';
 import { EvidenceLog } from '../store/open-to-audit.js';
 
-/** What an entry takes in a segment besides what it takes in the database, about. */
+/** Approximate size of a frame beside the data of the database. */
 const FRAME_BYTES = 64;
 
 export interface SharedCopy extends SharedAudit {
@@ -14,8 +14,8 @@ export interface SharedCopy extends SharedAudit {
 }
 
 /**
- * On return `dataDir` holds `ledger/` as the database has it. Nothing in it is decrypted.
- * @param dataDir a directory that is thrown away.
+ * On return `dataDir` has `ledger/` with the contents of the database. No payload is decrypted.
+ * @param dataDir a temporary directory.
  * @throws an error with the code ENOSPC if that directory has no room.
  */
 export async function copySharedLog(
@@ -28,8 +28,8 @@ export async function copySharedLog(
   const { bavail, bsize } = fs.statfsSync(dataDir);
   if (needed > bavail * bsize) {
     const message =
-      `a copy of the log needs about ${aboutBytes(needed)} in ${dataDir}, and ${aboutBytes(bavail * bsize)} are free: ` +
-      'name another directory by TMPDIR';
+      `a copy of the log needs about ${aboutBytes(needed)} in ${dataDir}, and ` +
+      `${aboutBytes(bavail * bsize)} are free: set TMPDIR to another directory`;
     throw Object.assign(new Error(message), { code: 'ENOSPC' });
   }
   const evidence = shared.evidence();
@@ -49,7 +49,7 @@ export async function copySharedLog(
   };
 }
 
-/** Keys of payloads that are found by the places that collectors have counted. */
+/** Maps sequences to the places of payload keys that collectors counted. */
 function placed(keys: StoredKeys, placeOf: (sequence: number) => number): StoredKeys {
   return {
     keyOf: (tag, organisation, sequence) => keys.keyOf(tag, organisation, placeOf(sequence)),

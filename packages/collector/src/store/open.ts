@@ -28,7 +28,10 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
   return schemeOf(store) !== undefined;
 }
 
-/** @throws Unusable if the driver is not installed, RangeError for an address that is not {@link isShared}. */
+/**
+ * Loads the driver of an address.
+ * @throws Unusable if it is not installed, RangeError if it is not {@link isShared}.
+ */
 export async function driverOf(address: string): Promise<StoreDriver> {
   const scheme = schemeOf(address);
   if (scheme === undefined) throw new RangeError('there is no driver for this address');

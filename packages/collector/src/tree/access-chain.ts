@@ -1,19 +1,24 @@
 /**
- * The hash chain over the lines of the access log: h(0) is 32 zero bytes, and h(n) is SHA-256(h(n-1) ‖ line n), a line
- * being its bytes without the line feed. Nothing of it stands in the lines: anyone who has them can compute it. Pure.
+ * The hash chain over the lines of the access log: h(0) is 32 zero bytes, and h(n) is SHA-256(h(n-1) ‖ line
+ * n), where a line is its bytes without the line feed. The lines do not contain it: anyone can compute it
+ * from them. Pure.
  *
- * What the log says of it is a head: a number of lines, and h of that number, in hexadecimal.
+ * Entries of the log hold heads of the chain: a number of lines n, and h(n) in hexadecimal.
  */
 import { createHash, hash, type Hash } from 'node:crypto';
 
 const HASH_BYTES = 32;
 const LINE_FEED = 0x0a;
-/** Lines up to this are copied behind the hash before them and hashed there, which takes a third of the time. */
+/**
+ * Lines up to this size are copied after the previous hash and hashed there, which takes a third of the time.
+ */
 const SHORT = 4096;
 const FORMAT = 'clinical-events/access-log-head/v1';
 const HEAD = /^[0-9a-f]{64}$/;
 
-/** Of a line that has ended: its bytes without the line feed, valid until the next; undefined when it is too long. */
+/**
+ * Receives the bytes of a line without the line feed, valid until the next line; undefined if it is too long.
+ */
 type OnLine = (bytes: Buffer | undefined) => void;
 
 export interface AccessHead {
@@ -24,27 +29,27 @@ export interface AccessHead {
 
 export class AccessChain {
   lines = 0;
-  /** Of whole lines: where the next one begins. */
+  /** Offset of the next line. */
   bytes = 0;
   readonly #scratch = Buffer.alloc(HASH_BYTES + SHORT);
-  /** Of a line whose end has not come. */
+  /** Hash of an incomplete line. */
   #hash: Hash | undefined;
   #begun: Buffer[] = [];
   #pending = 0;
 
-  /** @param limit the longest line whose bytes are handed over; a longer one is hashed all the same. */
+  /** @param limit size of the longest line that is passed to `onLine`; a longer line is only hashed. */
   constructor(private readonly limit = 0) {}
 
   get head(): AccessHead {
     return { lines: this.lines, head: this.#scratch.toString('hex', 0, HASH_BYTES) };
   }
 
-  /** Bytes behind the last line feed. */
+  /** Number of bytes after the last line feed. */
   get pending(): number {
     return this.#pending;
   }
 
-  /** Takes in the lines that end in this piece, which follows the one before. */
+  /** Appends a piece, and hashes the lines that end in it. */
   take(piece: Buffer, onLine: OnLine = () => undefined): void {
     let at = 0;
     for (let end = piece.indexOf(LINE_FEED); end >= 0; end = piece.indexOf(LINE_FEED, at)) {
@@ -59,7 +64,7 @@ export class AccessChain {
     if (this.#pending <= this.limit) this.#begun.push(Buffer.from(rest));
   }
 
-  /** Forgets what came behind the last whole line: the next piece begins at `bytes`. */
+  /** Discards an incomplete line: the next piece begins at `bytes`. */
   rewind(): void {
     this.#hash = undefined;
     this.#begun = [];
@@ -85,12 +90,12 @@ export class AccessChain {
   }
 }
 
-/** What an entry of the log says of a head, to be written as JSON. */
+/** The body of an entry that holds a head, to be written as JSON. */
 export function headFields({ lines, head }: AccessHead): object {
   return { format: FORMAT, lines, head };
 }
 
-/** The head in the body of such an entry; undefined when it says none that is known here. */
+/** The head in the body of such an entry; undefined if the body has another format. */
 export function headIn(body: Buffer): AccessHead | undefined {
   let read: unknown;
   try {

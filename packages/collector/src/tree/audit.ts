@@ -1,13 +1,13 @@
 /**
- * Judges a log by the roots that were signed over it, with the hashes that are stored beside it as a witness. Pure; fed
- * with the leaves as they are read, in flat memory.
+ * Compares a log with the roots that were signed over it, and with the stored hashes. Pure; takes leaves as
+ * they are read, in constant memory.
  *
- * A root that comes out of the log's own leaves settles everything below it: these are the entries that were signed, in
- * this order, and a stored hash that says otherwise was changed. Behind the largest such root the stored leaves are
- * tried: if a signed root comes out of those, then each place where the log has another leaf is not as it was signed.
- * Stored hashes by themselves prove nothing.
+ * A signed root that the log's own leaves reproduce proves all entries that it covers: they are the signed
+ * entries, in order, and a stored hash that differs was changed. After the largest such root, the stored
+ * leaves are used: if they reproduce a signed root, then each entry with another leaf is not the signed one.
+ * Stored hashes alone prove nothing.
  *
- * For an entry that cannot be read its stored leaf is taken: a root that comes out shows that this leaf is true.
+ * For an unreadable entry the stored leaf is used: a signed root that it reproduces proves this leaf.
  */
 import { GrowingTree } from './growing-tree.js';
 import { HASH_BYTES, type HashSource, TILE_HASHES } from './merkle.js';
@@ -17,16 +17,16 @@ export interface StoredTree extends HashSource {
   hashCount(level: number): Promise<number>;
 }
 
-/** Entries side by side of which the same is to be told. */
-export interface Stretch {
-  /** Of the first of them, from 0. */
+/** A range of entries with the same finding. */
+export interface Range {
+  /** Index of the first entry, from 0. */
   readonly index: number;
   count: number;
-  /** Of the first of them, as it was given. */
+  /** Place of the first entry, as the caller gave it. */
   readonly place: number;
 }
 
-/** A level that is cut short: it has `there` hashes. */
+/** A level that lacks hashes: it has `there`. */
 interface Shortage {
   readonly level: number;
   readonly there: number;
@@ -34,57 +34,57 @@ interface Shortage {
 
 export interface RootVerdict<Root> {
   readonly root: Root;
-  /** Of the log; `short` when it has fewer leaves, `unknown` when too much of it cannot be read. */
+  /** Of the log's leaves: `short` if there are fewer, `unknown` if too many are unreadable. */
   readonly log: 'agrees' | 'differs' | 'short' | 'unknown';
-  /** Whether the root comes out of the stored leaves, behind the largest root that comes out of the log. */
+  /** Whether the stored leaves, after the largest root that the log reproduces, reproduce the root. */
   readonly tree: boolean;
 }
 
 export interface Verdict<Root> {
   /** By size. */
   readonly roots: readonly RootVerdict<Root>[];
-  /** Where the log, behind the largest root that comes out of it, has other leaves than are stored. */
-  readonly differing: readonly Stretch[];
-  /** Stored hashes that are not true. */
+  /** Entries after the largest root that the log reproduces whose leaves differ from the stored ones. */
+  readonly differing: readonly Range[];
+  /** Stored hashes that are wrong. */
   readonly hashes: readonly HashFault[];
   readonly shortages: readonly Shortage[];
-  /** Leaves and hashes that differ, and were only counted. */
+  /** Number of differing leaves and hashes that are not listed. */
   readonly unlisted: number;
-  /** How many leaves the log has, those that cannot be read among them. */
+  /** Number of leaves of the log, with unreadable entries. */
   readonly leaves: number;
-  /** So many of the log's first leaves are known: a signed root comes out of them, or of those that are stored. */
+  /** Number of first leaves that a signed root proves, over the log's or the stored leaves. */
   readonly provenTo: number;
 }
 
 const PIECE = 4096;
-/** So many stretches are told one by one; what comes after is counted. */
-const MOST_STRETCHES = 10_000;
+/** Limit of listed ranges; further entries are counted. */
+const MOST_RANGES = 10_000;
 
-/** Stretches in the order of their places, in bounded memory. */
-export class Stretches {
-  readonly list: Stretch[] = [];
-  /** Entries in stretches that were not kept. */
+/** Ranges in order, in bounded memory. */
+export class Ranges {
+  readonly list: Range[] = [];
+  /** Number of entries in ranges that are not listed. */
   unlisted = 0;
 
-  /** @param joins whether it may be one stretch with entries in front of it. */
-  add(stretch: Stretch, joins = true): void {
+  /** @param joins whether it may extend the previous range. */
+  add(range: Range, joins = true): void {
     const last = this.list.at(-1);
-    if (joins && last !== undefined && last.index + last.count === stretch.index) last.count += stretch.count;
-    else if (this.list.length < MOST_STRETCHES) this.list.push(stretch);
-    else this.unlisted += stretch.count;
+    if (joins && last !== undefined && last.index + last.count === range.index) last.count += range.count;
+    else if (this.list.length < MOST_RANGES) this.list.push(range);
+    else this.unlisted += range.count;
   }
 }
 
 export class Audit<Root extends SignedRoot> {
-  /** The largest size that was signed. */
+  /** The largest signed size. */
   readonly covered: number;
   readonly #stored: StoredTree;
   readonly #roots: readonly Root[];
   readonly #sizes: ReadonlySet<number>;
   readonly #tree: RootedTree<Root>;
-  readonly #differing = new Stretches();
+  readonly #differing = new Ranges();
   #leaves = 0;
-  /** Whether the tree over the log has no hole. */
+  /** Whether the tree over the log has no gap. */
   #grows = true;
 
   constructor(stored: StoredTree, roots: readonly Root[]) {
@@ -95,7 +95,7 @@ export class Audit<Root extends SignedRoot> {
     this.#tree = new RootedTree(stored, this.covered, this.#roots);
   }
 
-  /** The next `count` leaves of the log, side by side, and of each a number by which its place is known. */
+  /** Takes the next `count` leaf hashes of the log, and for each a number that identifies its place. */
   async leaves(hashes: Buffer, places: ArrayLike<number>, count: number): Promise<void> {
     const first = this.#leaves;
     const covered = Math.max(0, Math.min(count, this.covered - first));
@@ -103,7 +103,7 @@ export class Audit<Root extends SignedRoot> {
     for (const run of differences(stored, hashes)) {
       for (let at = run.at; at < run.at + run.count; at++) {
         const index = first + at;
-        // What a root settles and what it does not are never one stretch.
+        // A range never crosses a signed size.
         this.#differing.add({ index, count: 1, place: places[at] ?? 0 }, !this.#sizes.has(index));
       }
     }
@@ -111,7 +111,7 @@ export class Audit<Root extends SignedRoot> {
     if (this.#grows) await this.#tree.append(hashes, count);
   }
 
-  /** Here the log has `count` leaves that cannot be read. */
+  /** The log has `count` unreadable entries here. */
   async gap(count: number): Promise<void> {
     this.#leaves += count;
     this.#grows &&= await this.#take(this.#tree, Math.min(count, this.covered - this.#tree.size));
@@ -148,7 +148,7 @@ export class Audit<Root extends SignedRoot> {
     return this.#grows ? 'short' : 'unknown';
   }
 
-  /** Lets a tree grow by stored leaves. @returns whether all of them are there. */
+  /** Grows a tree over stored leaves. @returns whether all of them exist. */
   async #take(tree: RootedTree<Root>, count: number): Promise<boolean> {
     for (let left = count; left > 0;) {
       const hashes = await this.#stored.hashes(0, tree.size, Math.min(left, PIECE));
@@ -162,7 +162,7 @@ export class Audit<Root extends SignedRoot> {
 
   async #shortages(): Promise<Shortage[]> {
     const shortages: Shortage[] = [];
-    // Of entries that the log does not have the tree need not have the hashes either.
+    // The tree may lack hashes of entries that the log lacks.
     const leaves = Math.min(this.covered, this.#leaves);
     for (let level = 0, wanted = leaves; wanted > 0; wanted = Math.floor(leaves / leavesBelow(++level, 1))) {
       const there = await this.#stored.hashCount(level);
@@ -172,14 +172,14 @@ export class Audit<Root extends SignedRoot> {
   }
 }
 
-/** Neighbours as one, also where a root lies between them that settles neither or both. */
-function joined(stretches: readonly Stretch[]): Stretch[] {
-  const all = new Stretches();
-  for (const stretch of stretches) all.add({ ...stretch });
+/** Joins adjacent ranges, also across a signed size. */
+function joined(ranges: readonly Range[]): Range[] {
+  const all = new Ranges();
+  for (const range of ranges) all.add({ ...range });
   return all.list;
 }
 
-/** What of these lies above the first so many leaves alone. */
+/** The part of the faults that concerns only the first `leaves` leaves. */
 function known(faults: readonly HashFault[], leaves: number): HashFault[] {
   return faults.flatMap(({ level, index, count }) => {
     const most = Math.floor(leaves / leavesBelow(level, 1)) - index;
@@ -187,34 +187,29 @@ function known(faults: readonly HashFault[], leaves: number): HashFault[] {
   });
 }
 
-/*
- * Grows one tree over leaves as they come, and on the way compares it with every signed root, and its higher levels
- * with those that are stored. Pure, and in flat memory.
- */
-
-/** What a checkpoint says of a log. */
+/** The signed size and root of a checkpoint. */
 export interface SignedRoot {
-  /** How many leaves. */
+  /** Number of leaves. */
   readonly size: number;
   readonly root: Buffer;
 }
 
-/** Neighbouring hashes of a tile level that are not those of the leaves below them. */
+/** Adjacent hashes of a tile level that differ from the leaves below them. */
 export interface HashFault {
   readonly level: number;
   readonly index: number;
   readonly count: number;
 }
 
-/** So many of them are told one by one. */
+/** Limit of listed faults. */
 const MOST_FAULTS = 1000;
 
-/** How many leaves lie below the first `count` hashes of a level. */
+/** The number of leaves below the first `count` hashes of a level. */
 export function leavesBelow(level: number, count: number): number {
   return count * TILE_HASHES ** level;
 }
 
-/** Where two rows of hashes differ, as far as both go. */
+/** The differences of two rows of hashes, up to the end of the shorter one. */
 function* differences(one: Buffer, other: Buffer): Generator<{ at: number; count: number }> {
   const hashes = Math.min(one.length, other.length) / HASH_BYTES;
   if (one.compare(other, 0, hashes * HASH_BYTES, 0, hashes * HASH_BYTES) === 0) return;
@@ -229,12 +224,16 @@ function* differences(one: Buffer, other: Buffer): Generator<{ at: number; count
   }
 }
 
+/**
+ * Grows a tree over leaves, and compares it with every signed root, and its higher levels with the stored
+ * hashes.
+ */
 export class RootedTree<Root extends SignedRoot> {
-  /** The roots that were come to. */
+  /** The roots that the leaves reproduce. */
   readonly agreeing = new Set<Root>();
-  /** The tree as it was at the largest of them. */
+  /** The tree at the largest of these roots. */
   signed: GrowingTree;
-  /** Hashes above level 0, as far as they are complete and `covered` leaves lie below them. */
+  /** Wrong stored hashes above level 0, of complete subtrees within the `covered` leaves. */
   readonly faults: HashFault[] = [];
   unlistedFaults = 0;
   readonly #tree: GrowingTree;
@@ -244,8 +243,8 @@ export class RootedTree<Root extends SignedRoot> {
   #next = 0;
 
   /**
-   * @param roots by their size; those below the size of the tree that is begun with are passed over.
-   * @param begun is not changed.
+   * @param roots sorted by size; roots smaller than the first tree are skipped.
+   * @param begun the first tree, which is not changed.
    */
   constructor(stored: HashSource, covered: number, roots: readonly Root[], begun = GrowingTree.empty()) {
     this.#stored = stored;
@@ -260,7 +259,7 @@ export class RootedTree<Root extends SignedRoot> {
     return this.#tree.size;
   }
 
-  /** To be called again only when the call before has returned. */
+  /** Calls must not overlap. */
   async append(hashes: Buffer, count: number): Promise<void> {
     for (let from = 0; from < count;) {
       const untilRoot = (this.#roots[this.#next]?.size ?? Infinity) - this.size;
@@ -285,7 +284,7 @@ export class RootedTree<Root extends SignedRoot> {
     }
   }
 
-  /** Hashes that are not stored are no fault here: the audit counts them. */
+  /** Missing hashes are not faults: the audit counts them. */
   async #compare(level: number, first: number, grown: Buffer): Promise<void> {
     const complete = Math.floor(this.#covered / leavesBelow(level, 1));
     const count = Math.min(grown.length / HASH_BYTES, complete - first);

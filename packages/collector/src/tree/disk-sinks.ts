@@ -1,9 +1,9 @@
 /**
- * `dir:` and `file:`, as their program keeps them (sink-program.ts). Each call blocks, and one to a mount whose server has
- * gone never returns: then the helper kills the process.
+ * Storage of the sinks `dir:` and `file:`, for their program (sink-program.ts). Each call blocks, and never
+ * returns if the server of a mount is gone: then the helper kills the process.
  *
- * Nothing here removes, renames or overwrites anything: a WORM mount allows none of it. No directory is made either: that
- * would hide a mount that is missing.
+ * No file is removed, renamed or overwritten: a WORM mount forbids it. No directory is created: that would
+ * hide a missing mount.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -11,17 +11,20 @@ import { type Checkpoint, parseCheckpoint, parseNote, splitNotes } from '@clinic
 import { systemCode } from '../system-code.js';
 
 interface DiskSink {
-  /** The newest checkpoint that is stored, a signed note; empty without one. @param busy called in a long search. */
+  /**
+   * The newest stored checkpoint, a signed note; empty without one. @param busy is called during a long
+   * search.
+   */
   newest(busy: () => void): string;
   /**
    * On return the note is on stable storage.
-   * @returns undefined; or another checkpoint of the same size that is stored in its place.
-   * @throws an error whose message says why the note has to be given again.
+   * @returns undefined; or another stored checkpoint of the same size.
+   * @throws an error whose message is the reason to deliver the note again.
    */
   keep(note: string): string | undefined;
 }
 
-/** @returns undefined for a note that was cut short, and for anything else that is no checkpoint. */
+/** @returns undefined if the note is incomplete or not a checkpoint. */
 function checkpointIn(note: string): Checkpoint | undefined {
   try {
     return parseCheckpoint(parseNote(note).text);
@@ -30,20 +33,23 @@ function checkpointIn(note: string): Checkpoint | undefined {
   }
 }
 
-/** Checkpoints are no secret, and those who collect them may be other users. */
+/** Checkpoints are public, and other users may collect them. */
 const MODE = 0o644;
 const DIGITS = 16;
 const NAME = new RegExp(`^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`);
-/** Files that are looked through, from the last name on, until one holds a whole checkpoint. */
+/** Number of last files that are searched for a complete checkpoint. */
 const LOOK_AT = 8;
-/** Names for one size: a file that a crash cut short stays, and the note goes to `<size>-2`. */
+/** Names for one size: a file that a crash left incomplete stays, and the note goes to `<size>-2`. */
 const MOST_NAMES = 9;
-/** Names read between two signs of life. */
+/** Number of names that are read between two calls of `busy`. */
 const BUSY_EVERY = 65_536;
 
-/** A file for each checkpoint, `<size, 16 digits>.checkpoint`: made, flushed and never opened for writing again. */
+/**
+ * One file for each checkpoint, `<size, 16 digits>.checkpoint`: written, flushed and never opened for writing
+ * again.
+ */
 export class DirectorySink implements DiskSink {
-  /** The file that a full disk cut short, still open: each try would use up a name. */
+  /** A file that a full disk left incomplete; it stays open, because each attempt would use up a name. */
   #unfinished: { readonly file: string; readonly fd: number } | undefined;
 
   constructor(private readonly directory: string) {}
@@ -64,13 +70,13 @@ export class DirectorySink implements DiskSink {
       const held = this.#madeOrThere(path.join(this.directory, name), note);
       if (held === note) return undefined;
       if (checkpointIn(held) === undefined) continue;
-      // The same tree may have been signed by another key of the log.
+      // Another key of the log may have signed the same tree.
       return parseNote(held).text === text ? undefined : held;
     }
     throw new Error(`${this.directory} holds ${MOST_NAMES} files for ${size} entries, each cut short`);
   }
 
-  /** @returns what the file holds, on stable storage with its name: the note, if there was no such file. */
+  /** Creates the file if it is missing. @returns its contents, which are on stable storage with the name. */
   #madeOrThere(file: string, note: string): string {
     let held = note;
     try {
@@ -78,14 +84,14 @@ export class DirectorySink implements DiskSink {
     } catch (error) {
       if (systemCode(error) !== 'EEXIST') throw error;
       held = fs.readFileSync(file, 'utf8');
-      // Whoever wrote it may have crashed before it was flushed.
+      // The process that wrote it may have crashed before the flush.
       flush(file);
     }
     flush(this.directory);
     return held;
   }
 
-  /** On return the file is on stable storage. @throws the system's error: EEXIST when it was there. */
+  /** On return the file is on stable storage. @throws the system's error: EEXIST if the file exists. */
   #make(file: string, bytes: Buffer): void {
     if (this.#unfinished?.file !== file) {
       if (this.#unfinished !== undefined) fs.closeSync(this.#unfinished.fd);
@@ -99,7 +105,7 @@ export class DirectorySink implements DiskSink {
     this.#unfinished = undefined;
   }
 
-  /** The last name first. Read as a stream: one file a second makes a directory of millions. */
+  /** The last names in descending order. Read as a stream: the directory may have millions of names. */
   #lastNames(busy: () => void): string[] {
     const names: string[] = [];
     const directory = fs.opendirSync(this.directory, { bufferSize: 4096 });
@@ -117,26 +123,26 @@ export class DirectorySink implements DiskSink {
   }
 }
 
-/** Many notes: what begins where this does is the beginning of the file. */
+/** How much of the end of the file is read: room for many notes. */
 const TAIL_BYTES = 16 << 10;
 const CUT = '\u2014 the note above was cut short\n\n';
 
 /**
- * Each checkpoint is appended to a file, followed by an empty line. A note that a crash cut short stays, and gets an end
- * that is no signature: so whoever takes the file apart (splitNotes) takes neither the next note for a part of it nor the
- * rest of a signature for a forged one.
+ * Appends each checkpoint to a file, followed by an empty line. A note that a crash left incomplete stays,
+ * and a line that is not a signature ends it. So a reader (splitNotes) does not join it to the next note, or
+ * read part of a signature as a forged one.
  */
 export class FileSink implements DiskSink {
-  /** It had at least this many bytes: anyone who hides a fork cuts it. */
+  /** Least size of the file in bytes: an attacker who hides a fork would cut it. */
   #size = 0;
 
   constructor(private readonly file: string) {}
 
-  /** The largest at its end: several collectors on one log may have appended in any order. */
+  /** The largest checkpoint near the end: several collectors of a log append in any order. */
   newest(): string {
     const { text, size } = this.#tail();
     this.#size = size;
-    // The first of a full tail lacks its beginning, and would have the end of a name for a name.
+    // The first note of a full tail lacks its beginning.
     const held = splitNotes(text).slice(size > TAIL_BYTES ? 1 : 0);
     const sizes = held.map((note) => checkpointIn(note)?.size ?? -1);
     const largest = Math.max(-1, ...sizes);
@@ -144,13 +150,13 @@ export class FileSink implements DiskSink {
   }
 
   keep(note: string): undefined {
-    // Opened again for each note, so that the file may be moved aside at any time (log rotation).
+    // Opened for each note, so that log rotation may move the file at any time.
     const { text, size } = this.#tail();
     if (size < this.#size) {
       throw new Error(`${this.file} holds less than it was left with: it was cut, moved aside or deleted`);
     }
     const notes = splitNotes(text);
-    // Also when nothing is missing: what is there may not have been flushed.
+    // Flushes an existing note too, which may not be on stable storage.
     const more = notes.includes(note) ? '' : `${seam(text, notes.at(-1), note)}${note}\n`;
     append(this.file, more);
     if (size === 0) flush(path.dirname(this.file));
@@ -163,7 +169,7 @@ export class FileSink implements DiskSink {
       fd = fs.openSync(this.file, 'r');
     } catch (error) {
       if (systemCode(error) !== 'ENOENT') throw error;
-      // Where its directory is missing, that is the fault.
+      // Throws if the directory is missing.
       fs.accessSync(path.dirname(this.file));
       return { text: '', size: 0 };
     }
@@ -178,14 +184,14 @@ export class FileSink implements DiskSink {
   }
 }
 
-/** What goes between the end of the file, which `last` is, and a note, so that the note is found there. */
+/** The separator between the end of the file, `last`, and a note, so that splitNotes finds the note. */
 function seam(file: string, last: string | undefined, note: string): string {
   if (last === undefined) return '';
   if (checkpointIn(last) !== undefined) return file.endsWith('\n\n') ? '' : '\n';
   return splitNotes(`${file}\n${CUT}${note}`).at(-1) === note ? `\n${CUT}` : `\n\n${CUT}`;
 }
 
-/** On return the text is at the end of the file on stable storage. */
+/** Appends the text durably. */
 function append(file: string, text: string): void {
   const fd = fs.openSync(file, 'a', MODE);
   try {
@@ -196,13 +202,13 @@ function append(file: string, text: string): void {
   }
 }
 
-/** On return a file or the names in a directory are on stable storage, where that can be asked for. */
+/** Flushes a file, or the names in a directory, if the file system supports it. */
 function flush(place: string): void {
   const fd = fs.openSync(place, 'r');
   try {
     fs.fsyncSync(fd);
   } catch (error) {
-    // Some network file systems flush nothing that is not open for writing; there the server answers for it.
+    // Some network file systems flush only files that are open for writing; there the server is responsible.
     if (!['EINVAL', 'ENOTSUP', 'EBADF'].includes(String(systemCode(error)))) throw error;
   } finally {
     fs.closeSync(fd);

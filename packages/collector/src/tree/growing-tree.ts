@@ -1,15 +1,15 @@
 /**
- * The right edge of a hash tree (RFC 6962 section 2.1) that grows by a batch of leaf hashes at a time, and gives out
- * the hashes that its tile levels gained. Pure; memory does not grow with the tree, only with what was not drained.
+ * The right edge of a hash tree (RFC 6962 section 2.1), which grows by batches of leaf hashes and returns the
+ * new hashes of its tile levels. Pure; memory grows only with hashes that were not drained.
  *
- * A tree of n leaves is a row of perfect subtrees, one for each bit of n. Their roots, the peaks, stand side by side
- * in one buffer, the higher the further left, with room for one hash at the right end:
+ * A tree of n leaves is a row of perfect subtrees, one for each bit of n. Their roots, the peaks, are
+ * adjacent in one buffer, higher ones further left, with room for one hash at the right end:
  *
  *   | height 55 | ... | height 2 | height 1 | height 0 | newcomer |
  *
- * A newcomer of height h is put down right of the place of height h. If there is a peak in that place, the two are
- * the children of the next newcomer, already side by side, and its hash goes to the peak's place: right of height
- * h + 1. If there is none, it moves in.
+ * A newcomer of height h is written to the right of the slot of height h. If that slot has a peak, the two
+ * are adjacent siblings, and the hash of their parent replaces the peak: it is the newcomer to the right of
+ * slot h + 1. Otherwise the newcomer moves into the slot.
  */
 import {
   completeHashes,
@@ -21,19 +21,19 @@ import {
   type HashSource,
 } from './merkle.js';
 
-/** 256^7 is above every size that a double counts exactly. */
+/** 256^7 exceeds every integer that a double represents exactly. */
 const LEVELS = 7;
 const LEVEL_HEIGHT = 8;
 const NEWCOMER = LEVELS * LEVEL_HEIGHT * HASH_BYTES;
-/** A buffer that one large drain left larger than this is given up rather than kept. */
+/** A larger buffer is released after a drain. */
 const KEPT_BYTES = 64 * 1024;
 
-/** Where the peak of this height stands. */
+/** Offset of the peak of a height. */
 function placeOf(height: number): number {
   return NEWCOMER - (height + 1) * HASH_BYTES;
 }
 
-/** What came to a tile level since the last drain. */
+/** New hashes of a tile level since the last drain. */
 class Gained {
   #hashes = Buffer.alloc(0);
   #bytes = 0;
@@ -51,7 +51,7 @@ class Gained {
     this.#bytes += bytes;
   }
 
-  /** @returns undefined when nothing came. */
+  /** @returns undefined without new hashes. */
   drain(): { first: number; hashes: Buffer } | undefined {
     if (this.#bytes === 0) return undefined;
     const drained = { first: this.first, hashes: Buffer.from(this.#hashes.subarray(0, this.#bytes)) };
@@ -61,7 +61,7 @@ class Gained {
     return drained;
   }
 
-  /** Bytes of memory held. */
+  /** Memory in bytes. */
   get held(): number {
     return this.#hashes.length;
   }
@@ -69,13 +69,13 @@ class Gained {
 
 export class GrowingTree {
   readonly #peaks = Buffer.alloc(NEWCOMER + HASH_BYTES);
-  /** How many hashes each level's last, partial tile has: eight bits of the size a level. */
+  /** Number of hashes in each level's last, partial tile: eight bits of the size for each level. */
   readonly #widths: number[] = [];
   readonly #gained: Gained[] = [];
   #size: number;
 
   private constructor(size: number) {
-    if (!Number.isSafeInteger(size) || size < 0) throw new RangeError(`${size} is no size of a tree`);
+    if (!Number.isSafeInteger(size) || size < 0) throw new RangeError(`${size} is not the size of a tree`);
     this.#size = size;
     for (let level = 0; level < LEVELS; level++) {
       this.#widths.push(0);
@@ -83,19 +83,19 @@ export class GrowingTree {
     }
   }
 
-  /** The tree of no leaves. */
+  /** The empty tree. */
   static empty(): GrowingTree {
     return new GrowingTree(0);
   }
 
   /**
-   * The tree of the first `size` leaves. Reads the last, partial tile of each level and nothing else.
+   * The tree of the first `size` leaves. Reads only the last, partial tile of each level.
    * @returns a tree with nothing to drain.
-   * @throws TilesIncomplete when hashes of those tiles are missing.
+   * @throws TilesIncomplete if hashes of those tiles are missing.
    */
   static async at(source: HashSource, size: number): Promise<GrowingTree> {
     const tree = new GrowingTree(size);
-    // From the top down: a newcomer passes through the place of the highest peak of the level below.
+    // From the top down: a newcomer overwrites the slot of the highest peak of the level below.
     for (let level = LEVELS - 1; level >= 0; level--) {
       const count = Math.floor(size / TILE_HASHES ** level);
       const width = count % TILE_HASHES;
@@ -106,12 +106,12 @@ export class GrowingTree {
     return tree;
   }
 
-  /** How many leaves the tree has. */
+  /** Number of leaves. */
   get size(): number {
     return this.#size;
   }
 
-  /** A tree of the same leaves that grows by itself, with nothing to drain. */
+  /** An independent copy with nothing to drain. */
   copy(): GrowingTree {
     const tree = new GrowingTree(this.#size);
     this.#peaks.copy(tree.#peaks);
@@ -119,18 +119,18 @@ export class GrowingTree {
     return tree;
   }
 
-  /** Bytes that the tree holds: a few kilobytes, and what was not drained. */
+  /** Memory of the tree in bytes: a few kilobytes, and the hashes that were not drained. */
   get heldBytes(): number {
     return this.#gained.reduce((bytes, { held }) => bytes + held, this.#peaks.length);
   }
 
-  /** Appends the `count` leaf hashes at the start of `hashes`, which is not kept. */
+  /** Appends the first `count` leaf hashes of `hashes`, and copies them. */
   append(hashes: Buffer, count: number): void {
     if (hashes.length < count * HASH_BYTES) throw new RangeError(`not ${count} hashes`);
     this.#gained[0]?.add(hashes, 0, count * HASH_BYTES);
     let i = 0;
     if (this.#size % 2 === 1 && count > 0) this.#take(0, hashes, HASH_BYTES * i++);
-    // Two that will be siblings stand side by side here already: a tenth of the time is saved by leaving them there.
+    // Siblings are adjacent in the input: hashing them there saves a tenth of the time.
     for (; i + 1 < count; i += 2) {
       hashNode(hashes, i * HASH_BYTES, this.#peaks, placeOf(0));
       this.#settle(0, 1);
@@ -139,10 +139,10 @@ export class GrowingTree {
     this.#size += count;
   }
 
-  /** The root of all leaves so far: `EMPTY_ROOT` when there are none. In memory of its own. */
+  /** The root in a new buffer; `EMPTY_ROOT` for an empty tree. */
   root(): Buffer {
     const row = Buffer.from(this.#peaks);
-    // Where the root of everything right of the next peak stands; -1 while there is nothing.
+    // Offset of the root of all leaves to the right of the next peak; -1 without any.
     let at = -1;
     for (let height = 0; height < LEVELS * LEVEL_HEIGHT; height++) {
       const width = this.#widths[Math.floor(height / LEVEL_HEIGHT)] ?? 0;
@@ -158,8 +158,8 @@ export class GrowingTree {
   }
 
   /**
-   * Every hash of every level that came since the last drain, level 0 first; levels that gained none are left out.
-   * `first` is the number of the first of them in its level. The hashes are copies and stay as they are.
+   * The new hashes of each level since the last drain, level 0 first; levels without new hashes are omitted.
+   * `first` is the number of the first hash in its level. The hashes are copies.
    */
   drain(): { level: number; first: number; hashes: Buffer }[] {
     return this.#gained.flatMap((gained, level) => {
@@ -168,13 +168,16 @@ export class GrowingTree {
     });
   }
 
-  /** Takes one more hash of a tile level among the peaks. */
+  /** Adds one hash of a tile level to the peaks. */
   #take(level: number, hashes: Buffer, from: number): void {
     hashes.copy(this.#peaks, placeOf(level * LEVEL_HEIGHT) + HASH_BYTES, from, from + HASH_BYTES);
     this.#settle(level, 0);
   }
 
-  /** Settles the newcomer, of this height above the tile level's own, and gives the level above what that makes whole. */
+  /**
+   * Moves the newcomer into its slot, and passes the root of a full tile to the level above. @param height in
+   * the level.
+   */
   #settle(level: number, height: number): void {
     const peaks = this.#peaks;
     const width = this.#widths[level] ?? 0;
@@ -188,7 +191,7 @@ export class GrowingTree {
       peaks.copyWithin(place, place + HASH_BYTES, place + 2 * HASH_BYTES);
       this.#widths[level] = grown;
     } else {
-      // The tile is full: its root, right of the first place of the level above, is a newcomer there.
+      // The tile is full: its root is a newcomer in the level above.
       this.#widths[level] = 0;
       this.#gained[level + 1]?.add(peaks, place + HASH_BYTES, HASH_BYTES);
       this.#settle(level + 1, 0);
@@ -196,15 +199,14 @@ export class GrowingTree {
   }
 }
 
-/** Leaf hashes side by side, valid until the next are asked for. */
+/** Adjacent leaf hashes, valid until the next call. */
 export interface Leaves {
   readonly hashes: Buffer;
   readonly count: number;
 }
 
 /**
- * The tree that stored hashes give, believed only if it comes to a root that was signed.
- * @returns undefined where it does not, or hashes are missing.
+ * @returns the tree of stored hashes; undefined if it does not have the signed root, or hashes are missing.
  */
 export async function storedTree(
   source: HashSource,

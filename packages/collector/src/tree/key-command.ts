@@ -1,12 +1,13 @@
 /**
- * A signing key that this host never holds: a program of the operator's signs, around a KMS or Vault client for one.
+ * A signing key that this host never holds: a program of the operator signs, for example a client of a KMS or
+ * of Vault.
  *
  *   PROGRAM public-key    prints the Ed25519 public key as SPKI PEM
- *   PROGRAM sign          is given the text on standard input, prints the base64 of the 64 bytes of its signature
+ *   PROGRAM sign          reads a text from standard input, prints the base64 of the 64-byte signature
  *
- * It is started without a shell, with no other argument and the collector's environment, has ten seconds and 64 KiB,
- * and ends with 0. Its standard error goes nowhere, and nothing that it prints is ever part of an error: a text that
- * was signed, or a token that it complains about, is nothing for a log. A signature is believed when it verifies.
+ * It is started without a shell, with this one argument and the collector's environment, has limits of ten
+ * seconds and 64 KiB, and ends with 0. Its standard error is discarded, and its output never becomes part of
+ * an error, because it may contain a secret. A signature is used only after it was verified.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { outputOf, ProgramFailed } from '../programs.js';
@@ -17,33 +18,32 @@ import { programFault } from './program.js';
 const TIME_LIMIT_MS = 10_000;
 const SIGNATURE_BYTES = 64;
 
-/**
- * The signing command did not do what it is for. The message is for the operator, and holds nothing but the program's
- * path and public keys.
- */
+/** The signing command failed. The message contains only the program's path and public keys. */
 export class SigningCommandFailed extends Error {
   override name = 'SigningCommandFailed';
 }
 
-/** The command cannot be the one that is meant: another try would come to the same. */
+/** The command is unusable: another attempt would fail too. */
 export class SigningCommandUnfit extends SigningCommandFailed {
   override name = 'SigningCommandUnfit';
 }
 
-/** Holds one key, which cannot be rotated yet. */
+/** Holds one key, which cannot be rotated. */
 export class KeyCommand implements KeyHolder {
   private constructor(
     private readonly program: string,
     private readonly timeLimitMs: number,
-    /** Undefined while the program does not answer: then each key is taken to be its own, until a signature shows. */
+    /**
+     * Undefined while the program does not answer: then each key is accepted until a signature disproves it.
+     */
     private readonly publicKey: KeyObject | undefined,
   ) {}
 
   /**
    * Asks the program for its public key.
-   * @param options with `mustAnswer` one that gives none is refused: a log cannot begin without its key.
-   * @throws SigningCommandUnfit when there is no such program, or it gives something else than an Ed25519 public key.
-   * @throws SigningCommandFailed when it gives nothing and must, as when what it asks is down.
+   * @param options `mustAnswer` is set for a new log, which cannot begin without its key.
+   * @throws SigningCommandUnfit if there is no such program, or it does not print an Ed25519 public key.
+   * @throws SigningCommandFailed if it must answer and does not, for example because its KMS is down.
    */
   static async ask(
     program: string,
@@ -61,7 +61,7 @@ export class KeyCommand implements KeyHolder {
       publicKey = publicKeyIn(await printedBy(program, 'public-key', '', timeLimitMs), program);
     } catch (error) {
       if (error instanceof SigningCommandUnfit || mustAnswer) throw error;
-      // What it asks is down, and events cannot wait for that. Every signature is verified before it is believed.
+      // Events cannot wait for a KMS that is down. Each signature is verified before it is used.
       onTrouble('the signing command does not answer; events are stored, and it is asked again', error);
     }
     return new KeyCommand(program, timeLimitMs, publicKey);
@@ -72,13 +72,13 @@ export class KeyCommand implements KeyHolder {
     return this.read(noteKey(verifierKeyOf(origin, this.publicKey)));
   }
 
-  /** @throws SigningCommandUnfit when the program has given another key. */
+  /** @throws SigningCommandUnfit if the program printed another key. */
   read(key: NoteKey): SigningKey {
     if (this.publicKey?.equals(key.publicKey) === false) {
       throw new SigningCommandUnfit(
-        `it gives the key ${verifierKeyOf(key.name, this.publicKey)}, and this log signs with its current key ` +
-          `${key.vkey} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be ` +
-          'rotated yet',
+        `it prints the key ${verifierKeyOf(key.name, this.publicKey)}, and the current key of this log is ` +
+          `${key.vkey} (checkpoints/origin.vkey and the rotation notes); the key of a signing command ` +
+          'cannot be rotated',
       );
     }
     return { key, sign: (text) => this.#sign(key, text) };
@@ -92,7 +92,7 @@ export class KeyCommand implements KeyHolder {
     return [];
   }
 
-  /** @throws SigningCommandFailed when there is no signature, or not one of this text by the key. */
+  /** @throws SigningCommandFailed if the program prints no valid signature of the text by the key. */
   async #sign({ publicKey, vkey }: NoteKey, text: string): Promise<Uint8Array> {
     const printed = await printedBy(this.program, 'sign', text, this.timeLimitMs);
     // base64(1) breaks its lines at 76 characters, and the signature has 88.
@@ -116,7 +116,7 @@ function publicKeyIn(pem: string, program: string): KeyObject {
   const failed = new SigningCommandUnfit(
     `the signing command ${program} did not print an Ed25519 public key as SPKI PEM`,
   );
-  // Node would derive the public key from a private one, which has no business here.
+  // Node would also accept a private key, which must not be here.
   if (!pem.trimStart().startsWith('-----BEGIN PUBLIC KEY-----')) throw failed;
   let key: KeyObject;
   try {
@@ -128,7 +128,7 @@ function publicKeyIn(pem: string, program: string): KeyObject {
   return key;
 }
 
-/** What the program prints, once it has ended with 0. */
+/** The output of the program, after it ended with 0. */
 async function printedBy(program: string, verb: string, input: string, timeLimitMs: number): Promise<string> {
   try {
     return await outputOf(program, verb, input, timeLimitMs);

@@ -1,9 +1,9 @@
 /**
- * The private half of the log's keys: files `<key id>.pem` (PKCS#8 PEM, Ed25519, mode 0600) in a directory that may be
- * anywhere, away from the data and its back-ups for one.
+ * The private halves of the log's keys: files `<key id>.pem` (PKCS#8 PEM, Ed25519, mode 0600) in a directory
+ * that should be away from the data and its back-ups.
  *
- * A key id (C2SP signed-note) is a hash of public key and origin. So a file tells whether it was made for this log: one
- * whose name is no key id under this log's origin belongs to another log that shares the directory, and is left alone.
+ * A key id (C2SP signed-note) is a hash of public key and origin. So the name of a file shows whether it was
+ * made for this log; files of other logs that share the directory are left alone.
  */
 import { type KeyObject, createPrivateKey, createPublicKey, generateKeyPairSync, sign } from 'node:crypto';
 import fs from 'node:fs';
@@ -20,35 +20,38 @@ import { messageOf, systemCode } from '../system-code.js';
 
 const COMMAND = 'command:';
 
-/** The program that signs, by `--signing-keys command:PROGRAM`; undefined where a directory holds the keys. */
+/** The program that signs, from `--signing-keys command:PROGRAM`; undefined if a directory holds the keys. */
 export function signingProgram(signingKeys: string): string | undefined {
   return signingKeys.startsWith(COMMAND) ? signingKeys.slice(COMMAND.length) : undefined;
 }
 
-/** Where files of keys are; beside a program that is the key of the seals (shared-keys.ts). */
+/**
+ * The directory of key files; with a signing program it holds only the seal key (packages/postgres,
+ * shared-keys.ts).
+ */
 export function signingDirectory({ dataDir, signingKeys }: KeyPlace): string {
   return signingProgram(signingKeys) === undefined ? signingKeys : path.join(dataDir, 'signing-keys');
 }
 
-/** With what a crash may leave of its making. */
+/** Key files, and temporary files that a crash left. */
 const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
 
-/** A key that can sign, wherever its private half is. */
+/** A key that can sign: by a file or a program. */
 export interface SigningKey {
   readonly key: NoteKey;
   /** The 64 bytes of a signature by Ed25519. */
   readonly sign: (text: string) => Uint8Array | Promise<Uint8Array>;
 }
 
-/** What holds the private halves of keys: a directory of files, or a program (key-command.ts). */
+/** Holds the private halves of keys: a directory of files, or a program (key-command.ts). */
 export interface KeyHolder {
-  /** The key with which a log of this name begins. Of a directory it is durable on return. */
+  /** The first key of a log with this name. A key in a file is durable on return. */
   first(origin: string): SigningKey;
-  /** @throws SigningKeyFault or SigningCommandUnfit when it does not hold this very key. */
+  /** @throws SigningKeyFault or SigningCommandUnfit if it does not hold this key. */
   read(key: NoteKey): SigningKey;
-  /** What lets others sign with the key; undefined in most cases. */
+  /** A warning if other users can sign with the key. */
   exposureOf(key: NoteKey): string | undefined;
-  /** Removes the private key. @returns the paths of what was removed; durably gone on return. */
+  /** Removes the private key, durably. @returns the paths of the removed files. */
   destroy(key: NoteKey): string[];
 }
 
@@ -60,7 +63,7 @@ function fileKey(key: NoteKey, privateKey: KeyObject): FileKey {
   return { key, sign: (text) => sign(null, Buffer.from(text), privateKey) };
 }
 
-/** @returns undefined for anything but an Ed25519 key; what the text was must not get into an error. */
+/** @returns undefined unless it is an Ed25519 key. No error may contain the text. */
 function privateKeyIn(pem: string): KeyObject | undefined {
   try {
     const key = createPrivateKey({ key: pem, format: 'pem' });
@@ -70,7 +73,7 @@ function privateKeyIn(pem: string): KeyObject | undefined {
   }
 }
 
-/** @returns undefined when it cannot be read, as when it is gone by now or belongs to another user. */
+/** @returns undefined if the file is missing or not readable. */
 function textOf(file: string): string | undefined {
   try {
     return fs.readFileSync(file, 'utf8');
@@ -82,14 +85,14 @@ function textOf(file: string): string | undefined {
 export class PrivateKeys implements KeyHolder {
   constructor(private readonly directory: string) {}
 
-  /** Where the private key is, or would be. */
+  /** The path of the private key. */
   pathOf(key: NoteKey): string {
     return path.join(this.directory, `${keyIdText(key.keyId)}.pem`);
   }
 
   /**
-   * Makes a key for the log of this name. On return its file is durable.
-   * @param before whose file's owner becomes the owner of the new file.
+   * Makes a key for the log with this name. On return its file is durable.
+   * @param before the owner of this key's file becomes the owner of the new file.
    */
   make(origin: string, before?: NoteKey): FileKey {
     const { publicKey, privateKey } = generateKeyPairSync('ed25519');
@@ -101,14 +104,14 @@ export class PrivateKeys implements KeyHolder {
   }
 
   /**
-   * Takes the private key that an earlier first start made and did not come to name. Its file's name fits this origin
+   * Uses the private key that an interrupted first start made, if there is one. Its name fits this origin
    * only.
    */
   first(origin: string): FileKey {
     return this.#only(origin) ?? this.make(origin);
   }
 
-  /** @throws SigningKeyFault `key-missing`, or `broken` when the file does not hold this very key. */
+  /** @throws SigningKeyFault `key-missing`, or `broken` if the file does not hold this key. */
   read(key: NoteKey): FileKey {
     const file = this.pathOf(key);
     let pem: string;
@@ -116,35 +119,31 @@ export class PrivateKeys implements KeyHolder {
       pem = fs.readFileSync(file, 'utf8');
     } catch (error) {
       const code = systemCode(error);
-      if (code === 'EISDIR')
-        throw new SigningKeyFault('broken', `${file} is a directory, and must be a file`);
+      if (code === 'EISDIR') throw new SigningKeyFault('broken', `${file} must be a file, not a directory`);
       if (code !== 'ENOENT') throw error;
-      throw new SigningKeyFault(
-        'key-missing',
-        `${file} is not there: it holds the private key of ${key.vkey}`,
-      );
+      throw new SigningKeyFault('key-missing', `${file} is missing: it holds the private key of ${key.vkey}`);
     }
     const privateKey = privateKeyIn(pem);
     if (privateKey === undefined) {
       throw new SigningKeyFault('broken', `${file} is not the PKCS#8 PEM of an Ed25519 private key`);
     }
     if (!createPublicKey(privateKey).equals(key.publicKey)) {
-      throw new SigningKeyFault('broken', `${file} holds another private key than that of ${key.vkey}`);
+      throw new SigningKeyFault('broken', `${file} does not hold the private key of ${key.vkey}`);
     }
     return fileKey(key, privateKey);
   }
 
-  /** As OpenSSH does of its keys, but only reported: a secret that is mounted for a group can be meant. */
+  /** Like OpenSSH's check, but only a warning: a secret may be mounted for a group on purpose. */
   exposureOf(key: NoteKey): string | undefined {
     const file = this.pathOf(key);
-    // The modes that Node tells on Windows are made up from one read-only bit.
+    // On Windows, Node derives the mode from one read-only bit.
     if (process.platform === 'win32' || (fs.statSync(file).mode & 0o077) === 0) return undefined;
-    return `${file} can be read by other users; anyone who has it can sign in the name of this log: chmod 600`;
+    return `${file} can be read by other users, who can sign in the name of this log with it: chmod 600`;
   }
 
   /**
-   * The one private key that is there for the log of this name; that it is there is durable on return.
-   * @returns undefined when there is none, or more than one, which cannot be told apart.
+   * The only private key for the log with this name; its directory entry is durable on return.
+   * @returns undefined if there is no such key, or more than one.
    */
   #only(origin: string): FileKey | undefined {
     const made = this.#files().flatMap(([file, keyId]): FileKey[] => {
@@ -158,9 +157,9 @@ export class PrivateKeys implements KeyHolder {
   }
 
   /**
-   * Removes the private key, with what a crash may have left beside it. Its bytes are not written over: on a
-   * copy-on-write file system or an SSD that reaches them no more than removing does.
-   * @returns the paths of what was removed; durably gone on return.
+   * Removes the private key and temporary files of it, durably. The bytes are not overwritten: on a
+   * copy-on-write file system or an SSD that would not reach them.
+   * @returns the paths of the removed files.
    */
   destroy(key: NoteKey): string[] {
     const files = this.#files().filter(([, keyId]) => keyId === keyIdText(key.keyId));
@@ -169,7 +168,7 @@ export class PrivateKeys implements KeyHolder {
     return files.map(([file]) => file);
   }
 
-  /** Whether the directory is there: where it is not, no key was ever in it. */
+  /** Whether the directory exists; without it there are no keys. */
   isThere(): boolean {
     return fs.statSync(this.directory, { throwIfNoEntry: false }) !== undefined;
   }
@@ -183,19 +182,17 @@ export class PrivateKeys implements KeyHolder {
   }
 }
 
-/* Why the keys of the log cannot be used, or not be changed. */
-
 /**
- * `no-log`: nothing was ever signed here. `key-missing`: a private key is not where it should be. `broken`: what is
- * there contradicts itself. `overlapping`: the overlap of an earlier rotation lasts. `overtaken`: another rotation came
- * first. In the last two nothing was changed.
+ * `no-log`: nothing was ever signed here. `key-missing`, `seal-missing`: the key is not in its directory.
+ * `broken`: files contradict each other. `overlapping`: the overlap of an earlier rotation has not ended.
+ * `overtaken`: another rotation came first. The last two leave everything unchanged.
  */
 export type SigningKeyFaultReason =
   'no-log' | 'key-missing' | 'seal-missing' | 'broken' | 'overlapping' | 'overtaken';
 
 /**
- * The message is for the operator: one line that names the file, and never holds anything of a private key. There is no
- * cause, which would say the same once more.
+ * The keys of the log cannot be used or changed. The message is one line, names the file, and has no key
+ * material.
  */
 export class SigningKeyFault extends Error {
   override name = 'SigningKeyFault';
@@ -208,12 +205,12 @@ export class SigningKeyFault extends Error {
 }
 
 /*
- * The public half of the log's keys, as its data directory tells it:
+ * The public halves of the log's keys in its data directory:
  *
- *   checkpoints/origin.vkey             the verifier key that the log began with; its name is the log's origin
- *   checkpoints/rotations/0001.note …   each hands on from one key to the next, signed by both
+ *   checkpoints/origin.vkey             the first verifier key; its name is the log's origin
+ *   checkpoints/rotations/0001.note …   rotation notes: each names the next key, and both keys sign it
  *
- * None of it is secret, none is ever changed or removed, and anyone who holds the first key can follow to the last.
+ * These files are public and never changed or removed. From the first key a verifier can follow to the last.
  */
 
 const NOTE = /^\d{4}\.note$/;
@@ -221,13 +218,13 @@ const MOST_ROTATIONS = 9999;
 
 export interface KeyHistory {
   readonly origin: string;
-  /** In the order in which they took over. */
+  /** All keys, in the order of the rotations. */
   readonly keys: readonly NoteKey[];
-  /** The last of the keys. */
+  /** The last key. */
   readonly current: NoteKey;
-  /** Of each key but the last, the instant until which it signs too: milliseconds since 1970 UTC. */
+  /** For each key but the last, the end of its overlap: milliseconds since 1970 UTC. */
   readonly until: readonly number[];
-  /** The text of `origin.vkey`, and of each rotation note. */
+  /** The texts of `origin.vkey` and of each rotation note. */
   readonly first: string;
   readonly rotations: readonly string[];
 }
@@ -240,13 +237,13 @@ export function rotationDirectory(dataDir: string): string {
   return path.join(dataDir, 'checkpoints', 'rotations');
 }
 
-/** Where the note of the `number`th rotation is, or goes; the first is 1. */
+/** The path of the note of a rotation; the first has number 1. */
 export function rotationPath(dataDir: string, number: number): string {
   if (number > MOST_ROTATIONS) throw new RangeError(`a log has at most ${MOST_ROTATIONS} rotations`);
   return path.join(rotationDirectory(dataDir), `${String(number).padStart(4, '0')}.note`);
 }
 
-/** Names in order; none where there is no such directory. */
+/** Sorted names; empty if there is no such directory. */
 export function namesIn(directory: string): string[] {
   try {
     return fs.readdirSync(directory).sort();
@@ -264,15 +261,15 @@ export function rotationPaths(dataDir: string): string[] {
     .map((name) => path.join(directory, name));
 }
 
-/** Whether the log has its first key yet. */
+/** Whether the log has its first key. */
 export function hasHistory(dataDir: string): boolean {
   return fs.statSync(originKeyPath(dataDir), { throwIfNoEntry: false }) !== undefined;
 }
 
 /**
- * A name that is wrong could never be corrected: it is part of every checkpoint.
- * @throws RangeError when a log cannot have the name: empty, with a space, a plus or a control character in it, or the
- *   first line of a rotation note.
+ * Checks the name of a log, which is part of every checkpoint and can never change.
+ * @throws RangeError if the name is empty, contains a space, a plus or a control character, or is the first
+ *   line of a rotation note.
  */
 export function checkOrigin(origin: string): void {
   const nothing = new Uint8Array(32);
@@ -285,9 +282,9 @@ export function checkOrigin(origin: string): void {
 }
 
 /**
- * Makes `vkey` the key that the log begins with, durably on return.
- * @throws SigningKeyFault when the log did begin before and only lost its first key: with another one, none of the
- *   checkpoints given out could be verified any more.
+ * Makes `vkey` the first key of the log, durably.
+ * @throws SigningKeyFault if the log exists and only lost its first key: with another one, published
+ *   checkpoints could not be verified.
  */
 export function beginHistory(dataDir: string, vkey: string): void {
   assertNotBegun(dataDir);
@@ -296,7 +293,7 @@ export function beginHistory(dataDir: string, vkey: string): void {
   createDurably(file, `${vkey}\n`);
 }
 
-/** @throws SigningKeyFault when the log has no first key although something was signed for it. */
+/** @throws SigningKeyFault if something was signed for the log, but its first key is missing. */
 export function assertNotBegun(dataDir: string): void {
   const file = originKeyPath(dataDir);
   const signed = namesIn(path.dirname(file)).find(
@@ -306,13 +303,14 @@ export function assertNotBegun(dataDir: string): void {
   if (witness === undefined) return;
   throw new SigningKeyFault(
     'broken',
-    `${file} is not there, but ${witness} is: put the verifier key back that the log began with`,
+    `${file} is missing, but ${witness} exists: put back the verifier key that the log began with`,
   );
 }
 
 /**
  * Reads and verifies the whole chain of keys.
- * @throws SigningKeyFault `no-log` without one, `broken` when it does not hold, naming the note.
+ * @throws SigningKeyFault `no-log` without a first key, `broken` with the name of the note if the chain is
+ *   invalid.
  */
 export function readHistory(dataDir: string): KeyHistory {
   const file = originKeyPath(dataDir);
@@ -327,7 +325,7 @@ export function readHistory(dataDir: string): KeyHistory {
   const paths = rotationPaths(dataDir);
   const astray = paths.find((each, index) => each !== rotationPath(dataDir, index + 1));
   if (astray !== undefined) {
-    throw new SigningKeyFault('broken', `${astray} is there, but not each rotation note before it`);
+    throw new SigningKeyFault('broken', `${astray} exists, but an earlier rotation note is missing`);
   }
   const rotations = paths.map((each) => fs.readFileSync(each, 'utf8'));
   return followHistory(dataDir, first, rotations);
@@ -337,7 +335,8 @@ export function readHistory(dataDir: string): KeyHistory {
 export function followHistory(dataDir: string, first: string, rotations: readonly string[]): KeyHistory {
   try {
     const { keys, current, until } = keyChain(first, rotations);
-    // Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the one before.
+    // Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the one
+    // before.
     for (let at = until.length - 2; at >= 0; at--) {
       until[at] = Math.min(until[at] ?? 0, until[at + 1] ?? 0);
     }
@@ -351,15 +350,13 @@ export function followHistory(dataDir: string, first: string, rotations: readonl
   }
 }
 
-/* Whether the key that signs the checkpoints outlives the disk of the data directory. */
-
 export interface KeyPlace {
   readonly dataDir: string;
-  /** As the option has it. */
+  /** Value of the option `--signing-keys`. */
   readonly signingKeys: string;
 }
 
-/** Whether the private keys are not on that disk; undefined while there are none. Asks the file system that they are on. */
+/** Whether the private keys are on another disk than the data directory; undefined without keys. */
 export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | undefined {
   if (signingProgram(signingKeys) !== undefined) return true;
   if (!exists(signingKeys)) return undefined;
@@ -367,8 +364,8 @@ export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | und
 }
 
 /**
- * Whether the next start would miss the file of the current key on that disk, or what tells which key it is.
- * @throws the system's error when that cannot be known.
+ * Whether the next start would lack the file of the current key, or the files that name the current key.
+ * @throws the system's error if that cannot be determined.
  */
 export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
   let history: KeyHistory;
@@ -383,11 +380,11 @@ export function isGone({ dataDir, signingKeys }: KeyPlace): boolean {
   return found === undefined || !found.isFile() || found.size === 0;
 }
 
-/** For a new signing key on the disk of the data directory; empty when it lies elsewhere. */
+/** The notice for a new signing key on the disk of the data directory; empty if it is on another disk. */
 export function escrowNotice(place: KeyPlace): string {
   if (liesElsewhere(place) !== false) return '';
   return `
-The key that signs the log is stored only on this disk, in ${place.signingKeys}. Without it the log cannot be continued.
-Copy it to a safe place.
+The key that signs the log is stored only on this disk, in ${place.signingKeys}.
+Without it the log cannot be continued. Copy it to a safe place.
 `;
 }

@@ -1,6 +1,6 @@
 /**
- * What a checkpoint that someone else holds says about the log here. A sink is the one place that anyone who changed this
- * host could not change as well, so what is there is believed, and the log is compared with it.
+ * Compares checkpoints of sinks with the log. An attacker on this host cannot change a sink, so a sink's
+ * checkpoint is trusted and the log is checked against it.
  */
 import { type Checkpoint, parseCheckpoint, parseNote } from '@clinical-events/protocol/verify';
 import { systemCode } from '../system-code.js';
@@ -9,14 +9,14 @@ import { type NoteKey, verifyNote } from './note-signing.js';
 import { showable } from './program.js';
 import { type Published, SinkForked, SinkTrouble } from './sink.js';
 
-/** The log, in its parts that checkpoints concern. */
+/** The parts of the log that checkpoints cover. */
 export interface LogView {
-  /** At least up to the newest checkpoint. */
+  /** Complete up to the newest checkpoint. */
   readonly tree: HashSource & {
-    /** The newest checkpoint that is stored; in a database, another collector's too. */
+    /** The newest stored checkpoint; in a database, it may be another collector's. */
     head(): Promise<string | undefined>;
   };
-  /** How many entries the log holds now, those under no checkpoint yet among them. */
+  /** Number of entries in the log, also those that no checkpoint covers. */
   readonly entries: () => number;
   /** Every key that may have signed a checkpoint of this log. */
   readonly logKeys: () => readonly NoteKey[];
@@ -30,15 +30,15 @@ export function checkpointOf(note: string): Checkpoint {
 const LONGEST_NAME = 120;
 
 /**
- * @returns what the note says, once it is sure that a key of this log has signed it.
- * @throws {@link SinkTrouble} when the note is another log's, or not a checkpoint: nothing can be compared then.
+ * @returns the checkpoint, which a key of this log signed.
+ * @throws {@link SinkTrouble} if the note belongs to another log, or is not a checkpoint.
  */
 export function signedCheckpoint(note: string, origin: string, { logKeys }: LogView): Checkpoint {
   let checkpoint: Checkpoint;
   try {
     checkpoint = checkpointOf(note);
   } catch (cause) {
-    throw new SinkTrouble('holds something else than a checkpoint', { cause });
+    throw new SinkTrouble('holds a note that is not a checkpoint', { cause });
   }
   if (checkpoint.origin !== origin) {
     const other = showable(checkpoint.origin).slice(0, LONGEST_NAME);
@@ -49,7 +49,7 @@ export function signedCheckpoint(note: string, origin: string, { logKeys }: LogV
     verifyNote(note, keys);
   } catch (cause) {
     throw new SinkTrouble(
-      'holds a checkpoint in the name of this log that none of its keys has signed: see collector verify --against',
+      'holds a checkpoint with the name of this log that no key of it signed: see collector verify --against',
       { cause },
     );
   }
@@ -57,12 +57,12 @@ export function signedCheckpoint(note: string, origin: string, { logKeys }: LogV
 }
 
 /**
- * Returns when the tree of a checkpoint is the beginning of the log's.
+ * Asserts that the log continues the tree of a checkpoint.
  * @param held a signed checkpoint of this log.
- * @param newest a checkpoint of the log. Where it is smaller, the stored head is read: another collector on the same
- *   database may have signed more since.
+ * @param newest a checkpoint of the log. If it is smaller, the stored head is read: another collector on the
+ *   same database may have signed more.
  * @param where it was found, for the message.
- * @throws {@link SinkForked} when it does not, {@link SinkTrouble} when the tree cannot tell.
+ * @throws {@link SinkForked} if the log does not continue it, {@link SinkTrouble} if the tree lacks hashes.
  */
 export async function assertContinues(
   held: Checkpoint,
@@ -75,14 +75,13 @@ export async function assertContinues(
   if (Buffer.from(held.root).equals(await rootIn(log.tree, held.size))) return;
   throw new SinkForked(
     `${where} a checkpoint of ${held.size} entries that are not the first ${held.size} of this ledger: ` +
-      'it was altered, or restored from an older back-up and then went on differently; see collector verify',
+      'it was altered, or an older back-up was restored and continued differently; see collector verify',
   );
 }
 
 /**
- * The log has fewer entries than someone has seen.
- * @param seen what that was, for the message.
- * @param size of the newest checkpoint.
+ * The error for a log that has fewer entries than a sink saw.
+ * @param seen what the sink saw, for the message. @param size of the newest checkpoint.
  */
 export function shorter(seen: string, size: number, { entries }: LogView): SinkForked {
   return new SinkForked(
@@ -91,7 +90,7 @@ export function shorter(seen: string, size: number, { entries }: LogView): SinkF
   );
 }
 
-/** The newest checkpoint that is stored. @throws {@link SinkTrouble} */
+/** The newest stored checkpoint. @throws {@link SinkTrouble} */
 export async function storedHead({ tree }: LogView): Promise<Published> {
   try {
     const note = await tree.head();
@@ -102,7 +101,7 @@ export async function storedHead({ tree }: LogView): Promise<Published> {
   }
 }
 
-/** @throws {@link SinkTrouble} when the tree lacks hashes. */
+/** @throws {@link SinkTrouble} if the tree lacks hashes. */
 async function rootIn(tiles: HashSource, size: number): Promise<Buffer> {
   try {
     return await rootAt(tiles, size);
@@ -111,7 +110,7 @@ async function rootIn(tiles: HashSource, size: number): Promise<Buffer> {
   }
 }
 
-/** What to report when the tree cannot give a root or a proof. */
+/** The error for a tree that cannot give a root or a proof. */
 export function treeTrouble(error: unknown): SinkTrouble {
   if (error instanceof SinkTrouble) return error;
   if (error instanceof TilesIncomplete) {

@@ -1,27 +1,27 @@
 /**
  * The hash tree of RFC 6962 section 2.1 over SHA-256: leaves, nodes, roots and proofs. Pure.
  *
- * Roots and proofs are read from hashes that someone keeps by tile level (C2SP tlog-tiles): hash i of level L is
- * the root of the leaves from i * 256^L up to (i + 1) * 256^L, and is there once all of those are. Any perfect
- * subtree of 2^h leaves is then a fold of at most 128 hashes of level floor(h / 8).
+ * Roots and proofs are computed from hashes by tile level (C2SP tlog-tiles): hash i of level L is the root of
+ * the leaves from i * 256^L up to (i + 1) * 256^L, and exists once all of these leaves do. So a perfect
+ * subtree of 2^h leaves is a fold of at most 128 hashes of level floor(h / 8).
  *
  * Sizes and indices stay below 2^53 and are never shifted: JavaScript shifts 32 bits.
  *
- * SHA-256 is asked for as a string of 256 possible characters ('binary') and written where it is to go: 0.3
- * microseconds, where a Buffer for each hash takes 1.1 and a Hash object 1.3.
+ * SHA-256 is returned as a 'binary' string and written to its target: 0.3 microseconds, where a Buffer for
+ * each hash takes 1.1 and a Hash object 1.3.
  */
 import { hash } from 'node:crypto';
 import { LEAF_BYTES, encodeLeaf } from '@clinical-events/protocol';
 
 export const HASH_BYTES = 32;
-/** A tile holds so many hashes, so that each level counts 256 times as many leaves as the one below. */
+/** Number of hashes in a tile: a hash covers 256 times as many leaves as one of the level below. */
 export const TILE_HASHES = 256;
 const TILE_HEIGHT = 8;
 
-/** The root of a tree without leaves: SHA-256 of nothing. */
+/** The root of an empty tree: SHA-256 of the empty string. */
 export const EMPTY_ROOT = sha256(Buffer.alloc(0));
 
-/** What a leaf is hashed behind and a node behind: without them a node could be passed off as a leaf. */
+/** Prefixes of leaves and nodes: without them a node could be presented as a leaf. */
 const LEAF_PREFIX = 0;
 const NODE_PREFIX = 1;
 
@@ -32,13 +32,13 @@ const envelopeHash = Buffer.alloc(HASH_BYTES);
 const nodeScratch = Buffer.alloc(1 + 2 * HASH_BYTES);
 nodeScratch[0] = NODE_PREFIX;
 
-/** Hashes of a tree, by tile level. */
+/** The hashes of a tree by tile level. */
 export interface HashSource {
-  /** @returns `count` hashes of the level from number `first` on, side by side; fewer when fewer are there. */
+  /** @returns `count` adjacent hashes of the level from number `first`; fewer if fewer exist. */
   hashes(level: number, first: number, count: number): Promise<Buffer>;
 }
 
-/** Hashes that the asked-for root or proof needs are not there. */
+/** Hashes that a root or proof needs are missing. */
 export class TilesIncomplete extends Error {
   override readonly name = 'TilesIncomplete';
 
@@ -55,7 +55,9 @@ function sha256(bytes: Uint8Array): Buffer {
   return hash('sha256', bytes, 'buffer');
 }
 
-/** Writes SHA-256 of the bytes, without an object for it. `write` would cut it off at the end of the target. */
+/**
+ * Writes the SHA-256 of the bytes without allocating a Buffer. `write` truncates at the end of the target.
+ */
 function writeHash(bytes: Uint8Array, target: Buffer, at: number): void {
   const written = target.write(hash('sha256', bytes, 'binary'), at, 'latin1');
   if (written !== HASH_BYTES) throw new RangeError('no room for a hash');
@@ -63,7 +65,7 @@ function writeHash(bytes: Uint8Array, target: Buffer, at: number): void {
 
 /**
  * Writes the 32 bytes of the leaf hash of one event into `target` at `targetAt`.
- * @param envelope as encoded; `received_at` is taken from it.
+ * @param envelope encoded; `received_at` is read from it.
  * @param commitment 32 bytes.
  */
 export function leafHash(
@@ -78,7 +80,7 @@ export function leafHash(
   writeHash(leafScratch, target, targetAt);
 }
 
-/** The same of a leaf that is encoded already: LEAF_BYTES. */
+/** The same for an encoded leaf, LEAF_BYTES. */
 export function encodedLeafHash(leaf: Uint8Array, target: Buffer, targetAt: number): void {
   leafScratch.set(leaf, 1);
   writeHash(leafScratch, target, targetAt);
@@ -86,14 +88,14 @@ export function encodedLeafHash(leaf: Uint8Array, target: Buffer, targetAt: numb
 
 /**
  * Writes the 32 bytes of the hash of a node into `target` at `targetAt`.
- * @param children may be `target`; its 64 bytes from `at` on are the hashes of the left and the right child.
+ * @param children may be `target`; its 64 bytes from `at` are the hashes of the left and the right child.
  */
 export function hashNode(children: Buffer, at: number, target: Buffer, targetAt: number): void {
   children.copy(nodeScratch, 1, at, at + 2 * HASH_BYTES);
   writeHash(nodeScratch, target, targetAt);
 }
 
-/** What a leaf tells of an event's content: SHA-256 of its salt and its body, side by side. 32 bytes. */
+/** The commitment of a leaf to the content of an event: SHA-256 of salt and body, 32 bytes. */
 export function commitmentOf(salted: Uint8Array): Buffer {
   const commitment = Buffer.allocUnsafe(HASH_BYTES);
   writeHash(salted, commitment, 0);
@@ -101,8 +103,8 @@ export function commitmentOf(salted: Uint8Array): Buffer {
 }
 
 /**
- * @param count of the hashes at the start of `hashes`: a power of two, 1 included.
- * @returns the root over them, in memory of its own.
+ * @param count number of hashes, a power of two from 1.
+ * @returns the root over the first `count` hashes, in a new buffer.
  */
 export function foldPerfect(hashes: Buffer, count: number): Buffer {
   if (count === 1) return Buffer.from(hashes.subarray(0, HASH_BYTES));
@@ -117,7 +119,7 @@ export function foldPerfect(hashes: Buffer, count: number): Buffer {
 
 /**
  * @returns exactly `count` hashes of the level.
- * @throws TilesIncomplete when fewer are there.
+ * @throws TilesIncomplete if fewer exist.
  */
 export async function completeHashes(
   source: HashSource,
@@ -130,14 +132,14 @@ export async function completeHashes(
   return hashes;
 }
 
-/** The root of a perfect subtree: of the 2^height leaves from `first` on, which is a multiple of 2^height. */
+/** The root of the perfect subtree of 2^height leaves from `first`, a multiple of 2^height. */
 async function perfectRoot(source: HashSource, first: number, height: number): Promise<Buffer> {
   const level = Math.floor(height / TILE_HEIGHT);
   const count = 2 ** (height % TILE_HEIGHT);
   return foldPerfect(await completeHashes(source, level, first / TILE_HASHES ** level, count), count);
 }
 
-/** The largest power of two below n, as its exponent: where RFC 6962 divides n > 1 leaves. */
+/** The exponent of the largest power of two below n, where RFC 6962 splits n > 1 leaves. */
 function splitHeight(n: number): number {
   let height = 0;
   while (2 ** (height + 1) < n) height++;
@@ -150,7 +152,7 @@ function node(left: Buffer, right: Buffer): Buffer {
   return children.subarray(0, HASH_BYTES);
 }
 
-/** MTH(D[first:first + count]) of RFC 6962, for a range that its divisions can come to, and at least one leaf. */
+/** MTH(D[first:first + count]) of RFC 6962, for a range that its splits produce, of at least one leaf. */
 async function rangeRoot(source: HashSource, first: number, count: number): Promise<Buffer> {
   const height = splitHeight(count);
   if (count === 1 || count === 2 ** (height + 1)) {
@@ -162,12 +164,12 @@ async function rangeRoot(source: HashSource, first: number, count: number): Prom
 }
 
 function checkSize(size: number): void {
-  if (!Number.isSafeInteger(size) || size < 0) throw new RangeError(`${size} is no size of a tree`);
+  if (!Number.isSafeInteger(size) || size < 0) throw new RangeError(`${size} is not the size of a tree`);
 }
 
 /**
  * The root of the tree of the first `size` leaves (RFC 6962 section 2.1).
- * @throws TilesIncomplete when the source has not all of it.
+ * @throws TilesIncomplete if the source lacks hashes.
  */
 export async function rootAt(source: HashSource, size: number): Promise<Buffer> {
   checkSize(size);
@@ -175,9 +177,9 @@ export async function rootAt(source: HashSource, size: number): Promise<Buffer> 
 }
 
 /**
- * The audit path of the leaf at `index` in the tree of the first `size` leaves, from the leaf's sibling up to a
- * child of the root (RFC 6962 section 2.1.1). Empty when the leaf is the root.
- * @throws RangeError when the tree has no such leaf, TilesIncomplete when the source has not all of it.
+ * The audit path of the leaf at `index` in the tree of the first `size` leaves, from the leaf's sibling up to
+ * a child of the root (RFC 6962 section 2.1.1). Empty if the leaf is the root.
+ * @throws RangeError if the tree has no such leaf, TilesIncomplete if the source lacks hashes.
  */
 export async function inclusionProof(source: HashSource, index: number, size: number): Promise<Buffer[]> {
   checkSize(size);
@@ -201,9 +203,9 @@ export async function inclusionProof(source: HashSource, index: number, size: nu
 }
 
 /**
- * What shows that the tree of the first `newSize` leaves goes on from that of the first `oldSize` (RFC 6962 section
- * 2.1.2). Empty when the two sizes are the same, and when the old tree was empty, which every tree goes on from.
- * @throws RangeError when the new tree is the smaller one, TilesIncomplete when the source has not all of it.
+ * The proof that the tree of the first `newSize` leaves continues that of the first `oldSize` (RFC 6962
+ * section 2.1.2). Empty if the sizes are equal, and for an empty old tree, which every tree continues.
+ * @throws RangeError if the new tree is smaller, TilesIncomplete if the source lacks hashes.
  */
 export async function consistencyProof(
   source: HashSource,
@@ -212,7 +214,7 @@ export async function consistencyProof(
 ): Promise<Buffer[]> {
   checkSize(oldSize);
   checkSize(newSize);
-  if (oldSize > newSize) throw new RangeError(`a tree of ${newSize} leaves does not go on from ${oldSize}`);
+  if (oldSize > newSize) throw new RangeError(`a tree of ${newSize} leaves does not continue ${oldSize}`);
   if (oldSize === 0 || oldSize === newSize) return [];
   const proof: Buffer[] = [];
   let first = 0;
@@ -228,16 +230,15 @@ export async function consistencyProof(
       count -= left;
     }
   }
-  // Who checks the proof knows the root of the old tree already when this subtree is all of it.
+  // If this subtree is the whole old tree, the verifier knows its root.
   if (first > 0) proof.push(await rangeRoot(source, first, count));
   return proof.reverse();
 }
 
-/*
- * What a log of a given size is made of when it is served as tiles, and the name of each (C2SP tlog-tiles). Pure.
+/**
+ * A tile (C2SP tlog-tiles): `width` hashes of a level, or entries, from number `index` * 256. A full tile has
+ * 256.
  */
-
-/** `width` hashes of a level, or entries, from number `index` * 256 on. A full tile is 256 wide. */
 export interface Tile {
   readonly level: number;
   readonly index: number;
@@ -248,8 +249,8 @@ const HIGHEST_LEVEL = 63;
 
 /**
  * The path of a tile, or of the bundle of entries below a tile of level 0, relative to the log's prefix:
- * `tile/<level>/<index>[.p/<width>]`, without the suffix when the tile is full.
- * @throws RangeError for what cannot be a tile: a level above 63, a width that is not from 1 to 256.
+ * `tile/<level>/<index>[.p/<width>]`, without the suffix for a full tile.
+ * @throws RangeError if the level is above 63, or the width is not from 1 to 256.
  */
 export function tilePath(level: number | 'entries', index: number, width: number): string {
   const whole = (value: number, least: number, most: number): boolean =>
@@ -261,7 +262,7 @@ export function tilePath(level: number | 'entries', index: number, width: number
   ) {
     throw new RangeError(`there is no tile ${index} of width ${width} in level ${level}`);
   }
-  // Groups of three digits, all but the last marked: no name is both a file and a directory.
+  // Groups of three digits, all but the last with a prefix, so that no name is both a file and a directory.
   let path = String(index % 1000).padStart(3, '0');
   for (let rest = Math.floor(index / 1000); rest > 0; rest = Math.floor(rest / 1000)) {
     path = `x${String(rest % 1000).padStart(3, '0')}/${path}`;
@@ -270,8 +271,8 @@ export function tilePath(level: number | 'entries', index: number, width: number
 }
 
 /**
- * Every tile of a tree of so many leaves, level by level from the leaves up: the full ones, and the partial one at
- * the end when there is one. The bundles of entries are those of level 0.
+ * Every tile of a tree with `size` leaves, level by level from the leaves up: the full tiles, then the
+ * partial one. The bundles of entries correspond to level 0.
  */
 export function* tilesOf(size: number): Generator<Tile, void, undefined> {
   for (let level = 0, hashes = size; hashes > 0; level++, hashes = Math.floor(hashes / TILE_HASHES)) {

@@ -1,9 +1,8 @@
 /**
- * Checks who signed notes (C2SP signed-note, tlog-cosignature), on Node's own cryptography and at once: the collector has
- * no use for the promises of the verifier that runs in browsers (packages/protocol/src/verify). Pure.
+ * Verifies the signatures of notes (C2SP signed-note, tlog-cosignature) synchronously, by Node's
+ * cryptography; packages/protocol/src/verify is the asynchronous verifier for browsers. Pure.
  *
- * A signature by a key that is not known says nothing and is passed over; one that names a known key and is not that
- * key's condemns the note.
+ * A signature by an unknown key is ignored. An invalid signature by a known key makes the note invalid.
  */
 import { type KeyObject, createPublicKey, hash, verify } from 'node:crypto';
 import {
@@ -24,28 +23,30 @@ import {
 } from '@clinical-events/protocol/verify';
 import { messageOf } from '../system-code.js';
 
-/* The seam to whatever holds the log's signing key: a file, a command, a KMS. */
+/* The interface to the log's signing key: a file, a command, a KMS. */
 
 export interface CheckpointSigner {
   /** The name of the log and of each of its keys. */
   readonly origin: string;
-  /** Every key that may have signed for this log, in the order in which they took over. May grow at a rotation. */
+  /** Every key that may have signed for this log, in the order of the rotations. It may grow. */
   readonly keys: readonly NoteKey[];
   /**
-   * The text as a signed note, by the current key and, while an overlap lasts, by the one before.
-   * Rejects when there is no signature to be had now; it may be asked again.
+   * Signs a text as a note, by the current key and, during an overlap, by the previous one. Rejects if no
+   * signature is available now; the caller may try again.
    */
   sign(text: string): Promise<string>;
-  /** On return `keys` has what was rotated elsewhere; where nothing is, it is not there. */
+  /** On return `keys` has rotations by other processes. Missing if there are none. */
   refresh?(): Promise<void>;
 }
 
-/** Signature types that the specification assigns. */
+/** Signature types of the specification. */
 export const NOTE_ED25519 = 0x01;
 const COSIGNATURE_ED25519 = 0x04;
 const COSIGNATURE_ML_DSA_44 = 0x06;
 
-/** What makes a raw public key the DER of a SubjectPublicKeyInfo: RFC 8410 section 4, RFC 9881 section 4. */
+/**
+ * The DER prefix of a SubjectPublicKeyInfo before a raw public key: RFC 8410 section 4, RFC 9881 section 4.
+ */
 const ED25519 = { spkiPrefix: Buffer.from('302a300506032b6570032100', 'hex'), keyBytes: 32 } as const;
 const ML_DSA_44 = {
   spkiPrefix: Buffer.from('30820532300b06096086480165030403110382052100', 'hex'),
@@ -53,10 +54,10 @@ const ML_DSA_44 = {
 } as const;
 
 const TIME_BYTES = 8;
-/** A name has a length of one byte in what a witness signs by ML-DSA-44. */
+/** In a cosignature by ML-DSA-44, the length of a name has one byte. */
 const LONGEST_NAME = 255;
 
-/** A verifier key that can be used: its key id is that of its key. */
+/** A valid verifier key: its key id matches its name and key. */
 export interface NoteKey {
   readonly vkey: string;
   readonly name: string;
@@ -71,8 +72,8 @@ function keyIdOf(name: string, type: number, publicKey: Uint8Array): number {
 }
 
 /**
- * The verifier key under which this Ed25519 key signs notes.
- * @throws KeyMalformed when the name cannot be that of a key, or the key is not an Ed25519 key.
+ * The verifier key for notes that this Ed25519 key signs.
+ * @throws KeyMalformed if the name is invalid, or the key is not an Ed25519 key.
  */
 export function verifierKeyOf(name: string, publicKey: KeyObject): string {
   if (publicKey.asymmetricKeyType !== 'ed25519') throw new KeyMalformed('the key is not an Ed25519 key');
@@ -86,55 +87,55 @@ export function verifierKeyOf(name: string, publicKey: KeyObject): string {
 }
 
 /**
- * Reads a verifier key: of a log (type 1), or of a witness (types 4 and 6).
- * @throws KeyMalformed when it is not one, is of another type, or its key id is not that of its name and key.
+ * Parses a verifier key of a log (type 1) or of a witness (types 4 and 6).
+ * @throws KeyMalformed if it is invalid, has another type, or its key id does not match its name and key.
  */
 export function noteKey(vkey: string): NoteKey {
   const { name, keyId, type, publicKey: raw } = parseVerifierKey(vkey);
   if (![NOTE_ED25519, COSIGNATURE_ED25519, COSIGNATURE_ML_DSA_44].includes(type)) {
-    throw new KeyMalformed(`the verifier key is of type ${type}, which is not known here`);
+    throw new KeyMalformed(`the verifier key has the unknown type ${type}`);
   }
   const { spkiPrefix, keyBytes } = type === COSIGNATURE_ML_DSA_44 ? ML_DSA_44 : ED25519;
   if (raw.length !== keyBytes) throw new KeyMalformed(`a key of type ${type} has ${keyBytes} bytes`);
   if (keyIdOf(name, type, raw) !== keyId) {
-    throw new KeyMalformed('the key id of the verifier key is not that of its name and key');
+    throw new KeyMalformed('the key id of the verifier key does not match its name and key');
   }
   let publicKey: KeyObject;
   try {
     publicKey = createPublicKey({ key: Buffer.concat([spkiPrefix, raw]), format: 'der', type: 'spki' });
   } catch (cause) {
-    // ML-DSA takes OpenSSL 3.5, which a Node linked to the system's may not have.
+    // ML-DSA needs OpenSSL 3.5, which a Node that uses the system's library may lack.
     throw new KeyMalformed('the key cannot be used by this build of Node', { cause });
   }
   return { vkey, name, keyId, type, publicKey };
 }
 
 /**
- * A log has no key but those that its rotations name. So a signature of its name by another one is of a rotation whose
- * note is gone, and the key that it retired would sign again.
- * @param keys all of the log, which have one name.
- * @returns the id of that key, in hexadecimal digits; undefined without one, or when none of `keys` has signed.
+ * Finds a signature with the log's name by a key that no rotation note names: the note of that rotation is
+ * missing, and the rotated key would sign again.
+ * @param keys all keys of the log, which have one name.
+ * @returns the id of that key in hexadecimal digits; undefined without one, or if no known key signed.
  */
 export function unknownSigner(note: string, keys: readonly NoteKey[]): string | undefined {
   const known = new Set(keys.map(({ keyId }) => keyId));
   const names = new Set(keys.map(({ name }) => name));
   const signatures = parseNote(note).signatures.filter(({ name }) => names.has(name));
   const found = signatures.find(({ keyId }) => !known.has(keyId));
-  // Of a note that none of the keys has signed, that is what is wrong.
+  // A note without a signature by a known key is reported otherwise.
   if (found === undefined || !signatures.some(({ keyId }) => known.has(keyId))) return undefined;
   return keyIdText(found.keyId);
 }
 
 /** @param keyId from {@link unknownSigner}. */
 export function rotationMissing(keyId: string): string {
-  return `the key ${keyId} has signed it too, and no note in checkpoints/rotations hands on to that one`;
+  return `the key ${keyId} signed it too, and no note in checkpoints/rotations names that key`;
 }
 
 /**
- * Checks the signatures of the known keys under a note.
+ * Verifies the signatures of known keys under a note.
  * @param keys of type 1.
- * @returns the text of the note, and those of `keys` that have signed it: at least one.
- * @throws NoteMalformed, NoteUnsigned, NoteForged; KeyMalformed when a key is one of a witness.
+ * @returns the text of the note, and the keys that signed it: at least one.
+ * @throws NoteMalformed, NoteUnsigned, NoteForged; KeyMalformed if a key belongs to a witness.
  */
 export function verifyNote(note: string, keys: readonly NoteKey[]): { text: string; signedBy: NoteKey[] } {
   const { text, signatures } = parseNote(note);
@@ -147,12 +148,12 @@ export function verifyNote(note: string, keys: readonly NoteKey[]): { text: stri
   return { text, signedBy: [...new Set(claims.map(({ key }) => key))] };
 }
 
-/** What a witness signs by Ed25519: two lines, and then the whole text of the checkpoint. */
+/** The input of a witness's Ed25519 signature: two lines and the text of the checkpoint. */
 function ed25519Cosigned(text: string, time: bigint): Buffer {
   return Buffer.from(`cosignature/v1\ntime ${time}\n${text}`);
 }
 
-/** What it signs by ML-DSA-44: a structure of its own name and of what the checkpoint says. */
+/** The input of its ML-DSA-44 signature: a structure with its name and the fields of the checkpoint. */
 function mlDsaCosigned(
   { origin, size, root }: Checkpoint,
   time: bigint,
@@ -178,13 +179,12 @@ function mlDsaCosigned(
 }
 
 /**
- * Checks the cosignature of a witness under a checkpoint. Says nothing of the log's own signature.
+ * Verifies the cosignature of a witness under a checkpoint, but not the log's own signature.
  * @param witnessKey of type 4 or 6.
- * @returns the text of the checkpoint, and when the witness says that it was the newest one it had seen: seconds
- *   since 1970 UTC, the latest when it cosigned more than once.
- * @throws NoteMalformed; NoteUnsigned when the witness has not cosigned it; NoteForged when a
- *   signature names the witness's key and is not its own, or tells no time, which a witness must; KeyMalformed when
- *   the key is not one of a witness.
+ * @returns the text of the checkpoint, and the time of the cosignature in seconds since 1970 UTC; the latest
+ *   if there are several.
+ * @throws NoteMalformed; NoteUnsigned if the witness has not cosigned it; NoteForged if a signature of the
+ *   witness is invalid or has no time; KeyMalformed if the key does not belong to a witness.
  */
 export function verifyCosignature(note: string, witnessKey: NoteKey): { text: string; time: number } {
   const { type, name, publicKey } = witnessKey;
@@ -205,7 +205,7 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
       throw forged(claim);
     }
     if (time === 0n || time > BigInt(Number.MAX_SAFE_INTEGER)) {
-      throw new NoteForged('the cosignature of the witness tells no time at which it can have been made');
+      throw new NoteForged('the cosignature of the witness has an impossible time');
     }
     if (time > latest) latest = time;
   }
@@ -213,23 +213,23 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
 }
 
 /*
- * The keys of a log, from the one that it began with to the one that signs now: each handed over to the next by a
- * note that both have signed (rotation.ts in the protocol says what stands in it). Pure.
+ * The chain of a log's keys from the first to the current one: a rotation note, which both keys sign,
+ * connects each to the next (protocol, rotation.ts). Pure.
  *
- * Stricter than the verifier that is given a proof, which may hold a later key and passes over what came before: here
- * all of it is there, and whatever does not fit is a fault.
+ * It is stricter than the verifier of proofs, which may start at a later key: the chain must be complete, and
+ * any mismatch is an error.
  */
 
 export interface KeyChain {
-  /** In the order in which they took over; at least one. */
+  /** In the order of the rotations; at least one. */
   readonly keys: NoteKey[];
-  /** The last of them. */
+  /** The last key. */
   readonly current: NoteKey;
-  /** Of each key but the last, the end of its overlap as its rotation note says it: milliseconds since 1970 UTC. */
+  /** For each key but the last, the end of its overlap by the rotation note: milliseconds since 1970 UTC. */
   readonly until: number[];
 }
 
-/** One step of the chain. */
+/** A step of the chain. */
 interface Handover {
   readonly to: NoteKey;
   readonly until: number;
@@ -249,7 +249,7 @@ export function keyChain(first: string, rotations: readonly string[]): KeyChain 
     try {
       const { to, until } = handover(note, current);
       if (keys.some(({ vkey }) => vkey === to.vkey))
-        throw new Error('it hands over to a key that the log had before');
+        throw new Error('it names a key that the log had before');
       keys.push(to);
       current = to;
       ends.push(until);
@@ -261,12 +261,12 @@ export function keyChain(first: string, rotations: readonly string[]): KeyChain 
   return { keys, current, until: ends };
 }
 
-/** What the note says, once it is sure that it follows on from this key and that both keys have signed it. */
+/** The contents of a rotation note, after checking that it follows this key and that both keys signed it. */
 function handover(note: string, from: NoteKey): Handover {
   const rotation = parseRotation(parseNote(note).text);
   const { origin, oldKey, newKey, until } = rotation;
-  if (origin !== from.name) throw new Error('it is of another log');
-  if (oldKey !== from.vkey) throw new Error(`it is not from the key that the log had by then, ${from.vkey}`);
+  if (origin !== from.name) throw new Error('it belongs to another log');
+  if (oldKey !== from.vkey) throw new Error(`it does not follow the key that the log had then, ${from.vkey}`);
   const to = noteKey(newKey);
   const { signedBy } = verifyNote(note, [from, to]);
   assertBothSigned(
@@ -274,7 +274,7 @@ function handover(note: string, from: NoteKey): Handover {
     signedBy.map(({ vkey }) => vkey),
   );
   const instant = Date.parse(until);
-  // A leap second is an instant to RFC 3339 and none to JavaScript.
-  if (Number.isNaN(instant)) throw new Error('the end of its overlap cannot be read');
+  // RFC 3339 allows a leap second; Date does not.
+  if (Number.isNaN(instant)) throw new Error('the end of its overlap is not a valid time');
   return { to, until: instant };
 }

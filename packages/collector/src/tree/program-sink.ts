@@ -7,25 +7,25 @@ import { assertContinues, type LogView, signedCheckpoint } from './log-view.js';
 import type { SinkReply, SinkRequest } from './sink-helper.js';
 import { type Attempt, type ProgramSinkSpec, type Published, type Sink, SinkTrouble } from './sink.js';
 
-/** Milliseconds for an answer of a program, which is killed then. */
+/** Time limit of a program's answer in milliseconds, after which it is killed. */
 const ANSWER_MS = 30_000;
-/** Old-space of a process of ours, MiB: it holds a few notes at a time. */
+/** Heap limit of the collector's own programs in MiB: they hold a few notes at a time. */
 const HEAP = '--max-old-space-size=32';
 
 type Answer = Exclude<SinkReply, { kind: 'started' | 'ended' | 'failed' }>;
 
-/** What is asked and not answered yet. */
+/** An open request. */
 interface Question {
   readonly resolve: (answer: Answer) => void;
   readonly reject: (trouble: SinkTrouble) => void;
 }
 
 /**
- * The helper process and what is asked of it. It is started by `start`, and when it has ended by the next question. Keeps
- * no event loop alive.
+ * The helper process and its open requests. `start` starts it, and the next request after it has ended. It
+ * does not keep the event loop alive.
  */
 export class SinkHelper {
-  /** One a sink at most, by its number. */
+  /** At most one for each sink, by its number. */
   readonly #questions = new Map<number, Question>();
   /** Process groups of the programs, to be killed with the helper. */
   readonly #groups = new Map<number, number>();
@@ -33,7 +33,7 @@ export class SinkHelper {
   #killed = false;
 
   constructor(
-    /** Where the compiled modules of the processes are. */
+    /** Directory of the compiled modules of the processes. */
     private readonly directory = new URL('.', import.meta.url),
     private readonly answerMs = ANSWER_MS,
   ) {}
@@ -46,7 +46,7 @@ export class SinkHelper {
     return new ProgramSink({ spec, number, log, helper: this, command: this.#commandOf(spec) });
   }
 
-  /** Rejects with {@link SinkTrouble} when the program failed; it is started again by a request without a note. */
+  /** Rejects with {@link SinkTrouble} if the program failed; a request without a note starts it again. */
   ask(request: SinkRequest): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.start();
@@ -62,13 +62,13 @@ export class SinkHelper {
     });
   }
 
-  /** Ends the helper and the programs, whatever they are at; all questions reject, these and later ones. */
+  /** Kills the helper and the programs; all open and later requests reject. */
   kill(): void {
     this.#killed = true;
     this.#ended(this.#child);
   }
 
-  /** For tests: the helper and the programs, while they run. */
+  /** The running helper and programs, for tests. */
   get pids(): { readonly helper: number | undefined; readonly programs: ReadonlyMap<number, number> } {
     return { helper: this.#child?.pid, programs: this.#groups };
   }
@@ -118,7 +118,9 @@ export class SinkHelper {
 }
 
 function gone(): SinkTrouble {
-  return new SinkTrouble('cannot be used: the process that runs its program has ended, and is started again');
+  return new SinkTrouble(
+    'cannot be used: the process that runs its program has ended, and will be started again',
+  );
 }
 
 interface ProgramSinkOptions {
@@ -132,9 +134,9 @@ interface ProgramSinkOptions {
 class ProgramSink implements Sink {
   readonly wants = 'every';
   readonly shown: string;
-  /** Whether the program runs, and what it holds agrees with the log. */
+  /** Whether the program runs, and the checkpoint that it holds agrees with the log. */
   #agrees = false;
-  /** The size of the newest checkpoint that it is known to hold. */
+  /** Size of the newest checkpoint that it is known to hold. */
   #holds: number | undefined;
 
   constructor(private readonly options: ProgramSinkOptions) {
@@ -161,7 +163,7 @@ class ProgramSink implements Sink {
       if (answer.kind === 'again') throw new SinkTrouble(answer.reason);
       throw new SinkTrouble('reports a fork, and the note that it returned does not prove one');
     } catch (error) {
-      // Unless it wants the note again, the next try starts it again and compares what it holds by then.
+      // Unless it answered `again`, the next attempt starts it again and compares its newest checkpoint.
       if (!again) this.#agrees = false;
       throw error;
     }
@@ -172,7 +174,9 @@ class ProgramSink implements Sink {
     return helper.ask({ sink: number, command, ...(note !== undefined && { note }) });
   }
 
-  /** @throws SinkForked when the note contradicts the log, SinkTrouble when it is not a checkpoint of this log. */
+  /**
+   * @throws SinkForked if the note contradicts the log, SinkTrouble if it is not a checkpoint of this log.
+   */
   async #compare(note: string, newest: Checkpoint, { lost }: Attempt): Promise<void> {
     const { log } = this.options;
     const held = note === '' ? undefined : signedCheckpoint(note, newest.origin, log);

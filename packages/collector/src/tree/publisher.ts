@@ -1,8 +1,8 @@
 /**
- * Takes checkpoints off this host: hands each to every sink, and knows the state of each.
+ * Publishes checkpoints: hands each to every sink, and keeps the state of each sink.
  *
- * A sink that is down delays nothing. `publish` only notes the checkpoint; each sink has its own queue, its own time
- * limit and its own retries; programs are run by a helper process, which can be killed.
+ * A sink that is down delays nothing. `publish` only queues the checkpoint; each sink has its own queue, time
+ * limit and retries, and programs run in a helper process, which can be killed.
  */
 import path from 'node:path';
 import { checkpointOf, type LogView } from './log-view.js';
@@ -14,16 +14,16 @@ import { Witness } from './witness.js';
 
 export interface PublisherOptions extends LogView {
   readonly sinks: readonly SinkSpec[];
-  /** States and cosignatures are kept in its `checkpoints`. */
+  /** Its `checkpoints` keeps states and cosignatures. */
   readonly dataDir: string;
-  /** Called when a sink's trouble begins, and when it becomes another one. */
+  /** Called when a sink's fault begins or changes. */
   readonly onTrouble: (sink: string, message: string) => void;
-  /** Called instead when a sink holds a checkpoint of this log that the ledger contradicts. */
+  /** Called instead when a sink holds a checkpoint of this log that contradicts the ledger. */
   readonly onForked: (sink: string, message: string) => void;
-  /** Called when a sink holds less than it has taken; it is used all the same. */
+  /** Called when a sink holds less than it took; the sink stays in use. */
   readonly onLost: (sink: string, message: string) => void;
   readonly onRecovered: (sink: string) => void;
-  /** The states cannot be written for doctor, which does not affect the sinks. Called once until they can be again. */
+  /** Called once when the states cannot be written for doctor, which does not affect the sinks. */
   readonly onUnwritten: (message: string) => void;
   readonly now?: () => number;
   readonly fetch?: typeof fetch;
@@ -32,26 +32,23 @@ export interface PublisherOptions extends LogView {
 }
 
 const RETRY_POLICY: RetryPolicy = { firstMs: 1000, mostMs: 60_000 };
-/**
- * How often the states are written at most while only the newest checkpoint changes, in milliseconds: seldom enough to
- * cost nothing, and soon enough for doctor to show the checkpoint that an operator has just seen.
- */
+/** Interval of writing the states while only the newest checkpoint changes, in milliseconds. */
 const STATES_EVERY_MS = 1000;
 
 /** A sink and its state. */
 export interface SinkView {
   readonly kind: SinkSpec['kind'];
-  /** As it was given, but a witness's key is replaced by its name. */
+  /** The configured value; for a witness, the name of its key in place of the key. */
   readonly shown: string;
-  /** Undefined before the first try has an outcome. */
+  /** Undefined before the first attempt ends. */
   readonly state: SinkState | undefined;
-  /** Checkpoints that wait for it. */
+  /** Number of checkpoints that wait for it. */
   readonly waiting: number;
 }
 
 export class Publisher {
   readonly #options: PublisherOptions;
-  /** One a sink. */
+  /** One for each sink. */
   readonly #queues: readonly SinkQueue[];
   readonly #helper: SinkHelper;
   #statesTimer: NodeJS.Timeout | undefined;
@@ -61,7 +58,7 @@ export class Publisher {
   constructor(options: PublisherOptions) {
     this.#options = options;
     this.#helper = options.helper ?? new SinkHelper();
-    // Now, because a start blocks the event loop.
+    // Started early, because a start blocks the event loop.
     if (options.sinks.some(({ kind }) => kind !== 'witness')) this.#helper.start();
     const before = statesBefore(options.dataDir);
     this.#queues = options.sinks.map((spec, i) => this.#queueOf(this.#sinkOf(spec, i), before));
@@ -76,7 +73,7 @@ export class Publisher {
     });
   }
 
-  /** Sends the checkpoint on its way, and does not wait. @throws NoteMalformed */
+  /** Queues the checkpoint for all sinks. @throws NoteMalformed */
   publish(note: string): void {
     if (this.#closed || this.#queues.length === 0) return;
     const published = { note, checkpoint: checkpointOf(note) };
@@ -84,8 +81,8 @@ export class Publisher {
   }
 
   /**
-   * Gives the sinks the time that is named, in milliseconds, to take what waits; a sink that fails then is not tried
-   * again. On return nothing is under way, and the states tell what was not delivered. Never rejects.
+   * Gives the sinks a time, in milliseconds, to take the queued checkpoints, without further retries. On
+   * return no attempt runs, and the states record which sinks lack the newest checkpoint. Never rejects.
    */
   async close(timeoutMs: number): Promise<void> {
     if (this.#closed) return;
@@ -141,7 +138,7 @@ export class Publisher {
   }
 }
 
-/** States that cannot be read are written again. */
+/** Returns no states if the file cannot be read: it is written again. */
 function statesBefore(dataDir: string): SinkState[] {
   try {
     return readSinkStates(dataDir);

@@ -1,16 +1,15 @@
 /**
- * The log's signing keys, in files or behind a program, and the rotation of those in files.
+ * The log's signing keys, in files or managed by a program, and the rotation of keys in files.
  *
- * A key is made once, at the very first start, and its verifier key written beside the checkpoints before anything is
- * signed. A rotation makes another one and then a note, signed by both, that hands on to it: the appearance of the note
- * is the switch. The new key signs from then on; the old one signs too until the overlap ends, so that verifiers who
- * hold only the old key have that long to follow, and is destroyed after it.
+ * The first start makes the first key, and writes its verifier key beside the checkpoints before anything is
+ * signed. A rotation makes another key and then a note, signed by both, that names it: the note takes effect
+ * when it appears. The new key signs from then on. The old key signs too until the overlap ends, so that
+ * verifiers can follow, and is then destroyed.
  *
- * What a crash leaves is always one of two states that work, because the private key is durable before the text that
- * names it is. A private key that no text names was never trusted by anybody. The next first start takes it. A rotation
- * leaves it alone: it must not use it, because anyone who read the directory before may have it, and the new key may be
- * there to shut them out; and must not remove it, because it may be the newest key of the log, and the data directory
- * an older copy that someone has put back.
+ * A private key is durable before a text names it, so a crash leaves one of two valid states. No verifier
+ * trusts a key that no text names. The next first start uses it. A rotation neither uses it, because someone
+ * may have read the directory, nor removes it, because it may be the log's newest key while the data
+ * directory is an older copy.
  */
 import { formatNote, formatRotation } from '@clinical-events/protocol/verify';
 import { createDurably, nodeFiles } from '../files.js';
@@ -38,26 +37,27 @@ import {
 
 export interface SigningKeysOptions {
   readonly dataDir: string;
-  /** Where the private keys are. */
+  /** Directory of the private keys. */
   readonly directory: string;
-  /** What holds them instead: then no file of a key is read or made. */
+  /** Replaces the directory: no key file is read or made. */
   readonly holder?: KeyHolder | undefined;
   /** Milliseconds since 1970 UTC. */
   readonly now?: () => number;
-  /** Something is not as it should be; checkpoints are signed all the same. */
+  /** Called for a fault that does not stop signing. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** A rotation was followed, or the key that it retired destroyed. */
+  /** Called when a rotation was followed, or a rotated key destroyed. */
   readonly onNotice?: (message: string) => void;
 }
 
 export interface FirstStartOptions extends SigningKeysOptions {
-  /** The name of the log; asked for at the very first start only. */
+  /** Returns the name of the log; called at the first start only. */
   readonly origin: () => string;
 }
 
 /**
  * The signer that `--signing-keys` names: a directory, or `command:PROGRAM`.
- * @throws SigningKeyFault as {@link SigningKeys.openOrCreate}; SigningCommandFailed as {@link KeyCommand.ask}.
+ * @throws SigningKeyFault as {@link SigningKeys.openOrCreate}; SigningCommandFailed as {@link
+ *   KeyCommand.ask}.
  */
 export async function openSigner({
   signingKeys,
@@ -65,7 +65,7 @@ export async function openSigner({
   ...options
 }: Omit<FirstStartOptions, 'directory'> & {
   readonly signingKeys: string;
-  /** For an answer of the program. */
+  /** Time limit for an answer of the program. */
   readonly timeLimitMs?: number;
 }): Promise<SigningKeys> {
   const program = signingProgram(signingKeys);
@@ -77,22 +77,22 @@ export async function openSigner({
   return SigningKeys.openOrCreate({ ...options, directory: dataDir, holder });
 }
 
-/** What a rotation did. */
+/** Result of a rotation. */
 export interface Rotated {
   readonly key: NoteKey;
   readonly before: NoteKey;
-  /** Milliseconds since 1970 UTC: until then `before` signs too. */
+  /** End of the overlap, in which `before` signs too: milliseconds since 1970 UTC. */
   readonly until: number;
   /** Paths of the new private key and of the rotation note. */
   readonly keyFile: string;
   readonly note: string;
 }
 
-/** Those of the keys that sign, and what they stand on. */
+/** The keys that sign, and their history. */
 interface Signing {
   readonly history: KeyHistory;
   readonly current: SigningKey;
-  /** The key that the current one took over from, while it may sign too. */
+  /** The previous key, during the overlap. */
   readonly before: SigningKey | undefined;
 }
 
@@ -101,9 +101,9 @@ export class SigningKeys implements CheckpointSigner {
   readonly #now: () => number;
   readonly #holder: KeyHolder;
   #signing: Signing;
-  /** How many keys of the chain, from its begin, are known to be destroyed or cannot be. */
-  #retired = 0;
-  /** The newest trouble in following a rotation: reported once, not each second. */
+  /** Number of keys, from the first one, that are destroyed or cannot be destroyed. */
+  #destroyed = 0;
+  /** The last reported reason why a rotation could not be followed. */
   #reported = '';
 
   private constructor(options: SigningKeysOptions) {
@@ -114,8 +114,9 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /**
-   * The keys of a log, and its first key when it has none yet. For the one process that holds the data directory.
-   * @throws SigningKeyFault as {@link open}; and when the log did begin, but lost `origin.vkey`.
+   * Opens the keys of a log, and makes the first one if needed. Only the process that holds the data
+   * directory calls it.
+   * @throws SigningKeyFault as {@link open}; also if the log exists, but lost `origin.vkey`.
    */
   static openOrCreate(options: FirstStartOptions): SigningKeys {
     if (!hasHistory(options.dataDir)) {
@@ -129,21 +130,21 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /**
-   * The keys of a log that has its first key. Never makes one.
-   * @throws SigningKeyFault `no-log`, `broken` when the keys do not follow from each other, `key-missing` when the
-   *   private key that should sign is not in the directory. The message names the file.
+   * Opens the keys of a log that has its first key. Never makes a key.
+   * @throws SigningKeyFault `no-log`, `broken` if the chain of keys is invalid, `key-missing` if the current
+   *   private key is not in the directory. The message names the file.
    */
   static open(options: SigningKeysOptions): SigningKeys {
     return new SigningKeys(options);
   }
 
   /**
-   * Hands on to a new key, beside a running collector too, which follows at its next checkpoint. Durable on return.
+   * Makes a new key and its rotation note, durably. A running collector follows at its next checkpoint.
    *
-   * While an earlier overlap lasts, only `overlapMs` 0 is allowed, for a key that must be replaced immediately: it ends
-   * that overlap with its own, because three keys that all sign would be one more state for every verifier to know.
+   * During an earlier overlap only `overlapMs` 0 is allowed, for a key that must be replaced immediately: it
+   * ends that overlap, so that at most two keys sign.
    *
-   * Of two rotations at once the note of one is there first; the other has changed nothing.
+   * Of two concurrent rotations one creates its note first; the other changes nothing.
    * @throws SigningKeyFault with the reasons of {@link open}, `overlapping` or `overtaken`.
    */
   static rotate(options: {
@@ -160,8 +161,8 @@ export class SigningKeys implements CheckpointSigner {
     if (nowMs < ends && overlapMs > 0) {
       throw new SigningKeyFault(
         'overlapping',
-        `the overlap of the rotation before lasts until ${new Date(ends).toISOString()}; rotate after it, or with ` +
-          'overlap 0 to end it now',
+        `the overlap of the previous rotation lasts until ${new Date(ends).toISOString()}; rotate ` +
+          'after it, or with overlap 0 to end it now',
       );
     }
     const before = files.read(history.current);
@@ -177,17 +178,17 @@ export class SigningKeys implements CheckpointSigner {
       text,
       [before, made].map(({ key: { name, keyId }, sign }) => ({ name, keyId, signature: sign(text) })),
     );
-    // What a verifier would refuse must never be there.
+    // A note that a verifier would refuse must never be written.
     followHistory(dataDir, history.first, [...history.rotations, note]);
     const file = rotationPath(dataDir, history.rotations.length + 1);
     nodeFiles.makeDirectory(rotationDirectory(dataDir));
     try {
       createDurably(file, note, originKeyPath(dataDir));
     } catch (error) {
-      // After any other error the note may be there, and then it needs its key.
+      // After any other error the note may exist, and then it needs its key.
       if (systemCode(error) !== 'EEXIST') throw error;
       files.destroy(made.key);
-      throw new SigningKeyFault('overtaken', `another rotation came first: ${file} is there now`);
+      throw new SigningKeyFault('overtaken', `another rotation came first: ${file} exists`);
     }
     return { key: made.key, before: before.key, until, keyFile: files.pathOf(made.key), note: file };
   }
@@ -200,7 +201,7 @@ export class SigningKeys implements CheckpointSigner {
     return this.#signing.history.keys;
   }
 
-  /** @returns the text, signed by the current key and, while the overlap lasts, by the one before. */
+  /** @returns the text, signed by the current key and, during the overlap, by the previous one. */
   async sign(text: string): Promise<string> {
     this.#follow();
     const { history, current, before } = this.#signing;
@@ -216,7 +217,7 @@ export class SigningKeys implements CheckpointSigner {
     return note;
   }
 
-  /** Takes over what another process rotated. When it cannot, the keys that signed so far stay in use. */
+  /** Follows a rotation by another process. If it cannot, the previous keys stay in use. */
   #follow(): void {
     const { history } = this.#signing;
     try {
@@ -239,16 +240,17 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /**
-   * @param followed keys that the log is known to have had.
+   * @param followed keys that the log had at the last load.
    * @throws SigningKeyFault
    */
   #load(followed: readonly NoteKey[] = []): Signing {
     const { dataDir, onTrouble } = this.#options;
     const history = readHistory(dataDir);
     if (followed.some(({ vkey }, at) => vkey !== history.keys[at]?.vkey)) {
-      throw new SigningKeyFault('broken', 'a rotation that was followed is no longer there');
+      throw new SigningKeyFault('broken', 'the note of a rotation that was followed is missing');
     }
-    // Anyone who made the note may not have come to this yet, and a checkpoint must not outlive the key it was signed by.
+    // The process that made the note may not have flushed it, and a checkpoint must not outlive its key's
+    // note.
     if (history.rotations.length > 0) nodeFiles.syncDirectory(rotationDirectory(dataDir));
     const current = this.#holder.read(history.current);
     const previous = history.keys.at(-2);
@@ -257,7 +259,7 @@ export class SigningKeys implements CheckpointSigner {
       try {
         before = this.#holder.read(previous);
       } catch (error) {
-        onTrouble('the key before the current one should sign too until the overlap ends, and cannot', error);
+        onTrouble('the previous key should sign until the overlap ends, and cannot', error);
       }
     }
     for (const each of before === undefined ? [current] : [current, before]) {
@@ -267,14 +269,17 @@ export class SigningKeys implements CheckpointSigner {
     return { history, current, before };
   }
 
-  /** Destroys the first `count` keys of the chain, each once. A failure is reported, and the next start tries again. */
+  /**
+   * Destroys the first `count` keys of the chain, each once. A failure is reported, and the next start tries
+   * again.
+   */
   #destroyBefore(count: number): void {
-    for (; this.#retired < count; this.#retired++) {
-      const key = this.keys[this.#retired];
+    for (; this.#destroyed < count; this.#destroyed++) {
+      const key = this.keys[this.#destroyed];
       if (key === undefined) return;
       try {
         for (const file of this.#holder.destroy(key)) {
-          this.#options.onNotice?.(`${file} was destroyed: its key signs no more`);
+          this.#options.onNotice?.(`${file} was destroyed: its key no longer signs`);
         }
       } catch (error) {
         this.#options.onTrouble('a signing key that was rotated cannot be destroyed', error);

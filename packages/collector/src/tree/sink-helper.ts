@@ -1,7 +1,7 @@
 /**
- * The helper process: starts the programs of the sinks, speaks with them (docs/reference/sink-programs.md), and kills one
- * that does not keep to the protocol. Its own process, because a start blocks the event loop of a large process for 12 to
- * 26 ms, and because it can be killed when a program or a mount hangs.
+ * The helper process: starts the programs of the sinks, talks to them (docs/reference/sink-programs.md), and
+ * kills a program that breaks the protocol. It is a process of its own because a start blocks the event loop
+ * of a large process for 12 to 26 ms, and because it can be killed when a program or a mount hangs.
  */
 import '../stray-signals.js';
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
@@ -10,24 +10,24 @@ import { endGroup } from '../programs.js';
 import { systemCode } from '../system-code.js';
 import { showable } from './program.js';
 
-/** The collector asks one thing at a time for each sink. */
+/** A request of the collector. Each sink has at most one open request. */
 export interface SinkRequest {
-  /** Its number. */
+  /** Number of the sink. */
   readonly sink: number;
   /** The program and its arguments. */
   readonly command: readonly string[];
-  /** To be kept. Without one, the program is started, once the one before has ended. */
+  /** The note to keep. Without a note, the program is started after the previous one has ended. */
   readonly note?: string;
 }
 
-/** One for each request, but for `started` and `ended`. An empty note: it holds none. */
+/** A reply: one for each request, and `started` and `ended`. An empty note means that the sink holds none. */
 export type SinkReply = { readonly sink: number } & (
   | { readonly kind: 'started'; readonly pid: number }
   | { readonly kind: 'ended'; readonly pid: number }
   | { readonly kind: 'held'; readonly note: string }
   | { readonly kind: 'kept' }
   | { readonly kind: 'again' | 'fork'; readonly reason: string; readonly note: string }
-  /** The program was killed; it has to be started again. */
+  /** The program was killed, and must be started again. */
   | { readonly kind: 'failed'; readonly why: string }
 );
 
@@ -35,39 +35,39 @@ type Answer =
   | { readonly kind: 'kept' }
   | { readonly kind: 'again' | 'fork'; readonly reason: string; readonly note: string };
 
-/** Milliseconds for an answer. */
+/** Time limit of an answer in milliseconds. */
 const ANSWER_MS = Number(process.argv[2]);
-/** So long a start waits for the end of the program before. */
+/** How long a start waits for the end of the previous program. */
 const END_MS = 1000;
 const MOST_LINE_BYTES = 1000;
 const MOST_NOTE_BYTES = 64 << 10;
-/** Empty lines by which a program asks for time, before one answer. */
+/** Limit of empty lines before an answer, by which a program requests time. */
 const MOST_EMPTY_LINES = 1000;
 
-/** The program cannot be used further. */
+/** The program failed or was killed. */
 class ProgramFailed extends Error {
   override name = 'ProgramFailed';
 }
 
-/** Neither what it printed nor what it was given is repeated: both may be secret. */
+/** The message quotes neither input nor output: both may be secret. */
 const nonsense = () =>
-  new ProgramFailed('answers otherwise than docs/reference/sink-programs.md says, and was killed');
+  new ProgramFailed('breaks the protocol of docs/reference/sink-programs.md, and was killed');
 
-/** A program that runs. Invariant: one question to it is open at most. */
+/** A running program. Invariant: at most one request to it is open. */
 class RunningProgram {
   readonly pid: number | undefined;
   readonly #child: ChildProcessByStdio<Writable, Readable, null>;
-  /** Read on demand, so that a program that floods its output waits. */
+  /** Read on demand, so that a program that prints too much blocks. */
   readonly #output: AsyncIterator<Buffer>;
   #buffer = Buffer.alloc(0);
-  /** Resolves with how it ended. */
+  /** Resolves with a description of its end. */
   readonly ended: Promise<string>;
   #hasEnded = false;
 
   constructor([program = '', ...args]: readonly string[]) {
     const child = spawn(program, args, {
       ...{ cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'ignore'], windowsHide: true },
-      // A process group of its own, which is killed with it.
+      // A process group of its own, which is killed as a whole.
       detached: true,
     });
     this.#child = child;
@@ -80,12 +80,12 @@ class RunningProgram {
         resolve(signal === null ? `ended with exit code ${code ?? -1}` : `was ended by ${signal}`);
       });
     });
-    // It may end without reading; its missing answer tells.
+    // It may end without reading; the missing answer is reported.
     child.stdin.on('error', () => undefined);
     this.#output = (child.stdout as AsyncIterable<Buffer>)[Symbol.asyncIterator]();
   }
 
-  /** The newest note that it holds; it says so at the start, and after `again` and `fork`. */
+  /** The newest note that it holds. It prints it at the start, and after `again` and `fork`. */
   async held(): Promise<string> {
     const line = await this.#line();
     const [, why] = /^again (.+)$/.exec(line) ?? [];
@@ -106,17 +106,17 @@ class RunningProgram {
   }
 
   kill(): void {
-    // Later its id may be another's.
+    // After its end, another process may have its id.
     if (!this.#hasEnded) endGroup(this.pid);
   }
 
-  /** Kills it. @returns whether it has ended: one that waits for a mount may not. */
+  /** Kills it. @returns whether it has ended: a program that waits for a mount may not. */
   async end(): Promise<boolean> {
     this.kill();
     return await Promise.race([this.ended.then(() => true), later(END_MS).then(() => false)]);
   }
 
-  /** The next line that is not empty, without what a terminal cannot be shown. */
+  /** The next line that is not empty, without control characters. */
   async #line(): Promise<string> {
     for (let i = 0; i < MOST_EMPTY_LINES; i++) {
       const line = await inTime(this.#anyLine());
@@ -165,14 +165,14 @@ function later(ms: number): Promise<void> {
 async function inTime<Value>(work: Promise<Value>): Promise<Value> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    const why = `gives no answer within ${ANSWER_MS / 1000} seconds, and was killed`;
+    const why = `does not answer within ${ANSWER_MS / 1000} seconds, and was killed`;
     timer = setTimeout(() => reject(new ProgramFailed(why)), ANSWER_MS);
   });
   try {
     return await Promise.race([work, late]);
   } finally {
     clearTimeout(timer);
-    // Its end comes later, and concerns no one.
+    // A later rejection is of no interest.
     work.catch(() => undefined);
   }
 }
@@ -215,8 +215,8 @@ process.on('message', (request: SinkRequest) => {
 });
 process.on('disconnect', () => {
   for (const program of programs.values()) program.kill();
-  // Not `exit`: a program keeps nothing that it has acknowledged in memory, and nothing here can be lost.
+  // SIGKILL rather than `exit`: acknowledged notes are stored, and nothing here can be lost.
   process.kill(process.pid, 'SIGKILL');
 });
-// Anyone who stops a service or a terminal signals every process of it; the last checkpoints come after that.
+// A service manager or a terminal signals every process; the last checkpoints arrive after that.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => undefined);

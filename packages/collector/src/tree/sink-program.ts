@@ -1,5 +1,5 @@
 /**
- * The program of `dir:` and `file:`, by the protocol of docs/reference/sink-programs.md:
+ * The program of the sinks `dir:` and `file:`, which speaks the protocol of docs/reference/sink-programs.md:
  * `node sink-program.js directory|file PATH`.
  */
 import '../stray-signals.js';
@@ -45,7 +45,7 @@ function keep(note: string): void {
   }
 }
 
-// Anyone who stops a service signals every process of it; the last checkpoints come after that.
+// A service manager signals every process; the last checkpoints arrive after that.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const) process.on(signal, () => undefined);
 
 sayHeld(newest);

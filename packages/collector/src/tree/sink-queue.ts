@@ -1,47 +1,47 @@
 import { type Published, type Sink, SinkForked, SinkTrouble } from './sink.js';
 import type { SinkState } from './state-files.js';
 
-/** Milliseconds between the first failure and the next try, doubling from failure to failure; with jitter. */
+/** Pauses between attempts in milliseconds: the pause doubles with each failure, with jitter. */
 export interface RetryPolicy {
   readonly firstMs: number;
   readonly mostMs: number;
 }
 
-/** How many checkpoints wait for a sink that is owed every one: 1,000 seconds of them, 300 KB. */
+/** Limit of checkpoints that wait for a sink: about 1,000 seconds, 300 KB. */
 const MOST_WAITING = 1000;
 
 export interface SinkQueueOptions {
   readonly retryPolicy: RetryPolicy;
-  /** What the last collector left. */
+  /** State at the end of the last run. */
   readonly before: SinkState | undefined;
   readonly now: () => number;
-  /** Called when trouble begins, and when it becomes another. */
+  /** Called when a fault begins or changes. */
   readonly onTrouble: (message: string) => void;
-  /** Called instead when the sink holds a checkpoint of this log that the ledger contradicts. */
+  /** Called instead when the sink holds a checkpoint of this log that contradicts the ledger. */
   readonly onForked: (message: string) => void;
-  /** Called when the sink holds less than it has taken; it is used all the same. */
+  /** Called when the sink holds less than it took; the sink stays in use. */
   readonly onLost: () => void;
   readonly onRecovered: () => void;
-  /** @param changed whether it is more than that one more checkpoint was delivered. */
+  /** @param changed false if only the newest delivered checkpoint changed. */
   readonly onState: (changed: boolean) => void;
 }
 
 /**
  * One sink, and the checkpoints that wait for it.
  *
- * Invariants: at most one try is under way; a checkpoint that failed is tried again before any other; the newest is never
- * dropped.
+ * Invariants: at most one attempt runs; a failed checkpoint is tried again before any other; the newest is
+ * never dropped.
  */
 export class SinkQueue {
-  /** Oldest first; without the one that the sink is being given. */
+  /** Oldest first; without the checkpoint of the running attempt. */
   readonly #queue: Published[] = [];
   #given: Published | undefined;
   #state: SinkState | undefined;
   #dropped = 0;
-  /** When the sink was last found to hold less than it had taken. */
+  /** When the sink was last found to hold less than it took. */
   #lostAt: string | undefined;
   readonly #abort = new AbortController();
-  /** The trouble that was reported, until the recovery is: its message, or that it is a contradiction. */
+  /** The reported fault, until the recovery: its message, or 'forked'. */
   #reported: string | undefined;
   #failures = 0;
   #running: Promise<void> | undefined;
@@ -55,10 +55,10 @@ export class SinkQueue {
     this.#state = options.before;
   }
 
-  /** Undefined before the first try has an outcome. */
+  /** Undefined before the first attempt ends. */
   get state(): SinkState | undefined {
     if (this.#state === undefined) return undefined;
-    // What the last collector had to drop, it has reported.
+    // Counts since the start of this run.
     return {
       ...this.#state,
       dropped: this.#dropped,
@@ -66,7 +66,7 @@ export class SinkQueue {
     };
   }
 
-  /** Checkpoints that are not delivered yet. */
+  /** Number of checkpoints that are not delivered yet. */
   get waiting(): number {
     return this.#queue.length + (this.#given === undefined ? 0 : 1);
   }
@@ -84,14 +84,14 @@ export class SinkQueue {
     this.#running ??= this.#run();
   }
 
-  /** Resolves when the sink has everything, or has failed once more. Nothing is taken any more. */
+  /** Accepts no more checkpoints. Resolves when the sink has all of them, or fails once more. */
   async close(): Promise<void> {
     if (this.#phase === 'open') this.#phase = 'closing';
     this.#endBackOff();
     await this.#running;
   }
 
-  /** Gives up what is under way or waits. Nothing is reported any more, but the state says so. */
+  /** Abandons the running attempt and the queue. The state records it; no callback is called. */
   abandon(): void {
     if (this.#phase === 'closed') return;
     const left = this.waiting;
@@ -107,12 +107,12 @@ export class SinkQueue {
   }
 
   async #run(): Promise<void> {
-    // Anyone who publishes does not wait for a sink's first steps.
+    // The caller of `offer` must not wait for the start of an attempt.
     await new Promise((resolve) => setImmediate(resolve));
     while (this.#queue.length > 0 && this.#phase !== 'closed') {
       const begun = this.#phase;
       if (await this.#try()) continue;
-      // One that began before the end says little of the newest; one that began after it was the last.
+      // After `close`, only an attempt that began after it is the last one.
       if (begun === 'closing') break;
       await this.#backOff();
     }
@@ -134,7 +134,7 @@ export class SinkQueue {
       return true;
     } catch (error) {
       this.#given = undefined;
-      // Where only the newest is wanted, a newer one may have come.
+      // If the sink wants the newest only, a newer one may be queued.
       if (this.sink.wants === 'every' || this.#queue.length === 0) this.#queue.unshift(given);
       this.#failed(error);
       return false;
@@ -145,7 +145,7 @@ export class SinkQueue {
     if (this.#phase !== 'open') return;
     const { firstMs, mostMs } = this.options.retryPolicy;
     const most = Math.min(mostMs, firstMs * 2 ** (this.#failures - 1));
-    // Sinks that failed together do not come back together.
+    // Jitter, so that sinks that failed together do not retry together.
     const ms = most * (0.5 + Math.random() / 2);
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, ms).unref();
@@ -185,7 +185,7 @@ export class SinkQueue {
     const before = this.#state;
     this.#enterTrouble(state, trouble.message);
     this.options.onState(before?.state !== state || before.message !== trouble.message);
-    // A contradiction stays the same one while the ledger grows, and its message has the ledger's size.
+    // The message of a fork contains the ledger's size, which grows: report it once.
     const what = forked ? state : trouble.message;
     if (this.#reported === what) return;
     this.#reported = what;

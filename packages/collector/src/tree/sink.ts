@@ -1,13 +1,14 @@
 /**
- * Where checkpoints go off this host: what `--checkpoint-sink` names, and what every kind of sink promises.
+ * Sinks keep checkpoints outside this host. This file parses `--checkpoint-sink` and has the contract of a
+ * sink.
  *
- *   dir:/mnt/worm                              each checkpoint is a new file there
- *   file:/var/log/checkpoints                  each is appended there
- *   command:/opt/checkpoint-to-s3              a program keeps each (docs/reference/sink-programs.md)
- *   https://witness.example/prefix#<vkey>      a witness (C2SP tlog-witness); the verifier key is the witness's
+ *   dir:/mnt/worm                              a directory: each checkpoint is a new file
+ *   file:/var/log/checkpoints                  a file to which each checkpoint is appended
+ *   command:/opt/checkpoint-to-s3              a program that keeps each (docs/reference/sink-programs.md)
+ *   https://witness.example/prefix#<vkey>      a witness (C2SP tlog-witness) and its verifier key
  *
- * Several are separated by commas. A sink's name goes into logs and into the state that doctor reads, so nothing that
- * may be a secret can be part of one.
+ * Commas separate several sinks. The name of a sink appears in logs and in the state that doctor reads, so it
+ * must not contain a secret.
  */
 import path from 'node:path';
 import type { Checkpoint } from '@clinical-events/protocol/verify';
@@ -16,59 +17,62 @@ import { showable } from './program.js';
 import { Unusable } from '../unusable.js';
 import { messageOf } from '../system-code.js';
 
-/** A sink that is a program: the operator's, or one of ours for a directory or a file. */
+/** A sink that a program serves: the operator's, or the collector's own for a directory or a file. */
 export interface ProgramSinkSpec {
   readonly kind: 'directory' | 'file' | 'program';
   readonly shown: string;
-  /** Of the directory, the file or the program. */
+  /** Path of the directory, the file or the program. */
   readonly path: string;
 }
 
-/** Somewhere that checkpoints go. `shown` names it to people. */
+/** A configured sink. `shown` is its name for people. */
 export type SinkSpec =
   | ProgramSinkSpec
   | {
       readonly kind: 'witness';
       readonly shown: string;
-      /** Without a slash at its end. */
+      /** URL without a slash at its end. */
       readonly prefix: string;
       readonly key: NoteKey;
     };
 
-/** A checkpoint on its way. */
+/** A checkpoint for the sinks. */
 export interface Published {
   /** The signed note. */
   readonly note: string;
   readonly checkpoint: Checkpoint;
 }
 
-/** One try to deliver. */
+/** An attempt to deliver. */
 export interface Attempt {
   /** Aborted when the collector ends. */
   readonly signal: AbortSignal;
-  /** The size of the checkpoint that the sink took last, in an earlier run too. */
+  /** Size of the last checkpoint that the sink took, also in an earlier run. */
   readonly delivered: number | undefined;
-  /** To be called when the sink holds less than that. */
+  /** The sink calls it if it holds a smaller checkpoint. */
   readonly lost: () => void;
 }
 
 export interface Sink {
   readonly shown: string;
-  /** Whether it is owed every checkpoint, or each time the newest. */
+  /** Whether it gets every checkpoint, or only the newest. */
   readonly wants: 'every' | 'newest';
   /**
-   * On return the sink holds the checkpoint for good. Settles by itself: each kind of sink has its time limit.
-   * @throws {@link SinkTrouble}. The sink may hold it nonetheless, and it may be given again.
+   * On return the sink holds the checkpoint permanently. Each kind of sink has its time limit.
+   * @throws {@link SinkTrouble}. The sink may hold the checkpoint nonetheless; it can be delivered again.
    */
   deliver(published: Published, attempt: Attempt): Promise<void>;
 }
 
-/** A sink did not take a checkpoint; the message tells an operator why and what to do, and nothing secret. */
+/**
+ * A sink did not take a checkpoint. The message gives the operator the reason and a remedy, and contains no
+ * secret.
+ */
 export class SinkTrouble extends Error {
   override name = 'SinkTrouble';
 }
 
-/** What a sink holds and what the ledger holds cannot both be true. */
+/** A checkpoint that a sink holds contradicts the ledger. */
 export class SinkForked extends SinkTrouble {
   override name = 'SinkForked';
 }
@@ -76,18 +80,18 @@ export class SinkForked extends SinkTrouble {
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
 /**
- * @param text the option's value; an empty one names no sink.
- * @returns the sinks in the order given, their paths absolute.
+ * @param text the value of the option; may be empty.
+ * @returns the sinks in order, with absolute paths.
  * @throws {@link Unusable}
  */
 export function parseSinks(text: string): SinkSpec[] {
   if (text.trim() === '') return [];
-  // An @ may end a password, whose other half stands in the part before a comma.
+  // An @ may end a password that contains a comma.
   const name = text.includes('@') ? schemeOf : quoted;
   const specs = text.split(',').map((part) => parseSink(part.trim(), name(part.trim())));
   const places = new Set<string>();
   for (const spec of specs) {
-    // Two that share a witness's key would share the file of its cosignature as well.
+    // Two sinks with the same witness key would share the file of its cosignature.
     const place = spec.kind === 'witness' ? spec.key.vkey : spec.path;
     if (places.has(place)) throw new Unusable(`${spec.shown} is given twice`);
     places.add(place);
@@ -95,7 +99,7 @@ export function parseSinks(text: string): SinkSpec[] {
   return specs;
 }
 
-/** @param named the sink, for messages. */
+/** @param named the sink in messages. */
 function parseSink(part: string, named: string): SinkSpec {
   if (part === '') throw new Unusable('a sink is empty: there is a comma too many');
   const [, scheme = '', rest = ''] = /^([a-z]+):(.*)$/s.exec(part) ?? [];
@@ -134,12 +138,12 @@ function witness(part: string, named: string): SinkSpec {
   } catch {
     throw new Unusable(`${named} is not a URL`);
   }
-  // Witnesses ask for no password. One in the option would end up in logs.
+  // A password in the option would appear in logs.
   if (url.username !== '' || url.password !== '') {
-    throw new Unusable(`${named} has a user name or a password in it, and a witness asks for none`);
+    throw new Unusable(`${named} contains a user name or a password, and witnesses need none`);
   }
   if (url.search !== '' || address.includes('?')) {
-    throw new Unusable(`${named} has a question mark in it; give the prefix that add-checkpoint goes behind`);
+    throw new Unusable(`${named} contains a question mark; give the prefix before /add-checkpoint`);
   }
   if (url.protocol === 'http:' && !LOOPBACK.test(url.hostname)) {
     throw new Unusable(`${named} must be https://; http:// is for a witness on this host`);
@@ -153,32 +157,32 @@ function witness(part: string, named: string): SinkSpec {
     key = witnessKey(part.slice(hash + 1));
   } catch (error) {
     const reason = messageOf(error);
-    throw new Unusable(`the verifier key behind ${named} cannot be used: ${reason}`, { cause: error });
+    throw new Unusable(`the verifier key in ${named} cannot be used: ${reason}`, { cause: error });
   }
   return { kind: 'witness', prefix, key, shown: `${prefix} (${key.name})` };
 }
 
-/** Signs checkpoints, with the time at which it saw them (C2SP tlog-cosignature). */
+/** Key types of cosignatures (C2SP tlog-cosignature). */
 const WITNESS_KEY_TYPES = [0x04, 0x06];
 
 function witnessKey(vkey: string): NoteKey {
   const key = noteKey(vkey);
   if (!WITNESS_KEY_TYPES.includes(key.type)) {
-    throw new Unusable(`it is of type ${key.type}, and that of a witness is of type 4 or 6`);
+    throw new Unusable(`it has type ${key.type}; the key of a witness has type 4 or 6`);
   }
   // The name is shown on terminals.
   if (showable(key.name) !== key.name) throw new Unusable('its name has a control character');
   return key;
 }
 
-/** As much of what was given as cannot be a secret. */
+/** The scheme only: the rest may contain a secret. */
 function schemeOf(given: string): string {
   return JSON.stringify(`${/^[a-z]{1,8}:/.exec(given)?.[0] ?? ''}...`);
 }
 
 const LONGEST_QUOTE = 120;
 
-/** What was given, for a message: without what may be a secret, on one line. */
+/** The value for a message, on one line and without parts that may be secret. */
 function quoted(given: string): string {
   const harmless = given.replace(/[?#].*$/s, '');
   const short = harmless.length > LONGEST_QUOTE ? `${harmless.slice(0, LONGEST_QUOTE)}...` : harmless;

@@ -1,9 +1,9 @@
 /**
- * Small files in `checkpoints/` by which a running collector and its commands report their state to `doctor` and the
- * console, which are other processes, and often run later.
+ * Small files in `checkpoints/` by which a running collector and its commands report their state to `doctor`
+ * and the console.
  *
- * Replaced by a rename and not flushed: after a power loss the file of the start before, or none, is as true as it was,
- * and it is written again within seconds of the next start.
+ * They are replaced by a rename and not flushed: after a power loss an older file may be there, or none, and
+ * the next start writes it again within seconds.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -11,32 +11,32 @@ import { nodeFiles } from '../files.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 
-/** The file is not one that a collector wrote. */
+/** The file was not written by a collector. */
 export class StateFileDamaged extends Error {
   override name = 'StateFileDamaged';
 }
 
-/** Anything longer was not written by a collector. */
+/** Size limit of a state file. */
 const MOST_BYTES = 1 << 20;
 
 export class StateFile<State> {
   constructor(
     private readonly name: string,
-    /** What it holds, for a message. */
+    /** Its contents in words, for messages. */
     private readonly what: string,
     private readonly isState: (value: unknown) => value is State,
   ) {}
 
   /**
-   * @returns undefined when there is none.
-   * @throws {@link StateFileDamaged} that names the file, or the system's error when it cannot be read.
+   * @returns undefined if there is no file.
+   * @throws {@link StateFileDamaged} that names the file, or the system's error if it cannot be read.
    */
   read(dataDir: string): State | undefined {
     const file = this.#path(dataDir);
     let text: string;
     try {
       if (fs.statSync(file).size > MOST_BYTES)
-        throw new StateFileDamaged(`${file} is too large to be one of ours`);
+        throw new StateFileDamaged(`${file} is too large for a state file`);
       text = fs.readFileSync(file, 'utf8');
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return undefined;
@@ -52,13 +52,13 @@ export class StateFile<State> {
     throw new StateFileDamaged(`${file} does not hold ${this.what}`);
   }
 
-  /** On return the file holds this. @throws the system's error. */
+  /** On return the file holds the state. @throws the system's error. */
   write(dataDir: string, state: State): void {
     const file = this.#path(dataDir);
     nodeFiles.makeDirectory(path.dirname(file));
     const unfinished = `${file}.unfinished`;
     fs.rmSync(unfinished, { force: true });
-    // Never through a link that someone has put there meanwhile.
+    // 'wx': never through a link that someone created.
     const fd = nodeFiles.open(unfinished, 'wx+');
     try {
       fs.writeFileSync(fd, `${JSON.stringify(state, undefined, 2)}\n`);
@@ -78,72 +78,75 @@ export class StateFile<State> {
   }
 }
 
-/** `backup.json`: when `collector backup` was done last. Not where it went: that is for who may read the access log. */
+/** `backup.json`: the last run of `collector backup`. The access log names its directory. */
 export interface BackupNote {
-  /** When the run began: an instant, RFC 3339 in UTC. What was acknowledged by then is in it. */
+  /** Start of the run, RFC 3339 in UTC. The back-up includes all events that were acknowledged before it. */
   readonly at: string;
-  /** How many events it holds. */
+  /** Number of events in the back-up. */
   readonly events: number;
   /** Whether it was a round of `--follow`, which makes the next one within seconds. */
   readonly follows?: boolean;
 }
 
-/** `verify.json`: what `collector verify --note` found last. */
+/** `verify.json`: the last result of `collector verify --note`. */
 export interface VerifyResult {
-  /** When it had been through: an instant, RFC 3339 in UTC. */
+  /** End of the run, RFC 3339 in UTC. */
   readonly at: string;
   readonly intact: boolean;
-  /** That the log held. */
+  /** Number of events in the log. */
   readonly events: number;
 }
 
 /**
- * `trouble.json`: since when, and why, a running collector cannot make checkpoints. A disk that is full keeps the file
- * out too; who runs in the same process asks {@link CheckpointTrouble.state}.
+ * `trouble.json`: since when, and why, a running collector cannot make checkpoints. A full disk may prevent
+ * the file too; the collector itself reads {@link CheckpointTrouble.state}.
  */
 export interface CheckpointTroubleState {
-  /** When the first of the tries failed, across starts: an instant, RFC 3339 in UTC. */
+  /** Time of the first failed attempt, across starts, RFC 3339 in UTC. */
   readonly since: string;
-  /** Why the newest one did: an error's text, which holds no secret. */
+  /** Reason of the newest failure: an error's text without secrets. */
   readonly reason: string;
 }
 
-/** `sinks.json`, in the order of the option: the state of each sink. */
+/** `sinks.json`: the state of each sink, in the order of the option. */
 export interface SinkState {
-  /** As it was given, but a witness's key is replaced by its name. */
+  /** The configured value; for a witness, the name of its key in place of the key. */
   readonly sink: string;
-  /** Forked: it has seen a checkpoint of this log that the ledger does not agree with; it gets no more. */
+  /** Forked: it has seen a checkpoint of this log that contradicts the ledger; it gets no more. */
   readonly state: 'ok' | 'failing' | 'forked';
-  /** Of the checkpoint that was delivered last, in entries of the log; missing when none ever was. */
+  /** Size of the last delivered checkpoint, in entries; missing if none was delivered. */
   readonly size?: number;
-  /** When that was: an instant, RFC 3339 in UTC. */
+  /** Time of the last delivery, RFC 3339 in UTC. */
   readonly at?: string;
   /** Since when it has not been ok, across starts. */
   readonly failing_since?: string;
-  /** Why it is not ok, and what to do. */
+  /** The reason and the remedy if it is not ok. */
   readonly message?: string;
-  /** Checkpoints since the start that it was owed and will not get. Those after it cover each. */
+  /** Number of checkpoints since the start that were dropped. Later checkpoints cover them. */
   readonly dropped?: number;
-  /** When it was last found to hold less than it had taken, since the start: an instant. */
+  /** Last time since the start at which it held less than it took. */
   readonly lost_at?: string;
 }
 
-/** `known.json`: the newest checkpoint that a collector on a database has seen, or that a restored log does not reach. */
+/**
+ * `known.json`: the newest checkpoint that a collector on a database has seen, or that a restored log does
+ * not reach.
+ */
 interface KnownCheckpoint {
   /** The signed note. */
   readonly note: string;
 }
 
-/** `mirror.json`: that a data directory is a mirror of a log in a database. */
+/** `mirror.json`: marks a data directory as a mirror of a log in a database. */
 export interface MirrorNote {
-  /** Where the log is, for people. */
+  /** Address of the log, for people. */
   readonly store: string;
   readonly ledger_id: string;
-  /** How many bytes of its file of readings stand in the access log of the database. */
+  /** Number of bytes of its file of readings that were forwarded to the access log of the database. */
   readonly forwarded: number;
-  /** A UUID by which reports name the mirror. */
+  /** UUID by which reports name the mirror. */
   readonly id: string;
-  /** The sequence of the last action that it has followed, with its own keys and names. */
+  /** Sequence of the last action that it followed, with its own keys and names. */
   readonly followed: number;
 }
 
@@ -158,7 +161,7 @@ const orMissing =
   (value) =>
     value === undefined || check(value);
 
-/** An object of which each of these members passes its check. */
+/** Checks an object: each member must pass its check. */
 const object =
   <State>(checks: Readonly<Record<keyof State & string, Check>>) =>
   (value: unknown): value is State =>
@@ -178,17 +181,17 @@ const isSinkState = object<SinkState>({
 });
 const BACKUP = new StateFile(
   'backup.json',
-  'when a back-up was made',
+  'the time of a back-up',
   object<BackupNote>({ at: isInstant, events: isCount, follows: isOneOf(undefined, true, false) }),
 );
 const VERIFY = new StateFile(
   'verify.json',
-  'what collector verify found',
+  'a result of collector verify',
   object<VerifyResult>({ at: isInstant, intact: isOneOf(true, false), events: isCount }),
 );
 const TROUBLE = new StateFile(
   'trouble.json',
-  'why no checkpoint could be made',
+  'the reason of a failed checkpoint',
   object<CheckpointTroubleState>({ since: isInstant, reason: isLine }),
 );
 const SINKS = new StateFile(
@@ -198,20 +201,21 @@ const SINKS = new StateFile(
 );
 const KNOWN = new StateFile(
   'known.json',
-  'the newest checkpoint that was seen',
+  'a checkpoint',
   object<KnownCheckpoint>({ note: (value) => typeof value === 'string' }),
 );
 const MIRROR = new StateFile(
   'mirror.json',
-  'of which log a data directory is a mirror',
+  'the note of a mirror',
   object<MirrorNote>({
     ...{ store: isLine, ledger_id: isLine, id: isLine, forwarded: isCount, followed: isCount },
   }),
 );
 
 /*
- * Each read returns undefined, or no states, when there is no file, and throws StateFileDamaged that names the file, or
- * the system's error when it cannot be read. After a write the file holds what was given; it throws the system's error.
+ * Each read returns undefined, or no states, if there is no file, and throws StateFileDamaged that names the
+ * file, or the system's error if it cannot be read. Each write replaces the file, and throws the system's
+ * error.
  */
 export const readBackupNote = (dataDir: string) => BACKUP.read(dataDir);
 export const writeBackupNote = (dataDir: string, note: BackupNote) => BACKUP.write(dataDir, note);
@@ -228,13 +232,13 @@ export const writeMirrorNote = (dataDir: string, note: MirrorNote) => MIRROR.wri
 /** A reason is shown on a line of a terminal. */
 const LONGEST_REASON = 1000;
 
-/** Keeps the trouble that a collector has with its checkpoints. Nothing here throws: a full disk is such a trouble. */
+/** Records a collector's failure to make checkpoints. No method throws: a full disk is such a failure. */
 export class CheckpointTrouble {
-  /** What the file says. */
+  /** Contents of the file. */
   #kept: CheckpointTroubleState | undefined;
-  /** Whether there is trouble, also when the file could not be written. */
+  /** Start of the failure, also if the file could not be written. */
   #since: string | undefined;
-  /** Of the newest failure; empty when the file of the start before could not be read. */
+  /** Reason of the newest failure; empty if the file of an earlier run could not be read. */
   #reason = '';
 
   constructor(
@@ -246,17 +250,17 @@ export class CheckpointTrouble {
       this.#since = this.#kept?.since;
       this.#reason = this.#kept?.reason ?? '';
     } catch {
-      // Written again, or removed.
+      // The file is written again, or removed.
       this.#since = this.#instant();
     }
   }
 
-  /** What is so, whether or not the file says it. */
+  /** The current state, also if the file could not be written. */
   get state(): CheckpointTroubleState | undefined {
     return this.#since === undefined ? undefined : { since: this.#since, reason: this.#reason };
   }
 
-  /** A checkpoint could not be made. The file is written when that is news. */
+  /** Records a failure. Writes the file if the reason is new. */
   failed(why: string): void {
     const reason = why.replace(/\p{Cc}+/gu, ' ').slice(0, LONGEST_REASON);
     this.#since ??= this.#instant();
@@ -271,13 +275,13 @@ export class CheckpointTrouble {
     }
   }
 
-  /** No checkpoint is owed any more. @returns whether there was trouble before. */
+  /** Records a success. @returns whether there was a failure before. */
   over(): boolean {
     if (this.#since === undefined) return false;
     try {
       TROUBLE.remove(this.dataDir);
     } catch {
-      // The next checkpoint tries again, and it is not over before that.
+      // The next checkpoint tries to remove it again.
       return false;
     }
     this.#since = undefined;
@@ -295,22 +299,22 @@ export function describe(state: SinkState, now: number): string {
   const { sink, size, at, failing_since: since, message, dropped, lost_at: lostAt } = state;
   const delivered =
     size === undefined || at === undefined
-      ? 'it has taken none from this directory yet'
-      : `the last was of ${counted(size, 'entry', 'entries')}, ${ago(now - Date.parse(at))} ago`;
+      ? 'it has taken none from this directory'
+      : `the last one covers ${counted(size, 'entry', 'entries')}, ${ago(now - Date.parse(at))} ago`;
   const lost =
-    // A sink that contradicts the log gets no more, so that nothing newer will cover them there.
+    // A forked sink gets no more checkpoints that would cover them.
     dropped === undefined || dropped === 0 || state.state === 'forked'
       ? ''
-      : `; ${dropped} could not wait any longer, and the newest covers them`;
+      : `; ${dropped} were dropped, and the newest covers them`;
   const gone = lostAt === undefined ? '' : `; on ${lostAt} it ${LESS}`;
   if (state.state === 'ok') return `${sink} takes checkpoints; ${delivered}${lost}${gone}`;
   const how = state.state === 'forked' ? 'contradicts this ledger' : 'takes no checkpoints';
   const long = since === undefined ? '' : ` since ${since} (${ago(now - Date.parse(since))})`;
-  return `${sink} ${how}${long}: ${message ?? 'nothing is known of why'}; ${delivered}${lost}${gone}`;
+  return `${sink} ${how}${long}: ${message ?? 'the reason is unknown'}; ${delivered}${lost}${gone}`;
 }
 
-/** What to say of a sink that holds less than it was left with; follows the sink's name. */
-export const LESS = 'held less than it was left with: it was cut, moved aside or deleted';
+/** Message for a sink that lost checkpoints; follows the sink's name. */
+export const LESS = 'held less than it took: it was truncated, moved or deleted';
 
 const UNITS = [
   [86_400_000, 'd'],
@@ -319,7 +323,7 @@ const UNITS = [
   [1000, 's'],
 ] as const;
 
-/** A duration, coarsely: the reader's clock may also be behind. */
+/** A rough duration; 0 s if the reader's clock is behind. */
 function ago(ms: number): string {
   for (const [unit, name] of UNITS) if (ms >= unit) return `${Math.floor(ms / unit)} ${name}`;
   return '0 s';
@@ -329,12 +333,12 @@ function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 
-/** Whether it is text that a terminal may be shown. */
+/** Whether it is one line of text without control characters. */
 export function isLine(value: unknown): value is string {
   return typeof value === 'string' && !/\p{Cc}/u.test(value);
 }
 
-/** Whether it is RFC 3339 in UTC, as Date writes it. */
+/** Whether it is RFC 3339 in UTC, in the form of Date. */
 function isInstant(value: unknown): value is string {
   return (
     typeof value === 'string' && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value) && !Number.isNaN(Date.parse(value))

@@ -1,15 +1,14 @@
 /**
- * `https://...#<vkey>` posts the newest checkpoint to a witness each time (C2SP tlog-witness), with a proof that the
- * ledger continues what the witness saw last, and keeps the cosignature.
+ * The sink `https://...#<vkey>`: posts each newest checkpoint to a witness (C2SP tlog-witness), with a proof
+ * that the log continues the tree that the witness saw last, and keeps the cosignature.
  *
- * A witness remembers the size of the largest tree that it saw of this log. So it finds out when the ledger was
- * replaced by an older back-up of itself, or by another one that was signed with the right key.
+ * A witness remembers the largest tree that it saw of this log. So it detects a log that was replaced by an
+ * older back-up, or by another log that the same key signed.
  *
- * Looking up its name takes a thread of Node's pool for as long as the resolver takes. Such look-ups get half of the
- * threads at most (libuv), so they slow the ledger's calls down and do not stop them.
+ * A DNS look-up occupies a thread of Node's pool. libuv limits look-ups to half of the threads, so they can
+ * slow down the ledger's calls but not stop them.
  *
- * What a witness answers is not believed but for its cosignature, and never quoted: logs are no place for the texts
- * of strangers.
+ * Of a witness's answer only the cosignature is used. The answer is never quoted in logs.
  */
 import {
   type Checkpoint,
@@ -37,20 +36,20 @@ import { SinkForked, SinkTrouble, type Attempt, type Published, type Sink } from
 import fs from 'node:fs/promises';
 import path from 'node:path';
 
-/** Milliseconds for a request and its answer. */
+/** Time limit for a request and its answer, in milliseconds. */
 const ANSWER_MS = 10_000;
 /** A cosignature has less than 4 KiB. */
 const MOST_BYTES = 64 * 1024;
-/** With the statement of a tree size in it. */
+/** Media type of an answer with a tree size. */
 const SIZE_TYPE = 'text/x.tlog.size';
 const SIZE_TEXT = /^(?:0|[1-9]\d{0,15})\n?$/;
 
 export interface WitnessOptions {
-  /** Without a slash at its end. */
+  /** URL without a slash at its end. */
   readonly prefix: string;
   readonly shown: string;
   readonly key: NoteKey;
-  /** Where the cosigned checkpoint is kept. */
+  /** Directory of the cosigned checkpoint. */
   readonly directory: string;
   readonly log: LogView;
   readonly fetch: typeof fetch;
@@ -60,7 +59,7 @@ interface Answer {
   readonly status: number;
   /** Media type, in lower case and without parameters. */
   readonly type: string;
-  /** Of a status that speaks in its body, else empty. */
+  /** Empty unless the status is 200 or 409. */
   readonly body: string;
 }
 
@@ -68,7 +67,7 @@ export class Witness implements Sink {
   readonly wants = 'newest';
   readonly shown: string;
   readonly #file: CosignedFile;
-  /** What it cosigned last; not known before the file was read. */
+  /** The checkpoint that it cosigned last; undefined until the file was read. */
   #cosigned: { readonly checkpoint: Checkpoint | undefined } | undefined;
 
   constructor(private readonly options: WitnessOptions) {
@@ -95,7 +94,7 @@ export class Witness implements Sink {
     return this.#cosigned.checkpoint;
   }
 
-  /** On return the witness has cosigned the checkpoint, and that is kept. */
+  /** On return the witness has cosigned the checkpoint, and the cosignature is stored. */
   async #submit(published: Published, assumedSize: number, signal: AbortSignal): Promise<void> {
     let submitted = published;
     let oldSize = assumedSize;
@@ -113,15 +112,16 @@ export class Witness implements Sink {
     }
     if (answer.status === 422 && corrected) {
       throw new SinkForked(
-        `the witness has seen this log with ${oldSize} entries that are not the first ${oldSize} of this ledger (422): ` +
-          'it was altered, or restored from an older back-up and then went on differently; see collector verify',
+        `the witness has seen this log with ${oldSize} entries that are not the first ${oldSize} of this ` +
+          'ledger (422): it was altered, or an older back-up was restored and continued differently; see ' +
+          'collector verify',
       );
     }
     if (answer.status !== 200) throw refusal(answer.status, submitted.checkpoint, oldSize);
     await this.#keep(submitted, answer.body);
   }
 
-  /** @throws {@link SinkTrouble} when there is no answer. */
+  /** @throws {@link SinkTrouble} without an answer. */
   async #post({ note, checkpoint }: Published, oldSize: number, signal: AbortSignal): Promise<Answer> {
     const { prefix, log } = this.options;
     let proof: Buffer[];
@@ -137,7 +137,7 @@ export class Witness implements Sink {
         method: 'POST',
         body,
         signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]),
-        // Another address is for anyone who runs this collector to trust.
+        // Only the operator decides which address to trust.
         redirect: 'manual',
       });
       return await answerOf(response);
@@ -158,7 +158,7 @@ export class Witness implements Sink {
 
   /**
    * @returns the note with the witness's cosignature below the log's signatures.
-   * @throws {@link SinkTrouble} when that is not among what the witness answered.
+   * @throws {@link SinkTrouble} if the answer lacks a valid cosignature.
    */
   #cosign(note: string, answered: string): string {
     const { key } = this.options;
@@ -176,7 +176,7 @@ export class Witness implements Sink {
   }
 }
 
-/** @throws {@link SinkTrouble} when the answer is larger than any answer is. */
+/** @throws {@link SinkTrouble} if the answer is too large. */
 async function answerOf(response: Response): Promise<Answer> {
   const { status } = response;
   const [type = ''] = (response.headers.get('content-type') ?? '').toLowerCase().split(';');
@@ -189,7 +189,7 @@ async function answerOf(response: Response): Promise<Answer> {
   // Leaving the loop cancels the rest.
   for await (const piece of (response.body ?? []) as AsyncIterable<Uint8Array>) {
     bytes += piece.length;
-    if (bytes > MOST_BYTES) throw new SinkTrouble('answers with more than 64 KiB; this is no witness');
+    if (bytes > MOST_BYTES) throw new SinkTrouble('answers with more than 64 KiB; this is not a witness');
     pieces.push(piece);
   }
   return { status, type: type.trim(), body: Buffer.concat(pieces).toString() };
@@ -198,20 +198,20 @@ async function answerOf(response: Response): Promise<Answer> {
 function statedSize({ type, body }: Answer): number {
   const size = Number(body);
   if (type === SIZE_TYPE && SIZE_TEXT.test(body) && Number.isSafeInteger(size)) return size;
-  throw new SinkTrouble('answers with 409 and does not say which size it knows; this is no witness');
+  throw new SinkTrouble('answers with 409 and without a tree size; this is not a witness');
 }
 
 function refusal(status: number, { origin, size }: Checkpoint, oldSize: number): SinkTrouble {
   const known: Readonly<Record<number, string>> = {
-    400: 'takes the request for malformed (400): the address may not be that of a witness',
-    403: `does not know the key that signs (403): give it the verifier key that collector signing-key show prints`,
+    400: 'refuses the request as malformed (400): the address may not be that of a witness',
+    403: 'does not know the signing key (403): give it the key that collector signing-key show prints',
     404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
     409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',
-    422: `finds that ${size} entries do not continue the ${oldSize} that it saw (422): see collector verify`,
-    429: 'wants to be asked less often (429)',
+    422: `reports that ${size} entries do not continue its ${oldSize} (422): see collector verify`,
+    429: 'limits the rate of requests (429)',
   };
   if (status >= 300 && status < 400) {
-    return new SinkTrouble(`sends elsewhere (${status}), which is not followed: give its final address`);
+    return new SinkTrouble(`redirects (${status}), which is not followed: give its final address`);
   }
   return new SinkTrouble(known[status] ?? `answers with ${status}`);
 }
@@ -219,11 +219,11 @@ function refusal(status: number, { origin, size }: Checkpoint, oldSize: number):
 function cosignatureTrouble(error: unknown): SinkTrouble {
   const known =
     error instanceof NoteUnsigned
-      ? 'answers without a cosignature by the key that was given for it: it may have another one'
+      ? 'answers without a cosignature by the configured key: it may have another key'
       : error instanceof NoteForged
         ? 'answers with a cosignature that does not verify: it cosigned something else, or has another key'
         : error instanceof NoteMalformed
-          ? 'answers with something else than cosignatures; this is no witness'
+          ? 'answers without cosignatures; this is not a witness'
           : undefined;
   return new SinkTrouble(known ?? 'answers with a cosignature that cannot be checked', { cause: error });
 }
@@ -233,7 +233,7 @@ function networkTrouble(error: unknown): SinkTrouble {
   if (error instanceof Error && error.name === 'TimeoutError') {
     return new SinkTrouble(`gives no answer within ${ANSWER_MS / 1000} seconds`, { cause: error });
   }
-  // What fetch throws names its cause below, or below that.
+  // The system's error is the cause of fetch's error, or the cause of that.
   let code: string | undefined;
   for (let at = error; at instanceof Error && code === undefined; at = at.cause) code = systemCode(at);
   return new SinkTrouble(`cannot be reached${code === undefined ? '' : ` (${code})`}`, { cause: error });
@@ -245,9 +245,9 @@ function fileTrouble(file: string, error: unknown): SinkTrouble {
 }
 
 /**
- * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that a witness has cosigned, with the log's
- * signatures and the witness's. It is what an auditor asks for, and says from where the witness wants a consistency proof
- * the next time.
+ * `checkpoints/cosigned-<key id>` in the data directory: the newest checkpoint that the witness cosigned,
+ * with the signatures of the log and of the witness. It is evidence for auditors, and the start of the next
+ * consistency proof.
  */
 class CosignedFile {
   readonly path: string;
@@ -260,9 +260,9 @@ class CosignedFile {
   }
 
   /**
-   * @returns the checkpoint, or undefined without a file, or when it is not one of this log with the witness's
-   *   cosignature: then the witness itself tells how much it has seen of the log.
-   * @throws the system's error when the file cannot be read.
+   * @returns the checkpoint; undefined without a file, or if the file is not a checkpoint of this log with
+   *   the witness's cosignature: then the witness's answer states its size.
+   * @throws the system's error if the file cannot be read.
    */
   async read(origin: string, log: LogView): Promise<Checkpoint | undefined> {
     let note: string;
@@ -280,7 +280,7 @@ class CosignedFile {
     }
   }
 
-  /** On return the note is in the place of the one before, on stable storage. A crash leaves one of the two. */
+  /** On return the note has durably replaced the previous one. A crash leaves one of the two. */
   async write(note: string): Promise<void> {
     nodeFiles.makeDirectory(path.dirname(this.path));
     await nodeFiles.replace(this.path, Buffer.from(note));

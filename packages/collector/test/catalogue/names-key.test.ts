@@ -114,7 +114,7 @@ describe('[R-2014] a key of names that is replaced', () => {
   });
 
   test.for([
-    ['a name does not open by the old key', NEW, LATER],
+    ['a name cannot be decrypted by the old key', NEW, LATER],
     ['the keys are an older copy', OLD, undefined],
   ] as const)('is followed by no catalogue where %s, until the next update', async ([, key, older]) => {
     const old = await madeBy(key === OLD ? NEW : OLD);

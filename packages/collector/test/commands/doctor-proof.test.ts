@@ -103,8 +103,7 @@ describe('collector doctor on the proof', () => {
     await fillSigned(dataDir, [[loggedEvent('by both keys')]]);
     expect((await said()).code).toBe(0);
     fs.rmSync(inData('checkpoints', 'rotations', '0001.note'));
-    const missing =
-      /the key [0-9a-f]{8} has signed it too, and no note in checkpoints\/rotations hands on to that one/;
+    const missing = /the key [0-9a-f]{8} signed it too, and no note in checkpoints\/rotations names that key/;
     const { code, lines } = await said();
     expect([code, lines[0]]).toEqual([3, before.lines[0]]);
     expect(lines[1]).toMatch(missing);

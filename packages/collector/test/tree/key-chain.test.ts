@@ -72,10 +72,10 @@ test('[R-905] a note of another log, a gap, a repetition, or a way back is refus
   const [first = '', second = '', third = ''] = NOTES;
   const [e, f] = [signer('other.example'), signer('other.example')];
   const broken = (notes: readonly string[]) => () => keyChain(a.vkey, notes);
-  expect(broken([rotation(e, f)])).toThrow(new RotationRefused('rotation note 1: it is of another log'));
+  expect(broken([rotation(e, f)])).toThrow(new RotationRefused('rotation note 1: it belongs to another log'));
   const gap = (number: number, at: Signer): RotationRefused =>
     new RotationRefused(
-      `rotation note ${number}: it is not from the key that the log had by then, ${at.vkey}`,
+      `rotation note ${number}: it does not follow the key that the log had then, ${at.vkey}`,
     );
   expect(broken([second])).toThrow(gap(1, a));
   expect(broken([first, third])).toThrow(gap(2, b));
@@ -83,7 +83,7 @@ test('[R-905] a note of another log, a gap, a repetition, or a way back is refus
   expect(broken([first, second, first])).toThrow(gap(3, c));
   expect(broken([second, first])).toThrow(gap(1, a));
   expect(broken([first, second, rotation(c, a)])).toThrow(
-    new RotationRefused('rotation note 3: it hands over to a key that the log had before'),
+    new RotationRefused('rotation note 3: it names a key that the log had before'),
   );
 });
 
@@ -100,7 +100,7 @@ test('what is no rotation note is refused by its number', () => {
 
 test('an overlap that ends in a leap second is refused, as no clock here ever tells it', () => {
   expect(() => keyChain(a.vkey, [rotation(a, b, '2016-12-31T23:59:60Z')])).toThrow(
-    'rotation note 1: the end of its overlap cannot be read',
+    'rotation note 1: the end of its overlap is not a valid time',
   );
 });
 

@@ -85,8 +85,8 @@ test('[R-905] a command that comes with another key later is refused, and both k
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   signing.behave({ key: privateKey });
   expect(await messageOf(signing.open(), SigningCommandUnfit)).toBe(
-    `it gives the key ${verifierKeyOf(ORIGIN, publicKey)}, and this log signs with its current key ` +
-      `${key?.vkey ?? ''} (checkpoints/origin.vkey and the rotation notes); a key behind a command cannot be rotated yet`,
+    `it prints the key ${verifierKeyOf(ORIGIN, publicKey)}, and the current key of this log is ` +
+      `${key?.vkey ?? ''} (checkpoints/origin.vkey and the rotation notes); the key of a signing command cannot be rotated`,
   );
 });
 
@@ -94,7 +94,7 @@ test('[R-905] a log that was begun by a command, and is started without it, says
   const signing = new Signing();
   const [key] = (await signing.open()).keys;
   const file = path.join(signing.log.directory, keyFile(key?.vkey ?? ''));
-  const missing = `${file} is not there: it holds the private key of ${key?.vkey ?? ''}`;
+  const missing = `${file} is missing: it holds the private key of ${key?.vkey ?? ''}`;
   expect(() => signing.log.open()).toThrow(new SigningKeyFault('key-missing', missing));
 });
 
@@ -112,7 +112,7 @@ test('a log that lost its first key is not given another', async () => {
   await signing.open();
   fs.writeFileSync(path.join(signing.log.dataDir, 'checkpoints', 'latest'), '');
   fs.rmSync(signing.log.originFile);
-  expect(await messageOf(signing.open(), SigningKeyFault)).toContain('put the verifier key back');
+  expect(await messageOf(signing.open(), SigningKeyFault)).toContain('put back the verifier key');
   expect(fs.existsSync(signing.log.originFile)).toBe(false);
 });
 
@@ -174,7 +174,7 @@ describe('a command', () => {
     const signing = new Signing();
     fs.chmodSync(signing.path, 0o600);
     expect(programFault(signing.path)).toMatch(/ is not executable, .*\(EACCES\)$/);
-    expect(programFault(path.dirname(signing.path))).toMatch(/ is no program$/);
+    expect(programFault(path.dirname(signing.path))).toMatch(/ is not a program$/);
     fs.rmSync(signing.path);
     expect(await messageOf(signing.open(), SigningCommandUnfit)).toMatch(/^there is no such program: /);
     expect(programFault('/opt/sign')).toBe(

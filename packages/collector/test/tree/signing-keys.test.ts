@@ -83,7 +83,7 @@ describe('the first start', () => {
       for (const open of [() => log.start(), () => log.open()]) {
         expect(faultOf(open)).toMatchObject({
           reason: 'broken',
-          message: `${log.originFile} is not there, but ${witness} is: put the verifier key back that the log began with`,
+          message: `${log.originFile} is missing, but ${witness} exists: put back the verifier key that the log began with`,
         });
       }
       expect(log.keyFiles()).toHaveLength(1);
@@ -107,7 +107,7 @@ describe('a start', () => {
     fs.rmSync(file);
     expect(faultOf(() => log.start())).toMatchObject({
       reason: 'key-missing',
-      message: `${file} is not there: it holds the private key of ${key?.vkey ?? ''}`,
+      message: `${file} is missing: it holds the private key of ${key?.vkey ?? ''}`,
     });
     expect(log.keyFiles()).toEqual([]);
   });
@@ -120,7 +120,7 @@ describe('a start', () => {
     fs.copyFileSync(path.join(other.directory, other.keyFiles()[0] ?? ''), file);
     expect(faultOf(() => log.open())).toMatchObject({
       reason: 'broken',
-      message: `${file} holds another private key than that of ${key?.vkey ?? ''}`,
+      message: `${file} does not hold the private key of ${key?.vkey ?? ''}`,
     });
   });
 
@@ -150,7 +150,7 @@ describe('a start', () => {
       log.troubles.length = 0;
       await signersOf(log.open());
       expect(log.troubles).toEqual([
-        `a signing key is open to other users: Error: ${file} can be read by other users; anyone who has it can sign in the name of this log: chmod 600`,
+        `a signing key is open to other users: Error: ${file} can be read by other users, who can sign in the name of this log with it: chmod 600`,
       ]);
     }
   });
@@ -197,7 +197,7 @@ describe('a rotation', () => {
     expect(await signersOf(keys)).toEqual([key.vkey]);
     expect(log.keyFiles()).toEqual([keyFile(key.vkey)]);
     expect(log.notices.slice(1)).toEqual([
-      `${path.join(log.directory, keyFile(before.vkey))} was destroyed: its key signs no more`,
+      `${path.join(log.directory, keyFile(before.vkey))} was destroyed: its key no longer signs`,
     ]);
     // Not even when the clock is set back.
     log.nowMs -= DAY;
@@ -246,7 +246,7 @@ describe('a rotation', () => {
     expect(faultOf(() => log.rotate(1))).toMatchObject({
       reason: 'overlapping',
       message:
-        `the overlap of the rotation before lasts until ${new Date(until).toISOString()}; ` +
+        `the overlap of the previous rotation lasts until ${new Date(until).toISOString()}; ` +
         'rotate after it, or with overlap 0 to end it now',
     });
     expect(log.keyFiles()).toEqual(before);
@@ -326,7 +326,7 @@ describe('a rotation', () => {
     );
     expect(fault).toMatchObject({
       reason: 'overtaken',
-      message: `another rotation came first: ${log.noteFile(1)} is there now`,
+      message: `another rotation came first: ${log.noteFile(1)} exists`,
     });
     expect(await signersOf(keys)).toEqual([winner?.before.vkey, winner?.key.vkey]);
     expect(log.keyFiles()).toHaveLength(2);
@@ -371,7 +371,7 @@ describe('a rotation that cannot be followed', () => {
     fs.renameSync(file, `${file}.away`);
     expect(await signersOf(keys)).toEqual([old?.vkey]);
     expect(await signersOf(keys)).toEqual([old?.vkey]);
-    expect(log.troubles).toEqual([`${CANNOT}${file} is not there: it holds the private key of ${key.vkey}`]);
+    expect(log.troubles).toEqual([`${CANNOT}${file} is missing: it holds the private key of ${key.vkey}`]);
     fs.renameSync(`${file}.away`, file);
     expect(await signersOf(keys)).toEqual([old?.vkey, key.vkey]);
     expect(log.troubles).toHaveLength(1);
@@ -382,7 +382,7 @@ describe('a rotation that cannot be followed', () => {
     ['was changed', (note: string) => note.replace(/^2026-/m, '2027-')],
     ['was cut short', (note: string) => note.slice(0, -40)],
     [
-      'is of another log',
+      'belongs to another log',
       () => {
         const other = new ScratchLog();
         other.start('other.example/log');
@@ -409,7 +409,7 @@ describe('a rotation that cannot be followed', () => {
     fs.rmSync(log.noteFile(1));
     expect(faultOf(() => log.open())).toMatchObject({
       reason: 'broken',
-      message: `${log.noteFile(2)} is there, but not each rotation note before it`,
+      message: `${log.noteFile(2)} exists, but an earlier rotation note is missing`,
     });
   });
 
@@ -420,7 +420,7 @@ describe('a rotation that cannot be followed', () => {
     await signersOf(keys);
     fs.rmSync(note);
     expect(await signersOf(keys)).toHaveLength(2);
-    expect(log.troubles).toEqual([`${CANNOT}a rotation that was followed is no longer there`]);
+    expect(log.troubles).toEqual([`${CANNOT}the note of a rotation that was followed is missing`]);
     expect(keys.keys.at(-1)?.vkey).toBe(key.vkey);
   });
 });
@@ -432,7 +432,7 @@ test('a key that should sign too and is gone is told of, and the current one sig
   fs.rmSync(path.join(log.directory, keyFile(before.vkey)));
   expect(await signersOf(log.open())).toEqual([key.vkey]);
   expect(log.troubles).toHaveLength(1);
-  expect(log.troubles[0]).toContain('the key before the current one should sign too');
+  expect(log.troubles[0]).toContain('the previous key should sign');
 });
 
 test('an old key that cannot be destroyed is told of once', async () => {

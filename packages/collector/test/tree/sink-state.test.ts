@@ -77,12 +77,12 @@ describe('the states of the sinks', () => {
     expect(
       [OK, FAILING, FORKED, { ...OK, size: 1, dropped: 3 }].map((state) => described(state, NOW)),
     ).toEqual([
-      'dir:/mnt/worm takes checkpoints; the last was of 1234 entries, 1 min ago',
-      'https://w.example (w1) takes no checkpoints since 2026-01-01T00:00:00.000Z (1 min): answers with 503; it has taken none from this directory yet',
+      'dir:/mnt/worm takes checkpoints; the last one covers 1234 entries, 1 min ago',
+      'https://w.example (w1) takes no checkpoints since 2026-01-01T00:00:00.000Z (1 min): answers with 503; it has taken none from this directory',
       'dir:/mnt/worm contradicts this ledger since 2026-01-01T00:00:00.000Z (1 min): has seen more; ' +
-        'the last was of 1234 entries, 1 min ago',
-      'dir:/mnt/worm takes checkpoints; the last was of 1 entry, 1 min ago; ' +
-        '3 could not wait any longer, and the newest covers them',
+        'the last one covers 1234 entries, 1 min ago',
+      'dir:/mnt/worm takes checkpoints; the last one covers 1 entry, 1 min ago; ' +
+        '3 were dropped, and the newest covers them',
     ]);
     const hours = [0, -5000, 999, 59_999, 3_600_000, 49 * 3_600_000];
     expect(hours.map((ms) => / (\d+ \w+) ago$/.exec(described(OK, Date.parse(AT) + ms))?.[1])).toEqual([

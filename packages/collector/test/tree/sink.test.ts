@@ -67,7 +67,7 @@ describe('the option --checkpoint-sink', () => {
       expect(refusalOf(text)).not.toContain(secret);
     }
     expect(refusalOf(`https://user:${secret}@witness.example/#${key.vkey}`)).toBe(
-      '"https:..." has a user name or a password in it, and a witness asks for none',
+      '"https:..." contains a user name or a password, and witnesses need none',
     );
   });
 
@@ -86,7 +86,7 @@ describe('the option --checkpoint-sink', () => {
     ['https://', '"https://" is not a URL'],
     [
       'https://w.example/?',
-      '"https://w.example/" has a question mark in it; give the prefix that add-checkpoint goes behind',
+      '"https://w.example/" contains a question mark; give the prefix before /add-checkpoint',
     ],
     [
       'https://w.example/a',
@@ -103,10 +103,10 @@ describe('the option --checkpoint-sink', () => {
   test('refuses a verifier key that is malformed, that of a log, or whose key id is not its own', () => {
     const prefix = 'https://w.example/';
     expect(refusalOf(`${prefix}#rubbish`)).toMatch(
-      /^the verifier key behind "https:\/\/w\.example\/" cannot be used: /,
+      /^the verifier key in "https:\/\/w\.example\/" cannot be used: /,
     );
     expect(refusalOf(`${prefix}#${newKey().key.vkey}`)).toContain(
-      'it is of type 1, and that of a witness is of type 4 or 6',
+      'it has type 1; the key of a witness has type 4 or 6',
     );
     const wrongId = key.vkey.replace(/\+[0-9a-f]{8}\+/, '+00000000+');
     expect(refusalOf(`${prefix}#${wrongId}`)).toContain('key id');

@@ -149,7 +149,7 @@ describe('a witness', () => {
     const { witness, sink } = await meet();
     const another = new SampleLog(newKey());
     expect((await rejection(give(sink(another), 10, another))).message).toBe(
-      'does not know the key that signs (403): give it the verifier key that collector signing-key show prints',
+      'does not know the signing key (403): give it the key that collector signing-key show prints',
     );
     witness.trusted.clear();
     expect((await rejection(give(sink(), 10))).message).toBe(
@@ -202,7 +202,7 @@ describe('a witness', () => {
     const { witness, sink } = await meet();
     witness.instead = answering(409, body, { 'content-type': type });
     expect((await rejection(give(sink(), 10))).message).toBe(
-      'answers with 409 and does not say which size it knows; this is no witness',
+      'answers with 409 and without a tree size; this is not a witness',
     );
   });
 });
@@ -236,7 +236,7 @@ describe('an answer', () => {
   test('without a cosignature by the witness is none', async () => {
     const other = new FakeWitness();
     expect(await answered(() => other.cosignature(text))).toEqual({
-      message: 'answers without a cosignature by the key that was given for it: it may have another one',
+      message: 'answers without a cosignature by the configured key: it may have another key',
       kept: [],
     });
   });
@@ -259,7 +259,7 @@ describe('an answer', () => {
   });
 
   test('of rubbish is refused', async () => {
-    const message = 'answers with something else than cosignatures; this is no witness';
+    const message = 'answers without cosignatures; this is not a witness';
     const bodies = [
       '',
       '\n',
@@ -296,7 +296,7 @@ describe('an answer', () => {
       return true;
     };
     expect((await rejection(give(sink(), 10))).message).toBe(
-      'answers with more than 64 KiB; this is no witness',
+      'answers with more than 64 KiB; this is not a witness',
     );
     expect(written).toBeLessThan(64 << 20);
   });

@@ -59,12 +59,12 @@ export function takeUsage(answer: GrowingAnswer, generation: Fields, llmOutput: 
   const metadata = fields(response_metadata);
   const output = fields(llmOutput);
   const usage = fields(metadata['usage'] ?? output['usage']);
-  const told = fields(usage_metadata);
+  const counted = fields(usage_metadata);
   const tokenUsage = metadata['tokenUsage'] ?? fields(generationInfo)['tokenUsage'];
-  const all = [metadata, output['tokenUsage'], tokenUsage, usage, told];
+  const all = [metadata, output['tokenUsage'], tokenUsage, usage, counted];
   for (const each of all) answer.count(countsOf(fields(each)));
   // Older versions have Anthropic's number, which excludes cached tokens.
-  if (isApart(usage) && usage['input_tokens'] === told['input_tokens']) answer.count(countsOf(usage));
+  if (isApart(usage) && usage['input_tokens'] === counted['input_tokens']) answer.count(countsOf(usage));
 }
 
 /** Anthropic and Amazon Bedrock count cached tokens separately. */

@@ -1,16 +1,16 @@
 /**
- * `collector mirror`: follows a log in a database and writes an ordinary data directory, on which every command that
- * reads works. It believes only what comes out under the log's signature:
+ * `collector mirror`: follows a log in a database and writes an ordinary data directory, which every reading
+ * command accepts. It accepts only entries that the log's signature covers:
  *
  *   read      the newest checkpoint of the database, signed by a key of the log
  *   copy      the entries up to it, each checked against its leaf, into the log of the directory
- *   compare   the root over the leaves of the directory's own log is that of the checkpoint
- *   swap      the checkpoint takes the place of the one before
+ *   compare   the root over the leaves of the directory's own log with that of the checkpoint
+ *   swap      the new checkpoint replaces the previous one
  *
- * A crash at any point leaves a directory that continues: what was copied and not compared is compared the next time.
+ * After a crash at any point the next run continues, and compares entries that were copied and not compared.
  *
- * Who reads on the mirror is logged in a file of its own, whose lines are brought to the access log of the database as
- * soon as that can be reached. `access.log` of the directory is a copy of that one: the log has heads of it.
+ * Readings on the mirror are logged in a file of its own, whose lines are forwarded to the access log of the
+ * database. `access.log` in the directory is a copy of that access log, of which the log has heads.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -41,11 +41,7 @@ import {
 import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { readHistory } from '@clinical-events/collector/tree/key-files';
-import {
-  type MirrorNote,
-  readMirrorNote,
-  writeMirrorNote,
-} from '@clinical-events/collector/tree/state-files';
+import { readMirrorNote, writeMirrorNote } from '@clinical-events/collector/tree/state-files';
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import {
   CommandFailure,
@@ -60,42 +56,43 @@ import { holdDirectory } from '@clinical-events/collector/commands/held-director
 import { holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
-import { MirroredActions } from '../mirrored-actions.js';
+import { MirroredActions, MirrorNotes } from '../mirrored-actions.js';
 
 const EXAMPLES = `  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror
   $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --once
-  $ collector mirror --store postgres://reader@db1,db2/collector --data-dir /var/lib/mirror --kek command:/usr/local/bin/kms
+  $ collector mirror --store postgres://db/collector --data-dir /var/lib/mirror --kek command:/opt/kms
   $ collector records --data-dir /var/lib/mirror
 
-It continues where it stopped, and follows until a signal; with --once until it has all that is signed when it begins.
-Each entry is checked against its leaf, and each checkpoint against the mirror's own log: what does not fit is not taken,
-and nothing after it. Where payloads are encrypted, it reads by the keys of the log, which --kek wraps, and
-encrypts by keys of its own, in encryption-keys of its directory (docs/guide/encryption.md).
+It continues where it stopped, and follows the log until a signal; with --once it ends when it has all entries
+that were signed at its start. It checks each entry against its leaf, and each checkpoint against its own log,
+and stops at the first mismatch. If payloads are encrypted, it decrypts them by the keys of the log, which
+--kek unwraps, and encrypts them by keys of its own, in encryption-keys of its directory
+(docs/guide/encryption.md).
 
-Exit codes: 3 the database does not hold what was signed; 5 another process has the data directory.`;
+Exit codes: 3 the database contradicts the signed log; 5 another process has the data directory.`;
 
 const FOLLOW_EVERY_MS = 500;
 const RETRY_EVERY_MS = 5000;
 const COMPACTION_LOOK_MS = 1000;
-const TELL_EVERY_MS = 10_000;
-/** Of a batch of the mirror's own log. */
+const REPORT_EVERY_MS = 10_000;
+/** Limits of a batch in the mirror's own log. */
 const BATCH_ENTRIES = 1024;
 const BATCH_BYTES = 4 << 20;
 const NO_SALT = Buffer.alloc(SALT_BYTES);
-/** After so many entries the tree is brought up to them, and its hashes to the disk. */
+/** Number of entries after which the tree grows over them and its hashes are written. */
 const STAGE_EVERY = 65_536;
 const KEEP_EVERY_MS = 3_600_000;
 const BAR_FROM_ENTRIES = 200_000;
 
 export const command = defineCommand<{ readonly once?: true }>({
   name: 'mirror',
-  description: 'Copy a log from its database into a data directory, prove it, and follow it.',
-  options: { '--once': 'end when it has all that is signed now' },
+  description: 'Copy a log from its database into a data directory, verify it, and follow it.',
+  options: { '--once': 'end when all entries that are signed now are copied' },
   configuration: 'mirror',
   examples: EXAMPLES,
   run({ options, config: read }) {
     const config = read();
-    if (config.store === '') throw usage('--store: say which database is mirrored, as postgres://…');
+    if (config.store === '') throw usage('--store: name the database to mirror, as postgres://…');
     return run(config, options.once === true);
   },
 });
@@ -104,17 +101,17 @@ async function run(config: Config, once: boolean): Promise<void> {
   const { dataDir } = config;
   const shared = await openMirrored(config);
   const { ledgerId } = shared.events;
-  const held = holdDirectory(dataDir);
+  const lock = holdDirectory(dataDir);
   const stop = new AbortController();
   onStop(() => stop.abort());
   try {
-    assertMirrorOf(config, ledgerId);
+    const notes = notesOf(config, ledgerId);
     const onTrouble = (what: string, error: unknown) =>
-      tell(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
-    // By keys of its own, so that what happens to those of the log is not what happens to these.
+      report(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
+    // The mirror has keys of its own, so that a loss of the log's keys does not affect it.
     const own = { dataDir, encryption: 'on', encryptionKeys: '', kek: '' } as const;
     const store = await openForWriting({
-      ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: held.file, ledgerId, onTrouble },
+      ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: lock.file, ledgerId, onTrouble },
       ...(shared.encryptionKeys !== undefined && {
         encryption: encryptionOf(own, onTrouble),
       }),
@@ -124,7 +121,9 @@ async function run(config: Config, once: boolean): Promise<void> {
       compaction.close().catch(() => undefined);
     });
     try {
-      const mirror = await Mirror.open(config, shared, store, stop.signal);
+      await shared.publicKeys.pull(dataDir);
+      const held = await heldIn(dataDir, store);
+      const mirror = new Mirror(config, shared, store, stop.signal, held, notes);
       if (!once) compaction.start(COMPACTION_LOOK_MS);
       await (once ? mirror.once() : mirror.follow());
       if (once) await compaction.look();
@@ -135,7 +134,8 @@ async function run(config: Config, once: boolean): Promise<void> {
   } catch (error) {
     if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) {
       throw new CommandFailure(
-        `${describeAddress(parseAddress(config.store))} does not hold what was signed: ${error.message}. The mirror stays as it is`,
+        `${describeAddress(parseAddress(config.store))} contradicts the signed log: ${error.message}. ` +
+          'The mirror is unchanged',
         EXIT.damaged,
         { cause: error },
       );
@@ -143,11 +143,11 @@ async function run(config: Config, once: boolean): Promise<void> {
     throw error;
   } finally {
     await shared.close();
-    held.release();
+    lock.release();
   }
 }
 
-/** With the keys of its payloads, where these are encrypted. */
+/** Opens the log, with its payload keys if payloads are encrypted. */
 async function openMirrored(config: Config): Promise<OpenSharedStore> {
   const { encryptionKeys, kek } = config;
   const place = parseAddress(config.store);
@@ -157,46 +157,39 @@ async function openMirrored(config: Config): Promise<OpenSharedStore> {
   await closed.close();
   if (kek === '')
     throw usage(
-      '--kek: the payloads of this log are encrypted; say what wraps their keys, as its collectors do',
+      '--kek: the payloads of this log are encrypted; name the key-encryption key, as the collectors do',
     );
   return openForReading(place, { directories: [address], kek });
 }
 
-/** @throws CommandFailure when the directory has a log that is no mirror, or of another log. */
-function assertMirrorOf(config: Config, ledgerId: string): void {
-  const { dataDir } = config;
-  const note = readMirrorNote(dataDir);
-  if (note === undefined && holdsLog(dataDir)) {
-    throw new CommandFailure(
-      `${dataDir} holds a log of its own: give the mirror another directory`,
-      EXIT.usage,
-    );
-  }
-  if (note !== undefined && note.ledger_id !== ledgerId) {
-    throw new CommandFailure(
-      `${dataDir} is a mirror of another log: give this one another directory`,
-      EXIT.usage,
-    );
-  }
-  if (note === undefined) {
-    writeMirrorNote(dataDir, {
-      store: describeAddress(parseAddress(config.store)),
-      ledger_id: ledgerId,
-      ...{ id: randomUUID(), forwarded: 0, followed: 0 },
-    });
-  }
+/**
+ * Reads `mirror.json`, or writes it for a new mirror.
+ * @throws CommandFailure if the directory has a log that is not a mirror, or a mirror of another log.
+ */
+function notesOf({ dataDir, store }: Config, ledgerId: string): MirrorNotes {
+  const refused = (why: string) =>
+    new CommandFailure(`${dataDir} ${why}: give the mirror another directory`, EXIT.usage);
+  const known = readMirrorNote(dataDir);
+  if (known === undefined && holdsLog(dataDir)) throw refused('holds a log of its own');
+  if (known !== undefined && known.ledger_id !== ledgerId) throw refused('is a mirror of another log');
+  const note = known ?? {
+    ...{ store: describeAddress(parseAddress(store)), ledger_id: ledgerId },
+    ...{ id: randomUUID(), forwarded: 0, followed: 0 },
+  };
+  if (known === undefined) writeMirrorNote(dataDir, note);
+  return new MirrorNotes(dataDir, note);
 }
 
-/** What the directory holds, proved. */
+/** The verified contents of the directory. */
 interface Held {
   readonly treeStore: TreeStore;
   readonly tree: ProvenTree;
-  /** Its newest checkpoint, and how many entries that covers; -1 without one. */
-  readonly head: string | undefined;
-  readonly signed: number;
+  /** The newest checkpoint, and the number of entries that it covers; -1 without one. */
+  head: string | undefined;
+  signed: number;
 }
 
-/** @throws StoreDamaged, CheckpointContradicted if the directory does not hold what its newest checkpoint was signed over. */
+/** @throws StoreDamaged, CheckpointContradicted if the directory contradicts its newest checkpoint. */
 async function heldIn(dataDir: string, { committed }: WritableStore): Promise<Held> {
   const treeStore = openTree(dataDir);
   const reader = new LeafReader(committed);
@@ -208,8 +201,8 @@ async function heldIn(dataDir: string, { committed }: WritableStore): Promise<He
   const { size: signed } = checkpoint;
   const believed = await treeUpTo(treeStore, checkpoint);
   if (believed.size < signed || committed.entries < signed) {
-    tell('warning: the hashes of the tree are damaged or missing and are rebuilt from the events');
-    // Before a hash is written over: if events were changed, the old hashes show which.
+    report('warning: the hashes of the tree are damaged or missing and are rebuilt from the events');
+    // Before a hash is overwritten: if events were changed, the old hashes show which.
     await new ProvenTree(GrowingTree.empty(), leaves).prove(checkpoint);
   }
   const tree = new ProvenTree(believed, leaves, treeStore);
@@ -217,7 +210,7 @@ async function heldIn(dataDir: string, { committed }: WritableStore): Promise<He
   return { treeStore, head, signed, tree };
 }
 
-/** @throws CheckpointContradicted if no key of the log has signed it. */
+/** @throws CheckpointContradicted if no key of the log signed the note. */
 function checkpointOf(dataDir: string, note: string): Checkpoint {
   const { origin, keys } = readHistory(dataDir);
   let checkpoint: Checkpoint;
@@ -229,117 +222,90 @@ function checkpointOf(dataDir: string, note: string): Checkpoint {
     });
   }
   if (checkpoint.origin === origin) return checkpoint;
-  throw new CheckpointContradicted(`its newest checkpoint is of another log, ${checkpoint.origin}`);
+  throw new CheckpointContradicted(`its newest checkpoint belongs to another log, ${checkpoint.origin}`);
 }
 
 class Mirror {
-  readonly #treeStore: TreeStore;
-  readonly #tree: ProvenTree;
-  #head: string | undefined;
-  #signed: number;
   #keptAt = -Infinity;
   readonly #actions: MirroredActions;
   #cursor: Cursor;
-  #note: MirrorNote;
 
-  private constructor(
+  constructor(
     private readonly config: Config,
     private readonly shared: OpenSharedStore,
     private readonly store: WritableStore,
     private readonly signal: AbortSignal,
-    { treeStore, tree, head, signed }: Held,
-    note: MirrorNote,
+    private readonly held: Held,
+    private readonly notes: MirrorNotes,
   ) {
-    [this.#treeStore, this.#tree, this.#head, this.#signed] = [treeStore, tree, head, signed];
     this.#cursor = cursorAt(store.committed.entries + 1);
-    this.#note = note;
-    this.#actions = new MirroredActions(config.dataDir, shared, store, {
-      followed: () => this.#note.followed,
-      follow: (followed) => this.#noteAs({ followed }),
-      id: note.id,
-    });
+    this.#actions = new MirroredActions(config.dataDir, shared, store, notes);
   }
 
-  #noteAs(more: Partial<MirrorNote>): void {
-    this.#note = { ...this.#note, ...more };
-    writeMirrorNote(this.config.dataDir, this.#note);
-  }
-
-  /** On return what the mirror holds is what was signed. @throws CheckpointContradicted, StoreDamaged. */
-  static async open(
-    config: Config,
-    shared: OpenSharedStore,
-    store: WritableStore,
-    signal: AbortSignal,
-  ): Promise<Mirror> {
-    const { dataDir } = config;
-    const note = readMirrorNote(dataDir);
-    if (note === undefined) throw new Error('the note of the mirror is gone');
-    await shared.publicKeys.pull(dataDir);
-    return new Mirror(config, shared, store, signal, await heldIn(dataDir, store), note);
-  }
-
-  /** On return the mirror has all that was signed when it began. */
+  /** On return the mirror has all entries that were signed at the start. */
   async once(): Promise<void> {
     await this.#round();
     const { dataDir } = this.config;
-    const entries = counted(Math.max(0, this.#signed), 'entry', 'entries');
-    const more = this.signal.aborted ? ', and was stopped before it had all' : '';
+    const entries = counted(Math.max(0, this.held.signed), 'entry', 'entries');
+    const more = this.signal.aborted ? ', and was stopped before the end' : '';
     process.stdout.write(`The mirror in ${inQuotes(dataDir)} has ${entries}, as they were signed${more}.\n`);
   }
 
-  /** Follows until it is told to stop. What cannot be reached is tried again. */
+  /** Follows until the signal; retries while the database is unreachable. */
   async follow(): Promise<void> {
-    let toldAt = -Infinity;
+    let reportedAt = -Infinity;
     let trouble = false;
     while (!this.signal.aborted) {
       let pause = FOLLOW_EVERY_MS;
       try {
-        const before = this.#signed;
+        const before = this.held.signed;
         const behind = await this.#round();
-        const isNews = trouble || this.#signed > before;
-        if (isNews && performance.now() - toldAt >= TELL_EVERY_MS) {
-          tell(`${counted(this.#signed, 'entry', 'entries')} mirrored, ${behind} behind`);
-          toldAt = performance.now();
+        const isNews = trouble || this.held.signed > before;
+        if (isNews && performance.now() - reportedAt >= REPORT_EVERY_MS) {
+          report(`${counted(this.held.signed, 'entry', 'entries')} mirrored, ${behind} behind`);
+          reportedAt = performance.now();
         }
         trouble = false;
       } catch (error) {
         if (error instanceof StoreDamaged || error instanceof CheckpointContradicted) throw error;
-        if (!trouble) tell(`warning: the database cannot be followed; it is tried again: ${reasonOf(error)}`);
+        if (!trouble) report(`warning: cannot follow the database, trying again: ${reasonOf(error)}`);
         trouble = true;
         pause = RETRY_EVERY_MS;
       }
       await sleep(pause, undefined, { signal: this.signal }).catch(() => undefined);
     }
-    tell(`stopped with ${counted(Math.max(0, this.#signed), 'entry', 'entries')}`);
+    report(`stopped with ${counted(Math.max(0, this.held.signed), 'entry', 'entries')}`);
   }
 
-  /** Takes in what is signed by now. @returns how many entries the database has more. */
+  /** Copies all entries that are signed now. @returns how many further entries the database has. */
   async #round(): Promise<number> {
     const { tree, events } = this.shared;
-    // What waited the last time, or was cut off.
+    // Actions that the last round left pending.
     await this.#actions.obey();
     const note = await tree.head();
     if (note === undefined) return 0;
     await this.shared.publicKeys.pull(this.config.dataDir);
-    const checkpoint = this.#believed(note);
-    // Before the entries that hold their heads.
+    const checkpoint = this.#accepted(note);
+    // Before the entries, which hold heads of it.
     await this.#copyAccessLog();
-    if (note !== this.#head) {
+    if (note !== this.held.head) {
       await this.#copyTo(checkpoint.size);
       if (this.signal.aborted) return 0;
       await this.#compare(note, checkpoint);
     }
     await this.#forwardReadings();
-    return (await events.end()).sequence - 1 - this.#signed;
+    return (await events.end()).sequence - 1 - this.held.signed;
   }
 
-  /** @throws CheckpointContradicted if no key of the log has signed it, or it covers less than one before. */
-  #believed(note: string): Checkpoint {
+  /**
+   * @throws CheckpointContradicted if no key of the log signed the note, or it covers less than an earlier
+   * one.
+   */
+  #accepted(note: string): Checkpoint {
     const checkpoint = checkpointOf(this.config.dataDir, note);
-    if (checkpoint.size >= this.#signed) return checkpoint;
+    if (checkpoint.size >= this.held.signed) return checkpoint;
     throw new CheckpointContradicted(
-      `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.#signed}`,
+      `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.held.signed}`,
     );
   }
 
@@ -357,7 +323,8 @@ class Mirror {
         batch = [];
         bytes = 0;
         bar.show(committed.entries, size);
-        if (committed.entries - this.#tree.size >= STAGE_EVERY) await this.#tree.grow(committed.entries);
+        if (committed.entries - this.held.tree.size >= STAGE_EVERY)
+          await this.held.tree.grow(committed.entries);
       };
       const entries = this.shared.events.entries(this.#cursor);
       for await (const found of entries) {
@@ -366,7 +333,7 @@ class Mirror {
           if (payloadState === 'encrypted')
             throw new KeysUnfit(`event ${sequence} cannot be opened: its key is missing`);
           const isAction = kind === ENTRY_KINDS.lifecycleAction;
-          // What an action is about is there before it, and nothing comes behind it before it is done.
+          // Earlier entries are stored before an action, and later ones only after it was applied.
           if (isAction) await append();
           const isErased = payloadState === 'erased';
           const copied = { ...decodeEnvelope(envelope).envelope, salted, commitment };
@@ -393,16 +360,16 @@ class Mirror {
   }
 
   async #compare(note: string, checkpoint: Checkpoint): Promise<void> {
-    await this.#tree.prove(checkpoint);
+    await this.held.tree.prove(checkpoint);
     const { size } = checkpoint;
     const keep = Date.now() - this.#keptAt >= KEEP_EVERY_MS;
-    await this.#treeStore.swapHead(this.#head, note, keep ? size : undefined);
+    await this.held.treeStore.swapHead(this.held.head, note, keep ? size : undefined);
     if (keep) this.#keptAt = Date.now();
-    this.#head = note;
-    this.#signed = size;
+    this.held.head = note;
+    this.held.signed = size;
   }
 
-  /** Copies the lines that the directory does not have yet. */
+  /** Copies the lines that the directory lacks. */
   async #copyAccessLog(): Promise<void> {
     const { accessLog } = openStore(this.config.dataDir);
     let lines = 0;
@@ -412,11 +379,11 @@ class Mirror {
     }
   }
 
-  /** Brings the lines of readings on the mirror to the database. */
+  /** Forwards the lines of readings on the mirror to the database. */
   async #forwardReadings(): Promise<void> {
     const readings = openReadingsLog(this.config.dataDir);
     let text = '';
-    for await (const piece of readings.lines({ lines: 0, at: this.#note.forwarded }))
+    for await (const piece of readings.lines({ lines: 0, at: this.notes.current.forwarded }))
       text += piece.toString();
     const end = text.lastIndexOf('\n') + 1;
     for (const line of text.slice(0, end).split('\n').slice(0, -1)) {
@@ -424,9 +391,9 @@ class Mirror {
         await this.shared.accessLog.append(line);
       } catch (error) {
         if (!(error instanceof RangeError)) throw error;
-        tell(`warning: a line of ${readingsLogPath(this.config.dataDir)} was left out: ${error.message}`);
+        report(`warning: a line of ${readingsLogPath(this.config.dataDir)} was left out: ${error.message}`);
       }
-      this.#noteAs({ forwarded: this.#note.forwarded + Buffer.byteLength(line) + 1 });
+      this.notes.update({ forwarded: this.notes.current.forwarded + Buffer.byteLength(line) + 1 });
     }
   }
 }
@@ -437,6 +404,6 @@ function countLines(piece: Buffer): number {
   return lines;
 }
 
-function tell(line: string): void {
+function report(line: string): void {
   process.stderr.write(`collector: ${line}\n`);
 }

@@ -1,4 +1,4 @@
-/** `collector store`: makes, looks after and examines the database of a log. */
+/** `collector store`: creates, maintains and examines the database of a log. */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import type { Config } from '@clinical-events/collector/config';
 import { counted } from '@clinical-events/collector/quantity';
@@ -19,7 +19,7 @@ import { printRemarks, version } from '@clinical-events/collector/commands/typed
 
 const EXAMPLE = 'postgres://collector@db1,db2/collector';
 
-/** Of all commands of the group. */
+/** The options of all commands of the group. */
 interface StoreOptions {
   readonly durability?: 'replicated' | 'local';
   readonly adopt?: true;
@@ -29,12 +29,12 @@ interface StoreOptions {
 
 interface StoreCommand extends Pick<Definition, 'name' | 'description' | 'options'> {
   readonly configuration?: 'store' | 'quarantine';
-  /** Its help below the first example. */
+  /** Help text after the first example. */
   readonly more: string;
   readonly act: (address: Address, options: StoreOptions, config: Config) => Promise<ExitCode | undefined>;
 }
 
-/** One command of the group, on the database that is named. */
+/** Defines one command of the group. */
 function storeCommand({ configuration = 'store', more, act, ...definition }: StoreCommand): Definition {
   return defineCommand<StoreOptions>({
     ...definition,
@@ -42,7 +42,7 @@ function storeCommand({ configuration = 'store', more, act, ...definition }: Sto
     examples: `  $ collector store ${definition.name} --store ${EXAMPLE}\n${more}`,
     run({ options, config: read }) {
       const config = read();
-      if (config.store === '') throw usage('--store: say which database is meant, as postgres://…');
+      if (config.store === '') throw usage('--store: name the database, as postgres://…');
       return act(parseAddress(config.store), options, config);
     },
   });
@@ -50,23 +50,24 @@ function storeCommand({ configuration = 'store', more, act, ...definition }: Sto
 
 const migrating = storeCommand({
   name: 'migrate',
-  description: 'Bring the schema of the database up to date, and begin a log where there is none.',
+  description: 'Update the schema of the database, and begin a log if there is none.',
   options: {
     '--durability <kind>': {
-      help: 'of a new log (default: replicated)',
+      help: 'durability of a new log (default: replicated)',
       choices: ['replicated', 'local'],
     },
   },
   more: `
-Run it as the role that owns the schema, or may create it. It can be run again at any time, also while collectors run.
---durability stays as the log was begun: with "replicated" an event is accepted when a synchronous standby has flushed
-it, with "local" when this server has, which is right only where the storage below it is replicated.`,
+Run it as the role that owns the schema, or may create it. You can run it again at any time, also while
+collectors run. The durability of a log never changes. With "replicated" an event is accepted when a
+synchronous standby has flushed it, with "local" when this server has flushed it, which is safe only on
+replicated storage.`,
   async act(address, { durability }) {
     const done = await migrateLog(address, durability);
     for (const name of done.applied) process.stdout.write(`applied: ${name}\n`);
     process.stdout.write(`The log is ${done.ledgerId}, with durability ${done.durability}.\n`);
     if (durability !== undefined && durability !== done.durability)
-      printRemarks([`warning: the log was begun with durability ${done.durability}, which stays`]);
+      printRemarks([`warning: the log keeps its durability ${done.durability}`]);
     return EXIT.ok;
   },
 });
@@ -74,7 +75,7 @@ it, with "local" when this server has, which is right only where the storage bel
 const roles = storeCommand({
   name: 'roles',
   description: 'Print the SQL of the roles that the log needs.',
-  more: '\nNothing is changed: look at it, and give it to psql.',
+  more: '\nThe command changes nothing: review the SQL, then run it by psql.',
   act(address) {
     process.stdout.write(rolesOf(address));
     return Promise.resolve(EXIT.ok);
@@ -83,20 +84,19 @@ const roles = storeCommand({
 
 const maintaining = storeCommand({
   name: 'maintain',
-  description: 'Make the partitions of the months to come, and take erased payloads out.',
-  more: '\nOnce a month is enough. When it is forgotten, events go on into the last partition.',
+  description: 'Create the partitions of future months, and remove erased payloads.',
+  more: '\nOnce a month is enough. If it is not run, events go into the last partition.',
   async act(address) {
     const { months, takenOut } = await logged(address, 'maintain', async (access) => {
       const done = await maintainLog(address);
       access.done = { months: done.months, payloads: done.takenOut };
       return done;
     });
-    const what =
-      months === 0 ? 'Nothing had to be made' : `Partitions of ${counted(months, 'month')} were made`;
-    process.stdout.write(`${what}: there are some for a year ahead.\n`);
+    const what = months === 0 ? '' : `Partitions for ${counted(months, 'month')} were created. `;
+    process.stdout.write(`${what}There are partitions for a year ahead.\n`);
     if (takenOut > 0)
       process.stdout.write(
-        `${counted(takenOut, 'payload')} of erased events ${takenOut === 1 ? 'was' : 'were'} taken out.\n`,
+        `${counted(takenOut, 'payload')} of erased events ${takenOut === 1 ? 'was' : 'were'} removed.\n`,
       );
     return EXIT.ok;
   },
@@ -104,16 +104,16 @@ const maintaining = storeCommand({
 
 const checking = storeCommand({
   name: 'check',
-  description: 'Say how the database does, without reading the events.',
+  description: 'Examine the database without reading events.',
   options: {
-    '--adopt': 'use the log on this database cluster from now on',
+    '--adopt': 'accept the log on this database cluster from now on',
     '--json': 'print the findings as one JSON object',
   },
   more: `
-With --adopt a log that was restored into another database cluster may be used there. Compare it with the checkpoints
-that were given out first: collector verify --store URL --against SINK.
+With --adopt a log that was restored into another database cluster may be used there. First compare it with
+the published checkpoints: collector verify --store URL --against SINK.
 
-Exit codes: 0 there is nothing that loses events (there may be warnings), 3 there is.`,
+Exit codes: 0 no finding that loses events (there may be warnings), 3 at least one.`,
   async act(address, { adopt, json }) {
     if (adopt) await logged(address, 'check --adopt', () => adoptLog(address));
     const findings = await examineLog(address);
@@ -125,33 +125,35 @@ Exit codes: 0 there is nothing that loses events (there may be warnings), 3 ther
 
 const quarantining = storeCommand({
   name: 'quarantine',
-  description: 'Move what no collector has stored out of the way of the log.',
+  description: 'Quarantine rows that no collector stored and that block the log.',
   options: {
-    '--dry-run': 'say what would be moved, and change nothing',
-    '--json': 'print what was found as one JSON object',
+    '--dry-run': 'report what would be moved, and change nothing',
+    '--json': 'print the result as one JSON object',
   },
   configuration: 'quarantine',
   more: `  $ collector store quarantine --dry-run --json --store ${EXAMPLE}
 
-When nothing is signed any more because of a batch that no collector has sealed, or an event cannot be stored because its
-id stands in event_ids and in no batch: moves such rows into the tables quarantined_batches, quarantined_ids,
-quarantined_events and quarantined_places, and deletes nothing. What a collector has sealed, and what has its place in the
-log, is never moved. The ids are free afterwards, collectors sign again by themselves, and an entry of the log says what was
-moved; the access log says who did it. Look at it with --dry-run first.
+Use it when signing has stopped at a batch that no collector sealed, or when an event cannot be stored because
+event_ids has its id and no batch has the event. It moves such rows into the tables quarantined_batches,
+quarantined_ids, quarantined_events and quarantined_places, and deletes nothing. Batches that a collector
+sealed, and batches that have a place in the log, are never moved. Afterwards the ids are free and collectors
+sign again. An entry of the log reports what was moved, and the access log who did it. Run it with --dry-run
+first.
 
-Run it as the owner of the schema, where the file <ledger id>.seal of the collectors is in --signing-keys.
+Run it as the owner of the schema, with the collectors' file <ledger id>.seal in --signing-keys.
 
-Exit codes: 0 done, or there was nothing to do; 3 batches are gone, which nothing here makes good; 1 nothing was moved.`,
+Exit codes: 0 done, or there was nothing to do; 3 batches are missing, which this command cannot repair;
+1 nothing was moved.`,
   act: quarantine,
 });
 
 export const command = defineCommand({
   name: 'store',
-  description: 'Look after a log that is kept in a PostgreSQL database.',
+  description: 'Administer a log in a PostgreSQL database.',
   commands: [migrating, roles, maintaining, checking, quarantining],
 });
 
-/** Does an act between its two lines in the access log of the database. */
+/** Runs an act between its two lines in the access log of the database. */
 async function logged<Result>(
   address: Address,
   what: string,
@@ -212,6 +214,6 @@ function quarantineText({ items, gaps, action }: Quarantine, dryRun: boolean): s
       ? dryRun && items.length > 0
         ? 'Nothing was moved.'
         : 'There is nothing to move.'
-      : `Moved, by action ${action}. Collectors sign again within seconds; see collector verify.`;
+      : `Moved by action ${action}. Collectors sign again within seconds; check with collector verify.`;
   return [...(items.length > 0 ? [table] : []), ...gaps.map((gap) => `${gap}.\n`), `${end}\n`].join('');
 }

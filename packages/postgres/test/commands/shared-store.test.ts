@@ -359,7 +359,7 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
     ).rejects.toThrow('permission denied');
   }
   const findings = await run(['store', 'check', '--store', log.store]);
-  expect(findings.stdout).toContain('parameters of statements are not logged');
+  expect(findings.stdout).toContain('statement parameters are not logged');
   store = owner.replace('postgres@', `${schema}_look@`);
   expect(await printed()).toHaveLength(1);
   await succeeds('mirror', '--store', store, '--data-dir', place('mirror'), '--once');

@@ -13,37 +13,37 @@ const PROSE = {
     operationId: 'recordInternalArtifact',
     summary: 'Record an internal artifact',
     description:
-      'Send this when a run has produced something on the way to its result: retrieved context, a reasoning trace, a tool call. The artifact itself stays where it is; the event says where that is.',
+      'Send this when a run has produced an intermediate result: retrieved context, a reasoning trace, a tool call. The event has the location of the artifact, not the artifact.',
   },
   'human-output': {
     operationId: 'recordHumanOutput',
     summary: 'Record content shown to a person',
-    description: 'Send this when content that a run produced has been put before a human user.',
+    description: 'Send this when a person was shown content of a run.',
   },
   outcome: {
     operationId: 'recordOutcome',
     summary: 'Record an outcome attributed to an earlier run',
     description:
-      'Send this when something that happened to a patient or a system is attributed to an earlier inference. It may come months later, or before the other events of its run.',
+      'Send this when an outcome for a patient or a system is attributed to an earlier inference. It may arrive months later, or before the other events of its run.',
   },
   'user-feedback': {
     operationId: 'recordUserFeedback',
-    summary: 'Record explicit feedback of a user',
+    summary: 'Record explicit user feedback',
     description: 'Send this when a user has rated a run or commented on it.',
   },
 };
 
-const DESCRIPTION = `Takes event messages that describe the runs of clinical AI models, one event a call, and keeps each as it was sent.
+const DESCRIPTION = `Receives events about the runs of clinical AI models, one event per call, and stores each as it was sent.
 
-The service is write-once. It answers whether an event was accepted and never returns what a record contains.
+The service is write-once. It answers whether an event was accepted and never returns the content of a record.
 
-**Repeats.** Sending an event again with the same JSON content is safe: it is stored once and the answer is the same. Retry after 408, 429, 500 and 503, or when no answer came, with the same body; wait for as long as \`Retry-After\` says if it is there.
+**Repeats.** Sending an event again with the same JSON content is safe: it is stored once and the answer is the same. Retry after 408, 429, 500 and 503, or without an answer, with the same body; wait for the time in \`Retry-After\` if there is one.
 
-**Fields no one named** are allowed everywhere in an event and are kept.
+**Additional fields** are allowed everywhere in an event and are kept.
 
-**Profiles.** Schemas here are those of the profile \`minimum\`. A collector, or an API key, may be set to the profile \`full\`, which asks for more; each operation says what.
+**Profiles.** Schemas here are those of the profile \`minimum\`. A collector, or an API key, may be set to the profile \`full\`, which requires more; each operation has the list.
 
-**Request ids.** Each answer has a header \`X-Request-Id\`. Name it when you ask the operator about a refusal.
+**Request ids.** Each answer has a header \`X-Request-Id\`. Quote it when you ask the operator about a refusal.
 
 **Anything else.** A query is ignored. A path that is not listed answers 404. Another method than POST on a listed path answers 405 with \`Allow\`. Both carry an error body.`;
 
@@ -62,7 +62,7 @@ const STATUS_NAMES = {
   503: 'ServiceUnavailable',
 };
 
-/** What details hold, for the codes that have them. A test holds the issues against the validators. */
+/** Example details of the codes that have them. A test compares the issues with the validators. */
 const EXAMPLE_DETAILS = {
   validation_failed: {
     issues: [
@@ -106,7 +106,7 @@ function embedded(schema, schemas, components) {
   return reference('schemas', schema.title);
 }
 
-/** What `full` asks for beyond `minimum`, as a list for the description of an operation. */
+/** The additional requirements of `full`, as a list for the description of an operation. */
 function fullProfileNote(kind, schemas) {
   const fieldsUnder = (profile) => fieldsOf(compose(schemas.get(schemaOf(kind, profile)), schemas));
   const minimum = new Map(fieldsUnder('minimum').map(({ pointer, schema }) => [pointer, schema]));
@@ -122,7 +122,7 @@ function fullProfileNote(kind, schemas) {
         : [];
     return [...typed, ...required];
   });
-  if (notes.length === 0) return 'The profile `full` asks for nothing more.';
+  if (notes.length === 0) return 'The profile `full` requires nothing more.';
   return `Under the profile \`full\`:\n\n${notes.join('\n')}`;
 }
 
@@ -238,7 +238,7 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
         variables: {
           base_url: {
             default: 'http://127.0.0.1:8080',
-            description: 'Where the collector listens, without a slash at the end.',
+            description: 'The address of the collector, without a slash at the end.',
           },
         },
       },
@@ -252,7 +252,7 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
           type: 'apiKey',
           in: 'header',
           name: 'X-API-Key',
-          description: 'A key that an operator of the collector has issued.',
+          description: 'A key issued by the operator of the collector.',
         },
       },
       parameters: {
@@ -261,7 +261,7 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
           in: 'header',
           required: false,
           description:
-            'How the body is compressed, if it is. The size limit holds before and after decompression.',
+            'The compression of the body. The size limit applies before and after decompression.',
           schema: { type: 'string', enum: ['gzip', 'br', 'zstd'] },
         },
         EventDoor: {
@@ -269,13 +269,13 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
           in: 'header',
           required: false,
           description:
-            'Where it is `import`, the log says of the event that it was imported. Any other value says nothing; the answers are the same.',
+            'With the value `import`, the log records the event as imported. Other values are ignored; the answers are the same.',
           schema: { type: 'string', examples: ['import'] },
         },
       },
       headers: {
         RequestId: {
-          description: 'Names this request in the log of the collector. It is random and says nothing else.',
+          description: 'The random id of this request in the log of the collector.',
           schema: { type: 'string', pattern: '^[0-9a-f]{20}$' },
           example: '5c0d9a41f27be86305aa',
         },

@@ -1,13 +1,12 @@
 /**
- * Whether an event is in the log, by a proof file, the event's body and the log's verifier key alone.
+ * Checks that an event is in the log, with the proof file, the event's body and the log's verifier key alone.
  *
- * What is proved: anyone who holds the key has signed a tree that has, at this index, a leaf for exactly this
- * body, received at the time and under the organisation, API key, kind and profile that the envelope tells.
- * What is not: that the log has no other tree to show to someone else. Checkpoints held off the host are for
- * that.
+ * A valid proof shows that a holder of the key has signed a tree with a leaf at this index for exactly this
+ * body, received at the time and under the organisation, API key, kind and profile in the envelope. It does
+ * not show that the log has no second tree for someone else: that requires checkpoints outside the host.
  *
- * The proof and the rotations come from the party that is being checked, and the body from anywhere. Whatever
- * they hold, the answer is a verdict.
+ * Proof and rotations come from the party that is being checked, and the body from anywhere. Any input gets a
+ * verdict.
  */
 import { isUuid } from '../formats/uuid.js';
 import { decodeEnvelope, encodeLeaf, LEAF_BYTES, SALT_BYTES, type Envelope } from '../leaf.js';
@@ -27,37 +26,37 @@ import {
 } from './signed-note.js';
 import { parseProof, type TlogProof } from './tlog-proof.js';
 
-/** Why a proof does not hold. Closed; a reason never changes its meaning. */
+/** Why a proof is not valid. Closed; a reason never changes its meaning. */
 export type ProofFault =
-  /** The file is no proof of this log's, whatever it may prove. */
+  /** The file is not a proof of this log. */
   | 'proof-malformed'
-  /** A verifier key that the caller gave cannot be used. */
+  /** A given verifier key cannot be used. */
   | 'key-unusable'
-  /** A rotation note that the caller gave is none, or hands a trusted key over without both signatures. */
+  /** A given rotation note is malformed, or hands over a trusted key without both signatures. */
   | 'rotation-refused'
   /** No trusted key has signed the checkpoint. */
   | 'untrusted-key'
-  /** The checkpoint names a trusted key and has a signature that is not that key's. */
+  /** The checkpoint has a signature that names a trusted key and is not that key's. */
   | 'signature-forged'
-  /** The checkpoint is of another log than the key that signed it. */
+  /** The checkpoint belongs to another log than the key that signed it. */
   | 'origin-differs'
-  /** The body is that of another event than the one of the proof. */
+  /** The body belongs to another event than the proof. */
   | 'other-event'
-  /** The tree of the checkpoint cannot have a leaf where the proof says, or not with such a path. */
+  /** A tree of the checkpoint's size has no leaf at this index, or its path has another length. */
   | 'not-in-tree'
-  /** Body, envelope, salt and path do not lead to the signed root: one of them is not what was logged. */
+  /**
+   * Body, envelope, salt and path do not lead to the signed root: one of them differs from the logged one.
+   */
   | 'event-differs';
 
 export type ProofVerdict =
   | {
       readonly valid: true;
-      /** What the log recorded along with the body. */
+      /** The log's record of the event besides its body. */
       readonly envelope: Envelope;
-      /**
-       * `erased`: the log has destroyed its body since, and nothing can be said of it but that there was one.
-       */
+      /** `erased`: the log has erased the body, and the proof shows only that there was one. */
       readonly content: 'body' | 'erased';
-      /** Of the leaf, from zero: the event's sequence less one. */
+      /** Of the leaf, from zero: the event's sequence minus one. */
       readonly index: number;
       readonly checkpoint: Checkpoint;
       /** The verifier key of the log that signed the checkpoint. */
@@ -66,18 +65,18 @@ export type ProofVerdict =
   | {
       readonly valid: false;
       readonly reason: ProofFault;
-      /** For an auditor, in whole sentences. Quotes nothing of proof or body but event ids and key ids. */
+      /** For an auditor, in complete sentences. Quotes only event ids and key ids from proof and body. */
       readonly message: string;
     };
 
 export interface ProofCheck {
   /** The proof file. */
   readonly proof: string;
-  /** The event as it was sent, byte for byte; not to be given for one whose body the log has destroyed. */
+  /** The event as it was sent, byte for byte; absent for an event that the log has erased. */
   readonly body?: Uint8Array | undefined;
-  /** Verifier keys of the log that the caller trusts, from a source other than the proof's. */
+  /** Verifier keys of the log that the caller trusts, from another source than the proof. */
   readonly keys: readonly string[];
-  /** Rotation notes of the log, the oldest first, by which those keys lead to later ones. */
+  /** Rotation notes of the log, the oldest first, which lead from those keys to later ones. */
   readonly rotations?: readonly string[];
 }
 
@@ -93,7 +92,7 @@ class Refusal extends Error {
 interface Extra {
   readonly encodedEnvelope: Uint8Array;
   readonly envelope: Envelope;
-  /** Undefined when the body was destroyed, and the salt with it. */
+  /** Undefined when body and salt were erased. */
   readonly salt: Uint8Array | undefined;
   readonly commitment: Uint8Array | undefined;
 }
@@ -141,13 +140,13 @@ async function trustedKeys({ keys, rotations = [] }: ProofCheck): Promise<readon
   }
 }
 
-/** The ids that the checkpoint names as those of its signers, as many as fit in a message. */
+/** The key ids in the checkpoint's signatures, at most eight. */
 function signerIds(note: string): string {
   const ids = parseNote(note).signatures.map(({ keyId }) => keyIdText(keyId));
   return ids.slice(0, 8).join(', ') + (ids.length > 8 ? ', …' : '');
 }
 
-/** @returns the trusted key of the checkpoint's log that has signed it. */
+/** @returns the trusted key of the checkpoint's log that signed it. */
 async function checkSignature(note: string, origin: string, keys: readonly string[]): Promise<string> {
   try {
     const { signedBy } = await verifyNote(note, keys);
@@ -155,7 +154,7 @@ async function checkSignature(note: string, origin: string, keys: readonly strin
     if (ofTheLog !== undefined) return ofTheLog;
   } catch (error) {
     if (error instanceof NoteUnsigned) {
-      const message = `The checkpoint is signed by none of the trusted keys. It names the key ids ${signerIds(note)}.`;
+      const message = `No trusted key has signed the checkpoint. It names the key ids ${signerIds(note)}.`;
       throw new Refusal('untrusted-key', message);
     }
     if (error instanceof NoteForged) {
@@ -175,7 +174,7 @@ function uuidText(bytes: Uint8Array): string {
   return hex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/** The event_id in the body. Undefined when it is no JSON object with one. */
+/** The event_id in the body. Undefined when it is not a JSON object with one. */
 function eventIdIn(body: Uint8Array): string | undefined {
   let value: unknown;
   try {
@@ -209,7 +208,7 @@ async function commitmentOf({ salt, commitment }: Extra, body?: Uint8Array): Pro
     'event-differs',
     commitment === undefined
       ? 'The body of the event is needed, and was not given.'
-      : 'The log has destroyed the body of this event before it made the proof: no body can be checked by it.',
+      : 'The log erased the body of this event before it made the proof, so no body can be checked.',
   );
 }
 
@@ -236,7 +235,7 @@ async function check(given: ProofCheck): Promise<ProofVerdict> {
   }
   if (hex(root) !== hex(checkpoint.root)) {
     const message =
-      'The body and the proof do not lead to the root that the log has signed: the body is not the one that ' +
+      'The body and the proof do not lead to the signed root: the body is not the one that ' +
       'was logged, byte for byte, or the envelope, salt, index or path in the proof was changed.';
     throw new Refusal('event-differs', message);
   }
@@ -245,10 +244,10 @@ async function check(given: ProofCheck): Promise<ProofVerdict> {
 }
 
 /**
- * Checks the proof of one event, by what it is given and nothing else: no file, no network, no clock.
+ * Checks the proof of one event from its arguments alone: without files, network or clock.
  *
- * @returns the verdict. Input of any content gets one; `valid` is true only when every check has passed.
- * @throws CryptographyMissing when the runtime offers no Ed25519 or SHA-256: nothing was checked then.
+ * @returns the verdict, for any input; `valid` is true only when every check has passed.
+ * @throws CryptographyMissing when the runtime has no Ed25519 or SHA-256: nothing was checked.
  */
 export async function checkProof(given: ProofCheck): Promise<ProofVerdict> {
   try {

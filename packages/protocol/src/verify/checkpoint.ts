@@ -1,6 +1,6 @@
 /**
- * The text of a checkpoint (C2SP tlog-checkpoint): which log, how many leaves, and the root of the Merkle
- * tree over them. It is the text of a signed note, and worth nothing before the note is verified.
+ * The text of a checkpoint (C2SP tlog-checkpoint): the log's name, the number of leaves, and the root of the
+ * Merkle tree. It is the text of a signed note, and must not be trusted before the note is verified.
  */
 import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
 import { ROTATION_HEADER } from './rotation.js';
@@ -9,17 +9,17 @@ import { NoteMalformed } from './signed-note.js';
 const HASH_BYTES = 32;
 
 export interface Checkpoint {
-  /** The name of the log; in this log also that of the key that signs. */
+  /** The name of the log; in this log also the name of the signing key. */
   readonly origin: string;
-  /** How many leaves the tree has. */
+  /** The number of leaves. */
   readonly size: number;
   /** The root of the tree, 32 bytes. */
   readonly root: Uint8Array;
 }
 
 /**
- * Reads the text of a checkpoint. Extension lines, which this log never writes, are let through and not
- * returned, as the specification asks.
+ * Parses the text of a checkpoint. Extension lines, which this log never writes, are accepted and ignored, as
+ * the specification requires.
  * @throws NoteMalformed
  */
 export function parseCheckpoint(text: string): Checkpoint {
@@ -42,7 +42,7 @@ export function parseCheckpoint(text: string): Checkpoint {
 }
 
 /**
- * The text that `parseCheckpoint` reads, to be signed.
+ * Formats a text for signing, which `parseCheckpoint` reads.
  * @throws NoteMalformed when the parts do not make a checkpoint.
  */
 export function formatCheckpoint({ origin, size, root }: Checkpoint): string {

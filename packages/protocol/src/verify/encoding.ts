@@ -1,10 +1,9 @@
 /**
- * Base 64 of RFC 4648 section 4, read strictly: padded, nothing but the alphabet, and the bits that the
- * padding leaves over zero. So bytes have one spelling, and a proof cannot be changed without changing what
- * it says.
+ * Base 64 of RFC 4648 section 4, strict: padded, without other characters, unused bits zero. So bytes have
+ * one spelling, and any change of a proof changes its meaning.
  *
- * Written by hand because `atob` takes white space, missing padding and left-over bits, and `Buffer` is
- * Node's.
+ * Hand-written, because `atob` accepts white space, missing padding and unused bits, and `Buffer` exists only
+ * in Node.
  */
 const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 const NO_DIGIT = 64;
@@ -29,7 +28,7 @@ export function encodeBase64(bytes: Uint8Array): string {
   return text;
 }
 
-/** @returns the bytes, or undefined for a text that `encodeBase64` does not write. */
+/** @returns the bytes; undefined for a text that `encodeBase64` does not produce. */
 export function decodeBase64(text: string): Uint8Array | undefined {
   if (text.length % 4 !== 0) return undefined;
   const padding = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
@@ -55,8 +54,9 @@ export function decodeBase64(text: string): Uint8Array | undefined {
 const DECIMAL = /^(?:0|[1-9][0-9]{0,15})$/;
 
 /**
- * A whole number as C2SP writes sizes and indexes: ASCII digits without leading zeros.
- * @returns undefined for anything else, and for a number above 2^53 - 1, which no double holds exactly.
+ * A whole number in the form of C2SP: ASCII digits without leading zeros.
+ * @returns undefined for any other text, and for a number above 2^53 - 1, which a double may not hold
+ *   exactly.
  */
 export function parseDecimal(text: string): number | undefined {
   if (!DECIMAL.test(text)) return undefined;

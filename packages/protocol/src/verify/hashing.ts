@@ -1,19 +1,17 @@
-/**
- * The Merkle tree of RFC 6962 section 2.1, as far as a proof of inclusion needs it.
- */
+/** The Merkle tree of RFC 6962 section 2.1, to the extent that proofs of inclusion need it. */
 
 /**
- * The two things that take cryptography, by the interface that Node and browsers share (Web Cryptography).
- * Browsers offer it to pages from https and from the local host, and Ed25519 since 2025.
+ * SHA-256 and Ed25519 by Web Cryptography, which Node and browsers share. Browsers offer it to pages over
+ * https and from the local host, with Ed25519 since 2025.
  */
 
-/** This runtime has no Web Cryptography, or none with Ed25519. Says nothing of what was to be checked. */
+/** This runtime has no Web Cryptography, or none with Ed25519. Nothing was checked. */
 export class CryptographyMissing extends Error {
   override name = 'CryptographyMissing';
 }
 
 function subtle(): typeof globalThis.crypto.subtle {
-  // Not there in a page that came over plain HTTP, whatever the type says.
+  // Absent in a page over plain HTTP, whatever the type says.
   const { crypto } = globalThis as { crypto?: Partial<typeof globalThis.crypto> };
   if (crypto?.subtle === undefined) {
     throw new CryptographyMissing('there is no Web Cryptography here; a page must come by https');
@@ -21,9 +19,7 @@ function subtle(): typeof globalThis.crypto.subtle {
   return crypto.subtle;
 }
 
-/**
- * The parts one behind the other, in memory of their own, as no other may be handed over (it may be shared).
- */
+/** The parts, concatenated in new memory, because the interface accepts no shared memory. */
 function concatenate(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(parts.reduce((size, part) => size + part.length, 0));
   let at = 0;
@@ -35,7 +31,7 @@ function concatenate(...parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * SHA-256 of the parts, one behind the other.
+ * SHA-256 of the concatenated parts.
  * @throws CryptographyMissing
  */
 export async function sha256(...parts: readonly Uint8Array[]): Promise<Uint8Array> {
@@ -43,8 +39,8 @@ export async function sha256(...parts: readonly Uint8Array[]): Promise<Uint8Arra
 }
 
 /**
- * Whether the signature over the message is that of the key (RFC 8032). False, too, for bytes that cannot be
- * a key or a signature.
+ * Whether the signature over the message is the key's (RFC 8032). Also false for bytes that cannot be a key
+ * or signature.
  * @throws CryptographyMissing
  */
 export async function ed25519Holds(
@@ -77,8 +73,8 @@ export function hashLeaf(leaf: Uint8Array): Promise<Uint8Array> {
 }
 
 /**
- * Which of two siblings the path's hash is at each level, from the leaf up: true when it is the left one.
- * Follows the definition (section 2.1.1): of n leaves, the left subtree has the largest power of two below n.
+ * For each level from the leaf up, whether the sibling is the left node (section 2.1.1: of n leaves, the left
+ * subtree has the largest power of two below n).
  * @returns undefined when there is no such leaf.
  */
 function siblingsAreLeft(index: number, size: number): boolean[] | undefined {
@@ -98,12 +94,11 @@ function siblingsAreLeft(index: number, size: number): boolean[] | undefined {
 }
 
 /**
- * The root of the tree of `size` leaves that has the leaf at `index`, if `path` is its audit path: the hashes
- * from the leaf's sibling to the root's child. The leaf is proved to be there when the root is the one that
- * the log has signed.
+ * The root of the tree of `size` leaves with the leaf at `index`, if `path` is its audit path: the hashes
+ * from the leaf's sibling to the root's child. The leaf is in the log when this root is the signed one.
  *
- * @param leafHash what `hashLeaf` returns.
- * @returns undefined when no tree of this size has a leaf there, or its path has another length.
+ * @param leafHash the result of `hashLeaf`.
+ * @returns undefined when a tree of this size has no such leaf, or its path has another length.
  * @throws CryptographyMissing
  */
 export async function rootFromInclusion(

@@ -1,7 +1,6 @@
 /**
- * The text of a rotation note: the old key of a log hands over to a new one. The note is signed by both, so
- * that anyone who trusts the old key follows to the new one, and no one hands over to a key that is not
- * there.
+ * The text of a rotation note, by which the old key of a log hands over to a new one. Both keys sign the
+ * note, so trust in the old key extends to the new one, and a handover to a nonexistent key is impossible.
  *
  *   clinical-events/key-rotation/v1
  *   <origin>
@@ -9,8 +8,8 @@
  *   <verifier key of the new key>
  *   <instant, RFC 3339 in UTC, until which the old key signs as well>
  *
- * The keys also sign checkpoints, whose first line is the origin. No origin may be the first line of a
- * rotation (checkpoint.ts refuses it), so that neither text is ever taken for the other.
+ * The keys also sign checkpoints, whose first line is the origin. No origin may equal the first line of a
+ * rotation (checkpoint.ts refuses it), so the two texts cannot be confused.
  */
 import { isDateTime } from '../formats/date-time.js';
 import {
@@ -33,7 +32,7 @@ export interface Rotation {
   readonly oldKey: string;
   /** A verifier key. */
   readonly newKey: string;
-  /** RFC 3339 in UTC. What verifies does not look at it, as a checkpoint carries no time. */
+  /** RFC 3339 in UTC. Verifiers ignore it, because a checkpoint has no time. */
   readonly until: string;
 }
 
@@ -44,7 +43,7 @@ function checkKey(vkey: string, origin: string): void {
 }
 
 /**
- * Reads the text of a rotation note. Whether both keys have signed it is another matter.
+ * Parses the text of a rotation note. The signatures are not checked.
  * @throws NoteMalformed
  */
 export function parseRotation(text: string): Rotation {
@@ -76,7 +75,7 @@ export function parseRotation(text: string): Rotation {
 }
 
 /**
- * The text that `parseRotation` reads, to be signed by both keys.
+ * The text for both keys to sign, which `parseRotation` reads.
  * @throws NoteMalformed when the parts do not make a rotation.
  */
 export function formatRotation({ origin, oldKey, newKey, until }: Rotation): string {
@@ -85,30 +84,27 @@ export function formatRotation({ origin, oldKey, newKey, until }: Rotation): str
   return text;
 }
 
-/*
- * From the keys that one trusts to those that they have handed over to.
- */
+/* From trusted keys to the keys that they have handed over to. */
 
-/** A rotation note does not do what it says; the message tells which note, counted from 1, and why. */
+/** A rotation note is not valid; the message has its number, counted from 1, and the reason. */
 export class RotationRefused extends Error {
   override name = 'RotationRefused';
 }
 
-/** @throws NoteUnsigned when one of the two keys is not among those that have signed the note. */
+/** @throws NoteUnsigned when one of the two keys is not among the note's signers. */
 export function assertBothSigned({ oldKey, newKey }: Rotation, signedBy: readonly string[]): void {
   if (!signedBy.includes(oldKey)) throw new NoteUnsigned('the old key has not signed it');
   if (!signedBy.includes(newKey)) throw new NoteUnsigned('the new key has not signed it');
 }
 
 /**
- * The keys that may be trusted because the given ones are: these, and every key that one of them has handed
- * over to. A rotation of a key that is not trusted by then is passed over: it may lie before the first key
- * that the caller holds, or be of another log.
+ * The given keys and every key that one of them has handed over to. A rotation of an untrusted key is
+ * ignored: it may be older than the first key that the caller holds, or belong to another log.
  *
  * @param keys verifier keys that the caller trusts.
  * @param rotations rotation notes, the oldest first.
- * @throws RotationRefused for a note that is no rotation, or that hands a trusted key over without the
- * signatures of both; CryptographyMissing.
+ * @throws RotationRefused for a note that is malformed, or hands over a trusted key without both signatures;
+ *   CryptographyMissing.
  */
 export async function followRotations(
   keys: readonly string[],

@@ -1,24 +1,23 @@
 /**
- * Signed notes (C2SP signed-note): a text with signatures below it, and the verifier keys that go with them.
- * Only the texts are read and written here; signed-note.ts checks signatures.
+ * Signed notes (C2SP signed-note): a text, signatures below it, and the matching verifier keys.
  *
- * A note comes from the party that is being checked. So its size is bounded before anything is read, and what
- * is not a note is refused by NoteMalformed, whose message quotes nothing of it.
+ * A note comes from the party that is being checked. So its size is limited before it is parsed, and a
+ * malformed note is refused with NoteMalformed, whose message quotes nothing of it.
  */
 import { decodeBase64, encodeBase64 } from './encoding.js';
 import { ed25519Holds, sha256 } from './hashing.js';
 
-/** In characters. A thousand times what a checkpoint needs, with witnesses that sign post-quantum. */
+/** In characters: a thousand times the size of a checkpoint with post-quantum witnesses. */
 const LONGEST_NOTE = 1 << 20;
-/** The specification asks for at least 16. */
+/** The specification requires at least 16. */
 const MOST_SIGNATURES = 128;
 const LONGEST_VERIFIER_KEY = 1 << 14;
 
 const KEY_ID_BYTES = 4;
-/** U+2014, and the space behind it. */
+/** U+2014 and a space. */
 const SIGNATURE_MARK = '\u2014 ';
 const SPACE_OR_PLUS = /[\p{White_Space}+]/u;
-/** Those below U+0020 but for newline. */
+/** Control characters below U+0020 except newline. */
 // eslint-disable-next-line no-control-regex
 const CONTROL = /[\u0000-\u0009\u000b-\u001f]/;
 const KEY_ID_TEXT = /^[0-9a-f]{8}$/;
@@ -34,35 +33,35 @@ export class NoteMalformed extends Error {
   override name = 'NoteMalformed';
 }
 
-/** The text is not a verifier key, or its key id is not that of its key; the message says why. */
+/** The text is not a verifier key, or its key id does not match its key; the message has the reason. */
 export class KeyMalformed extends Error {
   override name = 'KeyMalformed';
 }
 
 export interface NoteSignature {
-  /** The name of the key that signed. */
+  /** The name of the signing key. */
   readonly name: string;
-  /** A uint32 that tells keys of the same name apart; no cryptographic strength. */
+  /** A uint32 that distinguishes keys of the same name; not cryptographically strong. */
   readonly keyId: number;
   readonly signature: Uint8Array;
 }
 
 export interface SignedNote {
-  /** What is signed. Ends with a newline. */
+  /** The signed text. Ends with a newline. */
   readonly text: string;
-  /** At least one, as they stand in the note; none is checked. */
+  /** At least one, in the order of the note; none is checked. */
   readonly signatures: readonly NoteSignature[];
 }
 
 export interface VerifierKey {
   readonly name: string;
   readonly keyId: number;
-  /** The algorithm, a number that the specification assigns. */
+  /** The algorithm, by a number from the specification. */
   readonly type: number;
   readonly publicKey: Uint8Array;
 }
 
-/** A key id as it is written: eight lowercase hexadecimal digits. */
+/** A key id in its written form: eight lowercase hexadecimal digits. */
 export function keyIdText(keyId: number): string {
   return keyId.toString(16).padStart(2 * KEY_ID_BYTES, '0');
 }
@@ -89,7 +88,7 @@ function parseSignature(line: string): NoteSignature {
   return { name, keyId: uint32(bytes), signature: bytes.subarray(KEY_ID_BYTES) };
 }
 
-/** @throws NoteMalformed when the text may not stand in a note at all. */
+/** @throws NoteMalformed when the text has characters that a note cannot have. */
 function checkCharacters(note: string): void {
   if (note.length > LONGEST_NOTE) throw new NoteMalformed('the note is longer than 1 MiB');
   if (!note.isWellFormed()) throw new NoteMalformed('the note is not Unicode text');
@@ -97,12 +96,12 @@ function checkCharacters(note: string): void {
 }
 
 /**
- * Reads a signed note. No signature is checked: nothing in the text may be believed on the strength of this.
+ * Parses a signed note. No signature is checked, so the text is not to be trusted.
  * @throws NoteMalformed
  */
 export function parseNote(note: string): SignedNote {
   checkCharacters(note);
-  // The last empty line, as the text may have some of its own.
+  // The last empty line, because the text may contain others.
   const blank = note.lastIndexOf('\n\n');
   if (blank === -1) throw new NoteMalformed('the note has no empty line between text and signatures');
   if (!note.endsWith('\n')) throw new NoteMalformed('the note does not end with a newline');
@@ -114,9 +113,9 @@ export function parseNote(note: string): SignedNote {
 }
 
 /**
- * Writes a signed note, which `parseNote` reads back the same.
- * @throws NoteMalformed when that cannot be: a text that does not end with a newline or has control
- * characters, no signature or more than 128, a name that is none.
+ * Formats a signed note that `parseNote` reads back unchanged.
+ * @throws NoteMalformed for a text that does not end with a newline or has control characters, no signature
+ *   or more than 128, or an invalid name.
  */
 export function formatNote(text: string, signatures: readonly NoteSignature[]): string {
   if (!text.endsWith('\n')) throw new NoteMalformed('the text of the note does not end with a newline');
@@ -133,13 +132,13 @@ export function formatNote(text: string, signatures: readonly NoteSignature[]): 
 }
 
 /**
- * Reads a verifier key, `name+key id+base64 of type and key`. Syntax only: that the key id is the one of this
- * key takes a hash, and anyone who verifies with the key checks it.
+ * Parses a verifier key, `name+key id+base64 of type and key`. Syntax only: verifiers check with a hash that
+ * the key id matches the key.
  * @throws KeyMalformed
  */
 export function parseVerifierKey(vkey: string): VerifierKey {
   if (vkey.length > LONGEST_VERIFIER_KEY) throw new KeyMalformed('the verifier key is too long');
-  // Neither name nor key id has a plus, and base64 may.
+  // Neither name nor key id has a plus, but base64 may.
   const [name = '', id = '', ...rest] = vkey.split('+');
   if (rest.length === 0) {
     throw new KeyMalformed('a verifier key is a name, a key id and a key, joined by plus signs');
@@ -159,8 +158,8 @@ export function parseVerifierKey(vkey: string): VerifierKey {
 }
 
 /**
- * Writes a verifier key, which `parseVerifierKey` reads back the same.
- * @throws KeyMalformed when that cannot be.
+ * Formats a verifier key that `parseVerifierKey` reads back unchanged.
+ * @throws KeyMalformed when that is impossible.
  */
 export function formatVerifierKey(key: VerifierKey): string {
   const bytes = new Uint8Array(1 + key.publicKey.length);
@@ -174,11 +173,11 @@ export function formatVerifierKey(key: VerifierKey): string {
 const SIGNATURE_BLOCK = new RegExp(`^\\n?(?:${SIGNATURE_MARK}[^\\n]*(?:\\n|$))+$`);
 
 /**
- * Takes apart a file of notes that stand one after another, each followed by an empty line. A note ends with
- * the first paragraph behind its text of which every line begins as a signature does.
+ * Splits a file of notes, each followed by an empty line. A note ends with the first paragraph after its text
+ * of which every line begins like a signature.
  *
- * Never throws. What is left at the end and is no whole note comes last, as it stands, so that anyone who
- * reads the notes learns that one was cut short.
+ * Never throws. An incomplete note at the end is returned last, unchanged, so that readers notice the
+ * truncation.
  */
 export function splitNotes(text: string): string[] {
   const notes: string[] = [];
@@ -186,7 +185,7 @@ export function splitNotes(text: string): string[] {
   let note: string | undefined;
   for (const [at, paragraph] of paragraphs.entries()) {
     if (note === undefined) {
-      // None begins at the empty lines between two notes, nor at those that end the file.
+      // Empty lines between notes and at the end of the file belong to no note.
       const begun = paragraph.replace(/^\n+/, '');
       if (begun !== '') note = begun;
       continue;
@@ -202,11 +201,11 @@ export function splitNotes(text: string): string[] {
 }
 
 /*
- * Who signed a note (C2SP signed-note, Ed25519). A signature by a key that is not known says nothing and is
- * passed over, anyone who's name it has; one by a known key that does not hold condemns the note.
+ * The signers of a note (C2SP signed-note, Ed25519). A signature by an unknown key is ignored, even under a
+ * known name; an invalid signature by a known key makes the note invalid.
  */
 
-/** None of the known keys has signed the note. */
+/** No known key has signed the note. */
 export class NoteUnsigned extends Error {
   override name = 'NoteUnsigned';
 }
@@ -218,7 +217,7 @@ export class NoteForged extends Error {
 
 const encoder = new TextEncoder();
 
-/** What the id of a key is the hash of: it is the first four bytes of the SHA-256. */
+/** The input of a key id, which is the first four bytes of its SHA-256. */
 export function keyIdInput({ name, type, publicKey }: Omit<VerifierKey, 'keyId'>): Uint8Array {
   const named = encoder.encode(`${name}\n`);
   const input = new Uint8Array(named.length + 1 + publicKey.length);
@@ -229,7 +228,7 @@ export function keyIdInput({ name, type, publicKey }: Omit<VerifierKey, 'keyId'>
 }
 
 /**
- * Reads a verifier key and holds its key id against its key. Only keys that sign notes by Ed25519 will do.
+ * Parses a verifier key and checks that its key id matches. Only Ed25519 keys for notes are accepted.
  * @throws KeyMalformed, CryptographyMissing
  */
 export async function checkedKey(vkey: string): Promise<VerifierKey> {
@@ -241,14 +240,14 @@ export async function checkedKey(vkey: string): Promise<VerifierKey> {
   return key;
 }
 
-/** A signature under a note in the name of a known key: whether it is that key's has to be checked. */
+/** A signature that names a known key and has yet to be checked. */
 export interface Claim<Key> {
   readonly key: Key;
   readonly signature: Uint8Array;
 }
 
 /**
- * The signatures under a note that name one of the keys, by the keys in their order.
+ * The signatures of a note that name one of the keys, in the order of the keys.
  * @throws NoteUnsigned with this message when there is none.
  */
 export function claimsOf<Key extends Pick<VerifierKey, 'name' | 'keyId'>>(
@@ -265,16 +264,16 @@ export function claimsOf<Key extends Pick<VerifierKey, 'name' | 'keyId'>>(
   return claims;
 }
 
-/** For a {@link Claim} that does not hold. */
+/** The error for a {@link Claim} that is not valid. */
 export function forged({ key }: Claim<Pick<VerifierKey, 'keyId'>>): NoteForged {
   return new NoteForged(`a signature in the note is not by the key ${keyIdText(key.keyId)} that it names`);
 }
 
 /**
- * Checks the signatures of the known keys under a note.
+ * Checks the signatures of the known keys on a note.
  *
- * @param keys verifier keys, the known ones.
- * @returns the text of the note, and those of `keys` that have signed it: at least one.
+ * @param keys the known verifier keys.
+ * @returns the text of the note, and those of `keys` that signed it: at least one.
  * @throws NoteMalformed, KeyMalformed, NoteUnsigned, NoteForged, CryptographyMissing
  */
 export async function verifyNote(

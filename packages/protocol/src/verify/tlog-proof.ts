@@ -1,9 +1,9 @@
 /**
- * The proof file of one event (C2SP tlog-proof, version 1): the index of its leaf, the hashes that lead from
- * there to the root, and the signed checkpoint that states the root.
+ * The proof file of one event (C2SP tlog-proof, version 1): the index of its leaf, the hashes from there to
+ * the root, and the signed checkpoint with the root.
  *
- * `extra` carries what a leaf cannot be computed without and the event's body does not have: the encoded
- * envelope, and the salt behind it. Nothing authenticates it but that the computed leaf is in the tree.
+ * `extra` has the inputs of the leaf besides the event's body: the encoded envelope, then the salt. It is
+ * authenticated only because the computed leaf is in the tree.
  */
 import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
 import { NoteMalformed } from './signed-note.js';
@@ -12,19 +12,19 @@ const HEADER = 'c2sp.org/tlog-proof@v1';
 const EXTRA = 'extra ';
 const INDEX = 'index ';
 const HASH_BYTES = 32;
-/** A tree of 2^53 leaves, the most that is counted here, has paths of 53 hashes. */
+/** A tree of 2^53 leaves, the largest that is supported, has paths of 53 hashes. */
 const LONGEST_PATH = 64;
-/** In characters: the longest note, and room for the rest. */
+/** In characters: the longest note, plus the rest. */
 const LONGEST_PROOF = 1 << 21;
 
 export interface TlogProof {
-  /** Empty when the file has none. */
+  /** Empty when the file has no such line. */
   readonly extra: Uint8Array;
   /** Of the leaf, from zero. */
   readonly index: number;
   /** 32 bytes each, from the sibling of the leaf to the child of the root. */
   readonly path: readonly Uint8Array[];
-  /** A signed note, as it stands. */
+  /** A signed note, unchanged. */
   readonly checkpoint: string;
 }
 
@@ -37,7 +37,7 @@ function parseHash(line: string): Uint8Array {
 }
 
 /**
- * Reads a proof file. Nothing is verified, and the checkpoint in it not even read.
+ * Parses a proof file. Nothing is verified, and the checkpoint is not parsed.
  * @throws NoteMalformed
  */
 export function parseProof(file: string): TlogProof {
@@ -65,8 +65,8 @@ export function parseProof(file: string): TlogProof {
 }
 
 /**
- * The text of a proof file, which `parseProof` reads back the same.
- * @throws NoteMalformed when that cannot be.
+ * Formats a proof file that `parseProof` reads back unchanged.
+ * @throws NoteMalformed when that is impossible.
  */
 export function formatProof({ extra, index, path, checkpoint }: TlogProof): string {
   const lines = [HEADER];

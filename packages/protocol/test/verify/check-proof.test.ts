@@ -73,7 +73,7 @@ describe('checkProof', () => {
       valid: false,
       reason: 'event-differs',
       message:
-        'The body and the proof do not lead to the root that the log has signed: the body is not the one that ' +
+        'The body and the proof do not lead to the signed root: the body is not the one that ' +
         'was logged, byte for byte, or the envelope, salt, index or path in the proof was changed.',
     });
   });
@@ -174,7 +174,7 @@ describe('checkProof', () => {
     expect(await checkProof({ proof: signed, body, keys })).toEqual({
       valid: false,
       reason: 'untrusted-key',
-      message: `The checkpoint is signed by none of the trusted keys. It names the key ids ${id}.`,
+      message: `No trusted key has signed the checkpoint. It names the key ids ${id}.`,
     });
     expect(await checkProof({ proof, body, keys: [] })).toMatchObject({ reason: 'untrusted-key' });
   });

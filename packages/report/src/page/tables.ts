@@ -324,7 +324,7 @@ export function versionOverview({ models, models_not_told_apart: uncounted }: Re
   </section>`;
 }
 
-/** What arrived: by kind and step, and by organisation. */
+/** Runs and events by kind and step, and by organisation. */
 export function arrivals(numbers: ReportNumbers, { unit, ends }: Steps): Html {
   const { steps, events_by_step: byStep, events_of_no_run: ofNoRun, other_runs: other } = numbers;
   const runless = steps.starts.map((_, step) =>

@@ -1,4 +1,4 @@
-/** What of a call stands in columns, for CSV and for Parquet: the one table of both (docs/reference/records.md). */
+/** The columns of a call, for CSV and Parquet (docs/reference/records.md). */
 import { type CallOf, latencyOf } from '../calls.js';
 import type { MemberName } from '../json-scan.js';
 import { type PAYLOADS, type Sent, sentIn } from '../run-event.js';
@@ -6,7 +6,7 @@ import { modelVersionOf, NAMES, type RecordColumn, textOf } from './record-colum
 
 export type StartObject = (typeof PAYLOADS)['inference-start'][number];
 
-/** An object that the start of a call has. */
+/** An object of a call's start. */
 export function startObject({ start: { body } }: CallOf, name: StartObject): Sent | undefined {
   return body && sentIn(body, name);
 }

@@ -1,6 +1,6 @@
 /**
- * Records as CSV (RFC 4180), a row for each, or one for each of their calls: what it says in brief. The lists of a record
- * do not fit a row: their number is there, and of outputs, outcomes and feedback what the last one says.
+ * Records as CSV (RFC 4180): a summary row for each record, or for each of its calls. Lists do not fit a row:
+ * it has their length, and the values of the last output, outcome and feedback.
  */
 import type { BaseEvent } from '@clinical-events/protocol';
 import type { AssembledRun } from '../assemble.js';
@@ -25,7 +25,7 @@ import { type FileFormat, type Tally, textFormat } from './file-format.js';
 type Run = AssembledRun<BaseEvent>;
 type Lists = Pick<Run, 'artifacts' | 'outputs' | 'outcomes' | 'feedback'>;
 
-/** What a list has in a row: how many entries, and what the last of them says. */
+/** A list in a row: its length, and values of its last entry. */
 function countOf(name: string, list: keyof Lists): RecordColumn<Lists> {
   return { name, type: 'count', of: (lists) => lists[list].length };
 }
@@ -68,7 +68,7 @@ const LIST_COLUMNS: readonly RecordColumn<Lists>[] = [
 
 export const CSV_COLUMNS: readonly RecordColumn<Run>[] = [...RECORD_COLUMNS, ...LIST_COLUMNS];
 
-/** A call in its run. */
+/** A call and its run. */
 interface CallRow extends Lists {
   readonly run: Run;
   /** From 1. */
@@ -101,12 +101,12 @@ export const CALL_ROW_COLUMNS: readonly RecordColumn<CallRow>[] = [
   ...LIST_COLUMNS,
 ];
 
-/** @param forSpreadsheet for people: ids stay what they are there, and nothing is a formula of a sender's. */
+/** @param forSpreadsheet for people: ids stay unchanged, and no sender's text becomes a formula. */
 export function csv(forSpreadsheet: boolean): FileFormat<BaseEvent> {
   return csvOf(CSV_COLUMNS, (run) => [run], forSpreadsheet);
 }
 
-/** A row for each call. */
+/** One row for each call. */
 export function callsCsv(forSpreadsheet: boolean): FileFormat<BaseEvent> {
   return csvOf(CALL_ROW_COLUMNS, callRows, forSpreadsheet);
 }
@@ -153,7 +153,7 @@ function textCell(text = '', cells: Cells, tally: Tally): string {
   return cells.cell(text);
 }
 
-/** In UTC to the millisecond: one form for all, so that a spreadsheet sorts by it. */
+/** UTC with milliseconds: one form, so that spreadsheets sort it. */
 function utcOf(time: string): string {
   return new Date(millisecondsOf(time)).toISOString();
 }

@@ -1,55 +1,55 @@
 /**
- * A file of records in the making. Records become pieces, which threads can make beside each other; in order, the
+ * Formats of files of records. Records become pieces, which threads can make concurrently; in order, the
  * pieces become the file.
  */
 import type { BaseEvent, ClinicalRecord } from '@clinical-events/protocol';
 import { recordOf, type AssembledRun } from '../assemble.js';
 import { type EventBody, ParsingReader, type EventReader } from '../run-event.js';
 
-/** A part of a file. It can be posted from one thread to another. */
+/** A part of a file, which can be posted between threads. */
 export interface Piece {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly records: number;
-  /** Cells that a spreadsheet has no room for. */
+  /** Number of cells that exceed a spreadsheet's limit. */
   readonly longCells?: number;
-  /** What the joiner of its format has to know besides. */
+  /** Data that the joiner of the format needs. */
   readonly index?: unknown;
 }
 
 export interface PieceBuilder<Body extends EventBody> {
   add(run: AssembledRun<Body>): void;
-  /** All that was added since the last time. */
+  /** Returns all data since the last call. */
   take(): Piece;
 }
 
 export interface PieceJoiner {
-  /** @returns what comes next in the file. */
+  /** @returns the next part of the file. */
   join(piece: Piece): Uint8Array;
   /** @returns the end of the file. */
   finish(): Uint8Array;
 }
 
-/** How one format makes its files. */
+/** A format of files. */
 export interface FileFormat<Body extends EventBody = EventBody> {
-  /** Reads what the builder is given. */
+  /** Reads events for the builder. */
   reader(): EventReader<Body>;
   builder(): PieceBuilder<Body>;
   /** One for each file. */
   joiner(): PieceJoiner;
 }
 
-/** For files that are text: what stands before, between and behind the records. */
+/** Text before, between and after the records of a text format. */
 export interface TextParts {
   readonly head: string;
   readonly between: string;
   readonly tail: string;
-  /** In a file without records, instead of head and tail. */
+  /** The file without records, in place of head and tail. */
   readonly empty: string;
-  /** What stands for a run; empty where nothing does. */
+  /** The text of a run; may be empty. */
   text(run: AssembledRun<BaseEvent>, tally: Tally): string;
 }
 
-/** What is counted while records are written. */
+/** Counts while records are written. */
 export interface Tally {
   longCells: number;
 }
@@ -63,12 +63,12 @@ export function textFormat(parts: TextParts): FileFormat<BaseEvent> {
 }
 
 /**
- * How a record is written in someone else's format, as one line of JSON without its end: the same line for the same
- * record. docs/reference/records.md has the mapping as a table.
+ * Writes a record in another format, as one line of JSON without a line feed: a pure function.
+ * docs/reference/records.md has the mapping as a table.
  */
 export type RecordDocument = (record: ClinicalRecord) => string;
 
-/** One document a line. */
+/** One document per line. */
 export function lines(document: RecordDocument): FileFormat<BaseEvent> {
   const text = (run: AssembledRun<BaseEvent>) => document(recordOf(run));
   return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text });
@@ -86,7 +86,7 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
 
   constructor(private readonly parts: TextParts) {}
 
-  /** @throws RangeError that names the record when its text is longer than a string can be. */
+  /** @throws RangeError that names the record if its text exceeds the length of a string. */
   add(run: AssembledRun<BaseEvent>): void {
     this.#records++;
     const text = this.#textOf(run);
@@ -94,13 +94,13 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
     if (this.#hasText) this.#text += this.parts.between;
     this.#hasText = true;
     this.#text += text;
-    // A string has a greatest length, which some large runs together could reach.
+    // Several large runs together could exceed the length of a string.
     if (this.#text.length >= ENCODE_FROM) this.#encode();
   }
 
   take(): Piece {
     this.#encode();
-    // Not of Node's pool, which belongs to no piece alone and cannot be posted.
+    // Not from Node's buffer pool, which cannot be posted.
     const bytes = new Uint8Array(this.#encoded.reduce((sum, { length }) => sum + length, 0));
     let at = 0;
     for (const part of this.#encoded) {
@@ -122,7 +122,8 @@ class TextBuilder implements PieceBuilder<BaseEvent> {
       if (!(error instanceof RangeError)) throw error;
       const { record_id, events } = run.metadata;
       throw new RangeError(
-        `the record ${record_id} of ${events.length} events is too large for one text: export it as Parquet, or the others without it`,
+        `the record ${record_id} of ${events.length} events is too large for one text: export it as ` +
+          'Parquet, or the others without it',
         { cause: error },
       );
     }

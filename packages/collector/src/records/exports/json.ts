@@ -1,4 +1,4 @@
-/** Records as they are, one JSON object a line or all in one array: nothing of what was sent is left out or rounded. */
+/** Complete records, one JSON object per line or all in one array, with every value as sent. */
 import { recordOf } from '../assemble.js';
 import { toJson } from '../raw-json.js';
 import { lines, textFormat } from './file-format.js';

@@ -1,6 +1,6 @@
 /**
- * What of a record stands in columns, for CSV and for Parquet: the one table of both (docs/reference/records.md). A value of
- * another type than the column's is not in it: the profile `minimum` lets a sender write what they like there.
+ * The columns of a record, for CSV and Parquet (docs/reference/records.md). A value of another type than the
+ * column's is left out: with profile `minimum` a sender may write any type.
  */
 import type { RecordedCall } from '@clinical-events/protocol';
 import { epochMilliseconds, readInstant, hasDay } from '../instant.js';
@@ -11,7 +11,7 @@ import { failedIn } from '../calls.js';
 import type { TimedEvent } from '../canonical-order.js';
 import { hasMember, memberIn, ScannedObject, type Sent, sentIn, type Text } from '../run-event.js';
 
-/** What columns are made of: a record is this, and so is an assembled run. */
+/** The source of columns: a record, or an assembled run. */
 export interface ColumnSource {
   readonly model: Sent | null;
   readonly user: Sent | null;
@@ -26,23 +26,23 @@ export interface ColumnSource {
 interface Column<Type extends string, Value, Of> {
   readonly name: string;
   readonly type: Type;
-  /** Undefined where the record has none. */
+  /** Undefined if the record has no value. */
   readonly of: (source: Of) => Value | undefined;
 }
 
-/** A column of values that `of` finds in a record. */
+/** A column whose values `of` finds in a record. */
 type ValueColumn<Of> =
   | Column<'text', Text, Of>
   | Column<'number', number, Of>
   | Column<'count', number, Of>
   | Column<'flag', boolean, Of>
-  /** By an RFC 3339 date-time that the schemas or {@link timeIn} have accepted. */
+  /** From an RFC 3339 date-time that the schemas or {@link timeIn} accepted. */
   | Column<'time', string, Of>
   | Column<'texts', readonly string[], Of>;
 
 export type RecordColumn<Of = AssembledRun> = ValueColumn<Of>;
 
-/** RFC 3339, but for the leap second; whether the month has such a day is asked besides. */
+/** RFC 3339 without the leap second; the day of the month is checked separately. */
 const DATE_TIME =
   /^\d{4}-\d\d-\d\d[Tt](?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/;
 
@@ -71,7 +71,7 @@ export const NAMES = {
   target_type: new MemberName('target_type'),
 };
 
-/** The text in a member; undefined where there is none. */
+/** The text of a member; undefined if there is none. */
 export function textOf(sent: Sent | null | undefined, name: MemberName): Text | undefined {
   return sent instanceof ScannedObject ? sent.text(name) : textIn(sent?.[name.text]);
 }
@@ -81,8 +81,8 @@ export function stringOf(text: Text | undefined): string | undefined {
 }
 
 /**
- * As the start says; where it names a model and no version, the model that answered. A call that failed, or that ended
- * without an answer, counts against what was asked for.
+ * The model that the start names; if it names no version, the model that answered. A call that failed or
+ * ended without an answer counts for the requested model.
  */
 export function modelVersionOf(model: Sent | null, ended: RecordedCall | null): Text | undefined {
   if (model === null) return undefined;
@@ -92,18 +92,18 @@ export function modelVersionOf(model: Sent | null, ended: RecordedCall | null): 
   return textOf(model, NAMES.model_id);
 }
 
-/** Of the first call, as columns and the catalogue have it. */
+/** The model of the first call, as in the catalogue. */
 export function versionOf({ model, metadata: { calls } }: ColumnSource): Text | undefined {
   return modelVersionOf(model, calls[0]?.ended ?? null);
 }
 
-/* Where a run was made, and how sampling decided about it. */
+/* The host of a run, and its sampling decision. */
 
 const APP_NAME = new MemberName('app_name');
 const HOSTNAME = new MemberName('hostname');
 const ENVIRONMENT = new MemberName('environment');
 
-/** A text in the system_metadata of the start; where that has none, of the first event that has one. */
+/** A text in the system_metadata of the start, otherwise of the first event that has one. */
 export function systemText(
   events: readonly TimedEvent[],
   start: TimedEvent | undefined,
@@ -125,19 +125,19 @@ const systemColumn = (member: MemberName): RecordColumn => ({
 const SAMPLING = new MemberName('sampling');
 const NOT_CAPTURED = new MemberName('not_captured');
 
-/** As docs/reference/sampling.md has them; undefined where a run has none. */
+/** Sampling data (docs/reference/sampling.md); undefined if the run has none. */
 interface SamplingMarks {
   readonly rate: number | undefined;
   readonly selected: boolean | undefined;
   readonly afterModelChange: boolean | undefined;
   readonly trigger: string | undefined;
-  /** What the events of the run say that was left out, of whatever run. */
+  /** Reports of omitted runs in the events of the run. */
   readonly notCaptured: { readonly runs: number; readonly events: number } | undefined;
 }
 
 let lastMarked: { readonly run: AssembledRun; readonly marks: SamplingMarks } | undefined;
 
-/** Found once for the columns of a run. */
+/** Computed once for all columns of a run. */
 function marksOf(run: AssembledRun): SamplingMarks {
   if (lastMarked?.run !== run) lastMarked = { run, marks: foundMarks(run) };
   return lastMarked.marks;
@@ -170,7 +170,7 @@ const NOTHING = {};
 
 function systemObject(timed: TimedEvent | undefined, name: MemberName): Readonly<Record<string, unknown>> {
   const system = timed?.body && sentIn(timed.body, 'system_metadata');
-  // Hardly an event has the member, and all are looked through.
+  // Few events have the member, and all are searched.
   if (system === undefined || !hasMember(system, name)) return NOTHING;
   const value = memberIn(system, name);
   return typeof value === 'object' && value !== null ? (value as Readonly<Record<string, unknown>>) : NOTHING;
@@ -190,7 +190,7 @@ const SYSTEM_COLUMNS: readonly RecordColumn[] = [
   { name: 'not_captured_events', type: 'number', of: (run) => marksOf(run).notCaptured?.events },
 ];
 
-/** Each model once, in the order of the calls: MODEL_ID, or MODEL_ID@VERSION. */
+/** Each model once, in the order of the calls: MODEL_ID or MODEL_ID@VERSION. */
 function modelsOf({ metadata: { calls } }: AssembledRun): string[] {
   const named = calls.flatMap(({ start: { body }, ended }) => {
     const model = (body && sentIn(body, 'model_instance')) ?? null;
@@ -201,7 +201,7 @@ function modelsOf({ metadata: { calls } }: AssembledRun): string[] {
   return [...new Set(named)];
 }
 
-/** The number of calls, how many failed, and what all of them cost, under the names of `collector runs`. */
+/** The number of calls and of failed calls, and their total cost, with the names of `collector runs`. */
 const CALL_COLUMNS: readonly RecordColumn[] = [
   { name: 'call_count', type: 'count', of: ({ metadata }) => metadata.calls.length },
   { name: 'failed_calls', type: 'count', of: ({ endings }) => failedIn(endings) },
@@ -260,7 +260,9 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   ...SYSTEM_COLUMNS,
 ];
 
-/** The number in a member, also one that was sent as a text, as the nearest double; undefined where there is none. */
+/**
+ * The number in a member, also one that was sent as text, as the nearest double; undefined if there is none.
+ */
 export function memberNumber(sent: Sent | undefined, name: MemberName): number | undefined {
   return numberIn(memberIn(sent, name));
 }

@@ -29,6 +29,7 @@ import {
   type FrameBlock,
   type FramePlace,
   type SegmentEnd,
+  framesOf,
 } from './log-frames.js';
 import { segmentName, type Segment } from './segment.js';
 
@@ -110,7 +111,7 @@ interface ReadLog {
   segments(): readonly Segment[];
   open(segment: Segment): number;
   /** All durable frames. @throws StoreDamaged */
-  frames(): Iterable<FramePlace>;
+  blocks(): Iterable<FrameBlock>;
 }
 
 /** The progress of a reader in the last segment. */
@@ -226,10 +227,11 @@ export class NotedActions {
   #passWhole(): void {
     this.#forget();
     const trail = new ActionTrail(NO_ACTION);
-    for (const { buffer, offset, size, address } of this.log.frames()) {
-      trail.pass(buffer, offset, address);
-      this.#note(buffer, offset, size);
-    }
+    for (const block of this.log.blocks())
+      for (const { buffer, offset, size, address } of framesOf(block)) {
+        trail.pass(buffer, offset, address);
+        this.#note(buffer, offset, size);
+      }
     this.#newest = trail.newest;
     this.#isOverlooked = false;
   }

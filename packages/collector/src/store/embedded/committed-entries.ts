@@ -6,7 +6,7 @@
 import { leafHash } from '../../tree/merkle.js';
 import type { Committed, CommittedEntry, Cursor } from '../contract/events.js';
 import { frameCommitment, frameEnvelope } from './frame.js';
-import { walk } from './log-frames.js';
+import { readFrames } from './log-frames.js';
 import type { SegmentLog } from './segment-log.js';
 
 const WINDOW_BYTES = 256 << 10;
@@ -82,15 +82,13 @@ class Passage {
     const { files, segments } = this.log.written(this.#address);
     const from = { address: this.#address, sequence: this.#sequence };
     const bound = { address: from.address + BATCH_BYTES, sequence: from.sequence + BATCH_ENTRIES };
-    for (const block of walk(files, segments, { from, until: this.#end, window: this.window })) {
-      const { buffer, offsets, end, address } = block;
-      for (let i = 0; i < offsets.length; i++) {
-        if (this.#address >= bound.address || this.#sequence >= bound.sequence) return;
-        if (this.#sequence >= wanted) yield this.#entry.at(this.#sequence, buffer, offsets[i] ?? end);
-        this.#passed = this.#address;
-        this.#address = address + (offsets[i + 1] ?? end);
-        this.#sequence++;
-      }
+    const frames = readFrames(files, segments, { from, until: this.#end, window: this.window });
+    for (const { buffer, offset, size, address, sequence } of frames) {
+      if (address >= bound.address || sequence >= bound.sequence) return;
+      if (sequence >= wanted) yield this.#entry.at(sequence, buffer, offset);
+      this.#passed = address;
+      this.#address = address + size;
+      this.#sequence = sequence + 1;
     }
   }
 }

@@ -43,6 +43,7 @@ import type { Suite } from '../../privacy/sealing.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
 import { IdIndex, type IdIndexStats } from './id-index/id-index.js';
 import { publishedTo } from './id-index/index-state.js';
+import { numberAt } from './log-frames.js';
 import { bucketOf, FrameOpener, FrameSealer, keyNameIn, type Opening } from './sealed-frame.js';
 import { SegmentLog, type TornTail } from './segment-log.js';
 
@@ -72,8 +73,8 @@ class BatchIds {
   find(high: number, low: number, places: number[]): void {
     places.length = 0;
     for (let slot = low % SLOTS; this.#filledFor[slot] === this.#batch; slot = (slot + 1) % SLOTS) {
-      const number = this.#numbers[slot] ?? 0;
-      if (this.high[number] === high && this.low[number] === low) places.push(this.place[number] ?? 0);
+      const number = numberAt(this.#numbers, slot);
+      if (this.high[number] === high && this.low[number] === low) places.push(numberAt(this.place, number));
     }
   }
 
@@ -407,7 +408,9 @@ export class EmbeddedStore implements Store {
     this.#log.commit(this.#staging, this.#staged, count, this.#ownStaged, this.#newestAction);
     for (const at of this.#stagedActions)
       noteAction(this.actions, this.#staging, at, this.#staging.readUInt32LE(at + 4));
-    for (let i = 0; i < count; i++) this.#index.add(high[i] ?? 0, low[i] ?? 0, start + (place[i] ?? 0));
+    for (let i = 0; i < count; i++) {
+      this.#index.add(numberAt(high, i), numberAt(low, i), start + numberAt(place, i));
+    }
     this.#index.commit(this.#log.end);
     this.options.onFlushed?.(this.#log.flushMs, heldBy(this.#log));
     return outcomes;
@@ -423,7 +426,7 @@ export class EmbeddedStore implements Store {
     }
     const found = this.#index.find(hi, lo, this.#places);
     for (let i = 0; i < found; i++) {
-      const outcome = this.#compareStored(this.#places[i] ?? 0, candidate);
+      const outcome = this.#compareStored(numberAt(this.#places, i), candidate);
       if (outcome !== undefined) return outcome;
     }
     return undefined;

@@ -19,7 +19,7 @@ import {
   HEADER_BYTES,
   plausibleSize,
 } from './frame.js';
-import { readToEnd, segmentPieces, walk, type LogEnd } from './log-frames.js';
+import { framesOf, offsetIn, readToEnd, segmentPieces, walk, type LogEnd } from './log-frames.js';
 import {
   damagedAt,
   listSegments,
@@ -67,11 +67,10 @@ export function copiedLog(
   const copied = segments.map((segment, i): CopiedSegment => {
     const next = segments[i + 1];
     const until = next?.base ?? end.address;
-    const inFile = (address: number) => address - segment.base + SEGMENT_HEADER_BYTES;
     return {
       name: path.basename(segment.path),
-      bytes: inFile(until),
-      agreed: agreedUntil > segment.base ? inFile(Math.min(until, agreedUntil)) : 0,
+      bytes: offsetIn(segment, until),
+      agreed: agreedUntil > segment.base ? offsetIn(segment, Math.min(until, agreedUntil)) : 0,
       pieces: () => segmentPieces(segmentFiles, segment, until),
     };
   });
@@ -91,13 +90,13 @@ function* leavesOf(segments: readonly Segment[], from: number): ReturnType<LogCo
     0,
     segments.findLastIndex(({ firstSequence }) => firstSequence <= from),
   );
-  let sequence = segments[first]?.firstSequence ?? 1;
   let hashes = Buffer.alloc(0);
-  for (const { buffer, offsets } of walk(segmentFiles, segments.slice(first))) {
-    if (hashes.length < offsets.length * HASH_BYTES) hashes = Buffer.alloc(offsets.length * HASH_BYTES);
+  for (const block of walk(segmentFiles, segments.slice(first))) {
+    const bytes = block.offsets.length * HASH_BYTES;
+    if (hashes.length < bytes) hashes = Buffer.alloc(bytes);
     let count = 0;
-    for (const offset of offsets) {
-      if (sequence++ < from) continue;
+    for (const { buffer, offset, sequence } of framesOf(block)) {
+      if (sequence < from) continue;
       const envelope = frameEnvelope(buffer, offset);
       leafHash(envelope, frameCommitment(buffer, offset), hashes, count++ * HASH_BYTES);
     }
@@ -140,17 +139,15 @@ function endOf(segments: readonly Segment[], last: Segment, agreed: number): Rea
   const from = agreed === 0 ? segments.length - 2 : Math.min(holding, segments.length - 2);
   const newest = segments.slice(Math.max(0, from));
   let own = newest[0]?.ownBefore ?? 0;
-  let sequence = newest[0]?.firstSequence ?? 1;
   let agreedUntil = 0;
   let lastReceivedAt: number | undefined;
   const blocks = readToEnd(segmentFiles, newest);
   let next = blocks.next();
   for (; !next.done; next = blocks.next()) {
-    const { buffer, offsets, end, address } = next.value;
-    for (const [i, offset] of offsets.entries()) {
+    for (const { buffer, offset, size, address, sequence } of framesOf(next.value)) {
       if (frameIsOwn(buffer, offset)) own++;
       else lastReceivedAt = frameReceivedAt(buffer, offset);
-      if (sequence++ === agreed) agreedUntil = address + (offsets[i + 1] ?? end);
+      if (sequence === agreed) agreedUntil = address + size;
     }
   }
   if (agreed > 0 && agreedUntil === 0) agreedUntil = newest[0]?.base ?? 0;

@@ -495,25 +495,28 @@ export function* readFrames(
   options: WalkOptions = {},
 ): Generator<FramePlace, SegmentEnd> {
   const items = walk(files, segments, options);
-  const place: FramePlace = { buffer: Buffer.alloc(0), offset: 0, size: 0, address: 0, sequence: 0 };
   try {
     for (;;) {
       const next = items.next();
       if (next.done) return next.value;
-      if (next.value.kind !== 'frames') continue;
-      const { buffer, offsets, end, address, sequence } = next.value;
-      place.buffer = buffer;
-      for (let i = 0; i < offsets.length; i++) {
-        const offset = offsets[i] ?? end;
-        place.offset = offset;
-        place.size = (offsets[i + 1] ?? end) - offset;
-        place.address = address + offset;
-        place.sequence = sequence + i;
-        yield place;
-      }
+      if (next.value.kind === 'frames') yield* framesOf(next.value);
     }
   } finally {
     items.return(NOWHERE);
+  }
+}
+
+/** The frames of a block. */
+export function* framesOf(block: FrameBlock): Generator<FramePlace, void> {
+  const { buffer, offsets, end, address, sequence } = block;
+  const place = { buffer, offset: 0, size: 0, address: 0, sequence: 0 };
+  for (let i = 0; i < offsets.length; i++) {
+    const offset = numberAt(offsets, i);
+    place.offset = offset;
+    place.size = (offsets[i + 1] ?? end) - offset;
+    place.address = address + offset;
+    place.sequence = sequence + i;
+    yield place;
   }
 }
 

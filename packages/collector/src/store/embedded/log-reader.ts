@@ -49,8 +49,8 @@ import {
   walk,
   wholeFrame,
   type FrameBlock,
-  type FramePlace,
   type SegmentEnd,
+  framesOf,
 } from './log-frames.js';
 import { damagedAt, listSegments, type Segment, segmentNames } from './segment.js';
 
@@ -85,7 +85,7 @@ export class LogReader implements EventLog {
       files: this.files,
       segments: () => this.#listedSegments(),
       open: (segment) => this.#open(segment),
-      frames: () => this.#frames(),
+      blocks: () => this.#blocks(BEGINNING),
     });
     this.#opener = FrameOpener.of(dataDirectory, files, {
       erased: () => this.actions().erased,
@@ -99,16 +99,6 @@ export class LogReader implements EventLog {
   buckets(places: readonly Place[]): (number | undefined)[] {
     if (places.length === 0) return [];
     return Array.from(this.#gather(places), (offset) => bucketOf(this.#read, offset));
-  }
-
-  *#frames(): Generator<FramePlace, void> {
-    for (const { buffer, offsets, end, address } of this.#blocks(BEGINNING))
-      for (const [i, offset] of offsets.entries()) {
-        const sequence = frameSequence(buffer, offset);
-        yield {
-          ...{ buffer, offset, size: (offsets[i + 1] ?? end) - offset, address: address + offset, sequence },
-        };
-      }
   }
 
   get ledgerId(): string {
@@ -196,9 +186,9 @@ export class LogReader implements EventLog {
     await this.#finder.close();
   }
 
-  *#decoded({ buffer, offsets, end }: FrameBlock, matches: Matches): Generator<StoredEntry, void> {
-    for (const [i, offset] of offsets.entries())
-      if (matches(buffer, offset)) yield this.#entry(buffer, offset, (offsets[i + 1] ?? end) - offset);
+  *#decoded(block: FrameBlock, matches: Matches): Generator<StoredEntry, void> {
+    for (const { buffer, offset, size } of framesOf(block))
+      if (matches(buffer, offset)) yield this.#entry(buffer, offset, size);
   }
 
   #entry(buffer: Buffer, offset: number, size: number): StoredEntry {
@@ -457,7 +447,10 @@ function cut(block: FrameBlock, from: number, through: number): number {
     block.end = block.offsets[count] ?? block.end;
     block.offsets.length = count;
   }
-  if (from > first) block.offsets.splice(0, from - first);
+  if (from > first) {
+    block.offsets.splice(0, from - first);
+    block.sequence = from;
+  }
   return last;
 }
 

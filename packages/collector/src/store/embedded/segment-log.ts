@@ -39,11 +39,12 @@ import {
   listSegments,
   SEGMENT_HEADER_BYTES,
   segmentName,
+  sizeOf,
   type Segment,
 } from './segment.js';
 import { sealedExtensionHolds } from './sealed-frame.js';
 import { ActionTrail } from './action-chain.js';
-import { offsetIn, readFrames, type FramePlace, type SegmentEnd, wholeFrame } from './log-frames.js';
+import { bytesAt, offsetIn, readFrames, type FramePlace, type SegmentEnd, wholeFrame } from './log-frames.js';
 
 /** Bytes after the last readable frame, which a start moved to a file of their own. */
 export interface TornTail {
@@ -92,9 +93,9 @@ interface Found {
   readonly trail: ActionTrail;
 }
 
-const NOTHING: Omit<Found, 'trail'> = {
+const NOTHING: Found = {
   ...{ end: { address: 0, offset: 0, nextSequence: 1 }, own: 0, newestOwn: new Map() },
-  ...{ hasEvents: false, newestSealed: undefined },
+  ...{ hasEvents: false, newestSealed: undefined, trail: new ActionTrail(NO_ACTION) },
 };
 
 export class SegmentLog {
@@ -172,11 +173,7 @@ export class SegmentLog {
     const last = segments.at(-1);
     if (last === undefined) {
       assertReaches(options, segmentName(1), NOTHING.end);
-      const log = new SegmentLog(
-        ...([options, segments, -1, NOTHING_HELD] as const),
-        { ...NOTHING, trail: new ActionTrail(NO_ACTION) },
-        undefined,
-      );
+      const log = new SegmentLog(options, segments, -1, NOTHING_HELD, NOTHING, undefined);
       await log.#roll(options.ledgerId ?? randomBytes(16).toString('hex'), 0);
       return log;
     }
@@ -191,7 +188,7 @@ export class SegmentLog {
     const tornTail = repairTail(options, last, fd, end, lastBatch);
     const log = new SegmentLog(options, segments, fd, heldNow(files, last.path), found, tornTail);
     log.#remember(0, log.#readBack(0));
-    if (end.offset > lastBatch.offset) log.#remember(lastBatch.offset, log.#readBack(lastBatch.offset));
+    if (end.offset > lastBatch) log.#remember(lastBatch, log.#readBack(lastBatch));
     return log;
   }
 
@@ -400,7 +397,7 @@ export class SegmentLog {
   /** The file and offset of an address, for messages. */
   placeOf(address: number): { file: string; offset: number } {
     const segment = this.segments.findLast((candidate) => candidate.base <= address) ?? this.#current;
-    return { file: path.basename(segment.path), offset: address - segment.base + SEGMENT_HEADER_BYTES };
+    return { file: path.basename(segment.path), offset: offsetIn(segment, address) };
   }
 
   async close(): Promise<void> {
@@ -559,14 +556,7 @@ function assertComplete(files: Files, segments: readonly Segment[]): void {
   segments.forEach((segment, i) => {
     const next = segments[i + 1];
     if (next === undefined) return;
-    const fd = files.open(segment.path, 'r');
-    let size: number;
-    try {
-      size = files.size(fd);
-    } finally {
-      files.close(fd);
-    }
-    if (size >= next.base - segment.base + SEGMENT_HEADER_BYTES) return;
+    if (sizeOf(files, segment.path) >= offsetIn(segment, next.base)) return;
     const reason = `the segment does not follow ${path.basename(segment.path)}, which is too short`;
     throw damagedAt(next.path, 0, next.firstSequence, reason);
   });
@@ -607,17 +597,12 @@ function nextPath(directory: string): string {
   return path.join(directory, 'next.segment');
 }
 
-interface LastBatch {
-  /** Offset of its first frame in the file. */
-  readonly offset: number;
-}
-
-/** Reads a whole segment. The frames of `lastBatch` may not be on stable storage. */
-function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch } {
+/** Reads a whole segment. The frames from offset `lastBatch` on may not be on stable storage. */
+function findEnd(files: Files, segment: Segment): Found & { readonly lastBatch: number } {
   const frames = readFrames(files, [segment]);
   // The frames of a batch share one durable-before, which is their first sequence.
   let lastDurableBefore = -1;
-  let offset = SEGMENT_HEADER_BYTES;
+  let lastBatch = SEGMENT_HEADER_BYTES;
   let own = 0;
   let hasEvents = false;
   let sealed: { offset: number; size: number } | undefined;
@@ -626,41 +611,27 @@ function findEnd(files: Files, segment: Segment): Found & { lastBatch: LastBatch
   for (;;) {
     const next = frames.next();
     if (next.done) {
-      const newestSealed = sealed && frameIn(files, segment, sealed);
-      return {
-        ...{ end: next.value, own, newestOwn, hasEvents, newestSealed, trail },
-        lastBatch: { offset },
-      };
+      const newestSealed = sealed && bytesAt(files, segment, sealed.offset, sealed.size);
+      return { end: next.value, own, newestOwn, hasEvents, newestSealed, trail, lastBatch };
     }
     const { buffer, offset: at, size, address } = next.value;
     const durableBefore = frameDurableBefore(buffer, at);
     if (durableBefore !== lastDurableBefore) {
       lastDurableBefore = durableBefore;
-      offset = address - segment.base + SEGMENT_HEADER_BYTES;
+      lastBatch = offsetIn(segment, address);
     }
     if (!frameIsOwn(buffer, at)) {
       // A payload removed by a compaction does not show which keys the log is encrypted with.
       if (framePayloadState(buffer, at) === ERASED) continue;
       hasEvents = true;
       const isSealed = framePayloadState(buffer, at) === ENCRYPTED && sealedExtensionHolds(buffer, at);
-      if (isSealed) sealed = { offset: address - segment.base + SEGMENT_HEADER_BYTES, size };
+      if (isSealed) sealed = { offset: offsetIn(segment, address), size };
       continue;
     }
     own++;
     trail.pass(buffer, at, address);
     const body = buffer.subarray(at + size - framePayloadLength(buffer, at), at + size);
     newestOwn.set(frameKind(buffer, at), Buffer.from(body));
-  }
-}
-
-function frameIn(files: Files, segment: Segment, { offset, size }: { offset: number; size: number }): Buffer {
-  const fd = files.open(segment.path, 'r');
-  try {
-    const frame = Buffer.alloc(size);
-    files.read(fd, frame, 0, size, offset);
-    return frame;
-  } finally {
-    files.close(fd);
   }
 }
 
@@ -681,7 +652,7 @@ function repairTail(
   segment: Segment,
   fd: number,
   end: SegmentEnd,
-  lastBatch: LastBatch,
+  lastBatch: number,
 ): TornTail | undefined {
   const { files, directory } = options;
   const tail = judgeTail(files, fd, end.offset, end.nextSequence);
@@ -699,9 +670,9 @@ function repairTail(
   }
   // The last batch may come from the page cache although its flush failed. Written and flushed again, it is
   // durable before any repeat of its events is answered.
-  const batch = Buffer.alloc(end.offset - lastBatch.offset);
-  files.read(fd, batch, 0, batch.length, lastBatch.offset);
-  files.write(fd, batch, batch.length, lastBatch.offset);
+  const batch = Buffer.alloc(end.offset - lastBatch);
+  files.read(fd, batch, 0, batch.length, lastBatch);
+  files.write(fd, batch, batch.length, lastBatch);
   let torn: TornTail | undefined;
   if (tail.state === 'torn') {
     torn = keepTornTail(options, directory, tail.bytes, end.nextSequence);

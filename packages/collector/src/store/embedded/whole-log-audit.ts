@@ -10,7 +10,7 @@ import { exists, type Files } from '../../files.js';
 import { messageOf } from '../../system-code.js';
 import { Actions } from '../../privacy/actions.js';
 import { SequenceSet } from '../../privacy/sequence-set.js';
-import { Audit, Stretches, type Stretch, type Verdict } from '../../tree/audit.js';
+import { Audit, Ranges, type Range, type Verdict } from '../../tree/audit.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';
 import {
   type AuditedLog,
@@ -59,6 +59,7 @@ import {
   numberAt,
   readFrames,
   walk,
+  framesOf,
 } from './log-frames.js';
 import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
 import {
@@ -91,7 +92,7 @@ export class LogReading {
   #own = 0;
   readonly #ownIn: number[];
   /** Entries with an unexpected header, or with a payload that does not match its commitment. */
-  readonly #doubtful = new Stretches();
+  readonly #doubtful = new Ranges();
   /** Durable-before of the frame before each doubtful range, by the place of the range. */
   readonly #befores = new Map<number, number | undefined>();
   /** Damage, with durable-before of the frame before it. */
@@ -269,14 +270,14 @@ export class LogReading {
     this.#options.onProgress(this.#entries, Math.max(this.#audit.covered, this.#entries));
   }
 
-  async #frames({ buffer, offsets, end, sequence, position, segment }: FrameBlock): Promise<void> {
+  async #frames(block: FrameBlock): Promise<void> {
+    const { end, position, segment } = block;
     const index = this.#segments.indexOf(segment as SurveyedSegment);
     this.#beginSegments(index + 1);
     const start = index * MOST_IN_SEGMENT + position;
     const before = this.#own;
-    for (let i = 0; i < offsets.length; i++) {
-      const offset = offsets[i] ?? end;
-      this.#frame(buffer, offset, (offsets[i + 1] ?? end) - offset, sequence + i, start + offset);
+    for (const { buffer, offset, size, sequence } of framesOf(block)) {
+      this.#frame(buffer, offset, size, sequence, start + offset);
       if (this.#count === CHUNK) await this.#flush();
     }
     this.#ends[index] = position + end;
@@ -321,9 +322,9 @@ export class LogReading {
     else this.#keyless.push({ first: sequence, end: sequence + 1 });
   }
 
-  #doubt(stretch: Stretch): void {
-    this.#doubtful.add(stretch);
-    if (this.#doubtful.list.at(-1) === stretch) this.#befores.set(stretch.place, this.#before);
+  #doubt(range: Range): void {
+    this.#doubtful.add(range);
+    if (this.#doubtful.list.at(-1) === range) this.#befores.set(range.place, this.#before);
   }
 
   #ownEntry(buffer: Buffer, offset: number, size: number, sequence: number): void {
@@ -402,18 +403,18 @@ export class LogReading {
     findings: FindingList,
   ): Promise<void> {
     const { differing, provenTo, leaves } = verdict;
-    for (const stretch of differing) findings.add(await this.#differing(stretch, verdict));
-    const isReported = ({ index }: Stretch) =>
+    for (const range of differing) findings.add(await this.#differing(range, verdict));
+    const isReported = ({ index }: Range) =>
       differing.some((each) => index >= each.index && index < each.index + each.count);
-    for (const stretch of this.#doubtful.list) {
-      if (isReported(stretch)) continue;
-      const bytes = this.#bytesOf(stretch);
+    for (const range of this.#doubtful.list) {
+      if (isReported(range)) continue;
+      const bytes = this.#bytesOf(range);
       // The leaf equals the one in the tree, or the tree has none.
-      const leaf = stretch.index < this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
-      const first = alteredFinding(bytes, { leaf, proven: stretch.index < provenTo });
-      if (first !== undefined) findings.add(forAll(first, stretch.index + 1, stretch.count));
+      const leaf = range.index < this.#audit.covered ? ownLeaf(bytes.frame) : undefined;
+      const first = alteredFinding(bytes, { leaf, proven: range.index < provenTo });
+      if (first !== undefined) findings.add(forAll(first, range.index + 1, range.count));
     }
-    const goesToEnd = differing.some((stretch) => this.#isOtherHistory(stretch, leaves));
+    const goesToEnd = differing.some((range) => this.#isOtherHistory(range, leaves));
     const { covered } = this.#audit;
     const missing = goesToEnd ? undefined : missingFinding(verdict, covered, this.#entries, isUnread);
     if (missing !== undefined) findings.add(missing);
@@ -421,18 +422,18 @@ export class LogReading {
     if (difference !== undefined) findings.add(difference);
   }
 
-  async #differing(stretch: Stretch, { provenTo, leaves }: Verdict<CheckedRoot>): Promise<VerifyFinding> {
-    const bytes = this.#bytesOf(stretch);
-    const expected = await this.#expected(stretch.index, provenTo);
+  async #differing(range: Range, { provenTo, leaves }: Verdict<CheckedRoot>): Promise<VerifyFinding> {
+    const bytes = this.#bytesOf(range);
+    const expected = await this.#expected(range.index, provenTo);
     const first = alteredFinding(bytes, expected) ?? finding('log_differs', {});
-    if (!this.#isOtherHistory(stretch, leaves)) return forAll(first, stretch.index + 1, stretch.count);
+    if (!this.#isOtherHistory(range, leaves)) return forAll(first, range.index + 1, range.count);
     const { covered } = this.#audit;
     const whole = finding('log_differs_from', {}, bytes.sequence, leaves, covered, first.message);
     return { ...first, ...whole };
   }
 
   /** Whether a range of differing entries extends to the end of the signed log. */
-  #isOtherHistory({ index, count }: Stretch, leaves: number): boolean {
+  #isOtherHistory({ index, count }: Range, leaves: number): boolean {
     return count > 1 && index + count === Math.min(leaves, this.#audit.covered);
   }
 
@@ -482,7 +483,7 @@ export class LogReading {
     return [];
   }
 
-  #bytesOf({ index, place }: Stretch): FrameBytes {
+  #bytesOf({ index, place }: Range): FrameBytes {
     const { segment, position } = this.#segmentAt(place);
     const header = bytesAt(this.#files, segment, position, HEADER_BYTES);
     const frame = bytesAt(this.#files, segment, position, plausibleSize(header, 0, header.length));

@@ -7,7 +7,6 @@ import { isLocked, lockDirectory, DirectoryInUse } from '../../../src/store/dire
 import { EmbeddedStore, type Held } from '../../../src/store/embedded/embedded-store.js';
 import { nodeFiles, type Files } from '../../../src/files.js';
 import { SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
-import { IdIndex } from '../../../src/store/embedded/id-index/id-index.js';
 import { indexState } from '../../../src/store/embedded/id-index/index-state.js';
 import { CommitUnknown, StoreDamaged, type Candidate } from '../../../src/store/contract/events.js';
 import { candidate, idOf } from '../candidate.js';
@@ -213,23 +212,6 @@ describe('the id index of an embedded store', () => {
     fs.writeFileSync(segment, whole);
     await open();
     expect(storedIds()).toEqual(stored.map(idOf));
-  });
-
-  test('of another ledger is not trusted: it is rebuilt, and repeats are known', async () => {
-    const stored = events(5);
-    const store = await open();
-    await store.append(stored);
-    await store.close();
-    fs.rmSync(path.join(directory, 'index'), { recursive: true });
-    // It ends between two frames of this ledger.
-    const index = IdIndex.open({ directory: path.join(directory, 'index') });
-    index.add(1, 2, 100);
-    index.commit(150);
-    await index.close();
-    const again = await open();
-    expect(troubles).toEqual([expect.stringContaining('belonged to another ledger') as string]);
-    expect(again.opened).toMatchObject({ events: 5, replayed: 5 });
-    expect(await again.append(stored)).toEqual(stored.map(() => 'duplicate'));
   });
 });
 

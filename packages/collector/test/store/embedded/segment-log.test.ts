@@ -147,64 +147,32 @@ describe('a torn tail', () => {
     expect(read(again)).toEqual(asRead([...stored, next]));
   }
 
-  test('[R-602] is cut at every byte of a batch when the file ends there, and the log goes on behind it', async () => {
-    const whole = await written();
-    const bytes = Buffer.from(whole.bytesOf(lastSegment(whole)));
-    for (let cut = 0; cut <= batchBytes; cut++) {
-      const disk = whole.afterKill();
-      disk.put(lastSegment(disk), bytes.subarray(0, start + cut));
-      const kept = wholeIn(cut);
-      await expectRepaired(
-        disk,
-        kept,
-        withoutTrailingZeros(bytes.subarray(start + endOf(kept), start + cut)),
-      );
-    }
-  });
+  const GARBAGE = Buffer.from(Array.from({ length: 300 }, (_, i) => 1 + ((i * 97) % 255)));
 
-  test('is cut at every byte of a batch when zeros stand behind it', async () => {
+  // When all that is missing of a frame is zeros, it is whole.
+  test.each<readonly [string, step: number, cut: (bytes: Buffer, at: number) => Buffer]>([
+    ['where the file ends', 1, (bytes, at) => bytes.subarray(0, at)],
+    ['where zeros follow', 1, (bytes, at) => bytes.fill(0, at)],
+    [
+      'where garbage follows',
+      1,
+      (bytes, at) => {
+        GARBAGE.copy(bytes.fill(0, at), at);
+        return bytes;
+      },
+    ],
+    [
+      'where a part never reached the disk though later frames did',
+      16,
+      (bytes, at) => bytes.fill(0, at, Math.min(at + 64, start + batchBytes)),
+    ],
+  ])('[R-602] is cut at every byte of a batch %s, and the log continues there', async (_, step, cut) => {
     const whole = await written();
-    for (let cut = 0; cut <= batchBytes; cut++) {
+    for (let at = 0; at <= batchBytes; at += step) {
       const disk = whole.afterKill();
-      const bytes = disk.bytesOf(lastSegment(disk));
-      bytes.fill(0, start + cut);
+      const bytes = cut(Buffer.from(disk.bytesOf(lastSegment(disk))), start + at);
       disk.put(lastSegment(disk), bytes);
-      // When all that is missing of a frame is zeros, it is whole.
-      const kept = wholeIn(cut);
-      await expectRepaired(
-        disk,
-        kept,
-        Buffer.from(withoutTrailingZeros(bytes.subarray(start + endOf(kept)))),
-      );
-    }
-  });
-
-  test('is cut at every byte of a batch when garbage stands behind it', async () => {
-    const whole = await written();
-    const garbage = Buffer.from(Array.from({ length: 300 }, (_, i) => 1 + ((i * 97) % 255)));
-    for (let cut = 0; cut < batchBytes; cut++) {
-      const disk = whole.afterKill();
-      const bytes = disk.bytesOf(lastSegment(disk));
-      bytes.fill(0, start + cut);
-      garbage.copy(bytes, start + cut);
-      disk.put(lastSegment(disk), bytes);
-      const kept = wholeIn(cut);
-      await expectRepaired(
-        disk,
-        kept,
-        Buffer.from(withoutTrailingZeros(bytes.subarray(start + endOf(kept)))),
-      );
-    }
-  });
-
-  test('is cut where an early part of the batch never reached the disk though later frames did', async () => {
-    const whole = await written();
-    for (let hole = 0; hole < batchBytes; hole += 16) {
-      const disk = whole.afterKill();
-      const bytes = disk.bytesOf(lastSegment(disk));
-      bytes.fill(0, start + hole, start + Math.min(hole + 64, batchBytes));
-      disk.put(lastSegment(disk), bytes);
-      const kept = wholeIn(hole);
+      const kept = wholeIn(at);
       await expectRepaired(
         disk,
         kept,

@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { wordAt } from './sorted-run-format.js';
 import path from 'node:path';
 import { receiveMessageOnPort, workerData, type MessagePort } from 'node:worker_threads';
 import { Merge, nextMerge, RunWriter, type Files } from './sorted-run-writer.js';
@@ -92,7 +93,8 @@ class RunThread {
       const { k0, k1 } = this.data.key;
       writer = new RunWriter(this.files, this.data.directory, { level: 0, k0, k1, count, from, to });
       for (let at = 0; at < count * WORDS_PER_ENTRY; at += WORDS_PER_ENTRY) {
-        writer.add(sorted[at] ?? 0, sorted[at + 1] ?? 0, sorted[at + 2] ?? 0, sorted[at + 3] ?? 0);
+        const [low, high] = [wordAt(sorted, at + 2), wordAt(sorted, at + 3)];
+        writer.add(wordAt(sorted, at), wordAt(sorted, at + 1), low, high);
       }
       writer.finish();
       this.#publish(writer.name, []);

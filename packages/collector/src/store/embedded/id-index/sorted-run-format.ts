@@ -38,6 +38,13 @@ export class IdIndexError extends Error {
  */
 export const WORDS_PER_BLOCK = 8;
 
+/** A word of a table or a page. Throws if there is none: a missing word must never be read as 0. */
+export function wordAt(words: Uint32Array, at: number): number {
+  const word = words[at];
+  if (word === undefined) throw new RangeError(`the index has no word ${at}`);
+  return word;
+}
+
 const SALT = Uint32Array.of(
   0x47b6137b,
   0x44974d91,
@@ -56,13 +63,13 @@ export function blockOf(hi: number, blocks: number): number {
 
 export function setBits(words: Uint32Array, at: number, lo: number): void {
   for (let i = 0; i < WORDS_PER_BLOCK; i++) {
-    words[at + i] = (words[at + i] ?? 0) | (1 << (Math.imul(lo, SALT[i] ?? 0) >>> 27));
+    words[at + i] = wordAt(words, at + i) | (1 << (Math.imul(lo, wordAt(SALT, i)) >>> 27));
   }
 }
 
 export function mayHold(words: Uint32Array, at: number, lo: number): boolean {
   for (let i = 0; i < WORDS_PER_BLOCK; i++) {
-    if (((words[at + i] ?? 0) & (1 << (Math.imul(lo, SALT[i] ?? 0) >>> 27))) === 0) return false;
+    if ((wordAt(words, at + i) & (1 << (Math.imul(lo, wordAt(SALT, i)) >>> 27))) === 0) return false;
   }
   return true;
 }

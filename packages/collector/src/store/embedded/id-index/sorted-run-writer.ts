@@ -15,6 +15,7 @@ import {
   layoutOf,
   nameOf,
   setBits,
+  wordAt,
 } from './sorted-run-format.js';
 import { type Run, WORDS_PER_ENTRY } from './sorted-run.js';
 
@@ -83,8 +84,8 @@ export class RunWriter {
     this.#used = at + WORDS_PER_ENTRY;
     this.#count++;
     const newest = this.#newest;
-    const highest = newest[3] ?? 0;
-    if (addressHigh > highest || (addressHigh === highest && addressLow >= (newest[2] ?? 0))) {
+    const highest = wordAt(newest, 3);
+    if (addressHigh > highest || (addressHigh === highest && addressLow >= wordAt(newest, 2))) {
       newest[0] = hi;
       newest[1] = lo;
       newest[2] = addressLow;
@@ -104,7 +105,7 @@ export class RunWriter {
     for (let i = 0; i < pages; i++) {
       const at = i * PAGE_BYTES;
       this.#table[this.#entryPage + i] = crc32(bytes.subarray(at, at + PAGE_BYTES));
-      this.#table[fences + this.#entryPage + i] = this.#entries[i * WORDS_PER_PAGE] ?? 0;
+      this.#table[fences + this.#entryPage + i] = wordAt(this.#entries, i * WORDS_PER_PAGE);
     }
     this.#write(bytes, (1 + this.#entryPage) * PAGE_BYTES);
     this.#entryPage += pages;
@@ -276,10 +277,10 @@ class Cursor {
       this.run.readPages(first, Math.min(BUFFER_PAGES, layout.entryPages - first), this.#bytes);
     }
     const word = within * WORDS_PER_ENTRY;
-    this.hi = this.#words[word] ?? 0;
-    this.lo = this.#words[word + 1] ?? 0;
-    this.addressLow = this.#words[word + 2] ?? 0;
-    this.addressHigh = this.#words[word + 3] ?? 0;
+    this.hi = wordAt(this.#words, word);
+    this.lo = wordAt(this.#words, word + 1);
+    this.addressLow = wordAt(this.#words, word + 2);
+    this.addressHigh = wordAt(this.#words, word + 3);
     this.#at++;
     return true;
   }

@@ -15,6 +15,7 @@ import {
   decodeHeader,
   layoutOf,
   mayHold,
+  wordAt,
 } from './sorted-run-format.js';
 
 /** Words of an entry in tables and runs: fingerprint high, fingerprint low, address low, address high. */
@@ -74,10 +75,10 @@ export class RecentTable {
     const words = this.#words;
     let at = (hi >>> this.#shift) * WORDS_PER_ENTRY;
     for (;;) {
-      const high = words[at + 3] ?? 0;
+      const high = wordAt(words, at + 3);
       if (high === 0) return found;
       if (words[at] === hi && words[at + 1] === lo) {
-        out[found++] = (high - IN_USE) * 0x1_0000_0000 + (words[at + 2] ?? 0);
+        out[found++] = (high - IN_USE) * 0x1_0000_0000 + wordAt(words, at + 2);
       }
       at = (at + WORDS_PER_ENTRY) & (this.#mask * WORDS_PER_ENTRY);
     }
@@ -97,19 +98,19 @@ export class RecentTable {
     const words = this.#words;
     let end = 0;
     for (let slot = 0; slot < words.length; slot += WORDS_PER_ENTRY) {
-      const high = words[slot + 3] ?? 0;
+      const high = wordAt(words, slot + 3);
       if (high === 0) continue;
-      const hi = words[slot] ?? 0;
-      const lo = words[slot + 1] ?? 0;
+      const hi = wordAt(words, slot);
+      const lo = wordAt(words, slot + 1);
       let at = end;
       for (; at > 0; at -= WORDS_PER_ENTRY) {
-        const before = out[at - WORDS_PER_ENTRY] ?? 0;
-        if (before < hi || (before === hi && (out[at - WORDS_PER_ENTRY + 1] ?? 0) <= lo)) break;
+        const before = wordAt(out, at - WORDS_PER_ENTRY);
+        if (before < hi || (before === hi && wordAt(out, at - WORDS_PER_ENTRY + 1) <= lo)) break;
       }
       if (at < end) out.copyWithin(at + WORDS_PER_ENTRY, at, end);
       out[at] = hi;
       out[at + 1] = lo;
-      out[at + 2] = words[slot + 2] ?? 0;
+      out[at + 2] = wordAt(words, slot + 2);
       out[at + 3] = high - IN_USE;
       end += WORDS_PER_ENTRY;
     }
@@ -259,11 +260,11 @@ export class Run {
     let high = entryPages;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((this.#table[fences + middle] ?? 0) < hi) low = middle + 1;
+      if (wordAt(this.#table, fences + middle) < hi) low = middle + 1;
       else high = middle;
     }
     for (let at = Math.max(0, low - 1); at < entryPages; at++) {
-      if ((this.#table[fences + at] ?? 0) > hi) break;
+      if (wordAt(this.#table, fences + at) > hi) break;
       this.#hold(at);
       found = this.#findInPage(at, hi, lo, out, found);
     }
@@ -290,13 +291,13 @@ export class Run {
     let high = end;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((pageWords[middle * WORDS_PER_ENTRY] ?? 0) < hi) low = middle + 1;
+      if (wordAt(pageWords, middle * WORDS_PER_ENTRY) < hi) low = middle + 1;
       else high = middle;
     }
     for (let word = low * WORDS_PER_ENTRY; word < end * WORDS_PER_ENTRY; word += WORDS_PER_ENTRY) {
       if (pageWords[word] !== hi) break;
       if (pageWords[word + 1] !== lo) continue;
-      out[found++] = (pageWords[word + 3] ?? 0) * 0x1_0000_0000 + (pageWords[word + 2] ?? 0);
+      out[found++] = wordAt(pageWords, word + 3) * 0x1_0000_0000 + wordAt(pageWords, word + 2);
     }
     return found;
   }

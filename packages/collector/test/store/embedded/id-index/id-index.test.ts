@@ -117,18 +117,6 @@ describe('the index', () => {
     );
   });
 
-  test('needs nothing added again after it was closed', async () => {
-    const directory = scratchDirectory();
-    const index = open(directory);
-    fill(index, 0, 1000);
-    await index.close();
-    const again = open(directory);
-    expect(again.coveredTo).toBe(1000 * FRAME);
-    expect(again.stats().entries).toBe(1000);
-    expect(missing(again, 0, 1000)).toEqual([]);
-    expect(candidates(again, 1000)).toEqual([]);
-  });
-
   test('publishes nothing on closing when entries were added that the log never committed', async () => {
     const directory = scratchDirectory();
     const index = open(directory);
@@ -136,22 +124,6 @@ describe('the index', () => {
     addEvents(index, 16, 20);
     await index.close();
     expect(IdIndexReader.read({ directory }).coveredTo).toBe(0);
-  });
-
-  test('merges by fours, so that runs stay few', async () => {
-    const index = open(scratchDirectory());
-    fill(index, 0, 64 * 256);
-    await settled(index, 64 * 256);
-    expect(index.stats().runs).toBeLessThanOrEqual(1 + 3 * 3);
-    expect(missing(index, 0, 64 * 256)).toEqual([]);
-  });
-
-  test('answers the same with its filters on disk', async () => {
-    const index = open(scratchDirectory(), { filterMemory: 0 });
-    fill(index, 0, 5000);
-    await settled(index, 5000);
-    expect(missing(index, 0, 5000)).toEqual([]);
-    expect(candidates(index, 5000)).toEqual([]);
   });
 
   test('refuses addresses and commits that go back', () => {
