@@ -133,7 +133,7 @@ The catalogue is derived and not covered: collector doctor compares it with the 
       findings: [{ kind: 'note' }],
     });
     const { stdout } = await run(['verify', '--data-dir', dataDir]);
-    expect(stdout).toMatch(/^INTACT as far as it is signed: the first 60 entries /);
+    expect(stdout).toMatch(/^INTACT where signed: the first 60 entries /);
     expect(stdout).toMatch(/^Events {6}68, 8 of them not yet under a checkpoint$/m);
     const all = [...EVENTS, ...more];
     const last = segmentPaths(dataDir).at(-1) ?? '';
