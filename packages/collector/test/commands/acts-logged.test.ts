@@ -156,9 +156,7 @@ describe('an act', () => {
       if (args[1] === 'release') continue;
       const { code, stdout, stderr } = await on(...args);
       expect([args, code, stdout]).toEqual([args, 1, '']);
-      expect(stderr).toContain(
-        `${log} cannot be written (EISDIR), and nothing is done unless it is logged there\n`,
-      );
+      expect(stderr).toContain(`${log} cannot be written (EISDIR)`);
     }
     expect(await state()).toEqual(before);
     fs.rmdirSync(log);
@@ -166,7 +164,7 @@ describe('an act', () => {
     await done('hold', 'add', 'CASE-7', '--organisation', 'default');
     fs.renameSync(log, at('access.log'));
     fs.mkdirSync(log);
-    expect((await on('hold', 'release', 'CASE-7')).stderr).toContain('nothing is done unless');
+    expect((await on('hold', 'release', 'CASE-7')).stderr).toContain('EISDIR');
     expect(await done('hold', 'list')).toContain('CASE-7');
     await collector.kill();
   });
@@ -180,7 +178,7 @@ describe('an act', () => {
       const copied = await runReadOnly(dataDir, args);
       expect(copied).toEqual({
         ...{ code: 1, stdout: '' },
-        stderr: `collector: ${log} cannot be written (EROFS), and nothing is done unless it is logged there\n`,
+        stderr: expect.stringContaining(`${log} cannot be written (EROFS)`) as string,
       });
       expect(fs.readdirSync(at('copy'))).toEqual([]);
       expect((await runReadOnly(dataDir, ['events', '--data-dir', dataDir])).code).toBe(0);

