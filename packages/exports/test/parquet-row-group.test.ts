@@ -195,7 +195,7 @@ test('a chunk of several pages is read back, and no row spans two pages [R-712]'
   await expectReadBack([rows]);
 });
 
-test('a chunk whose dictionary does not pay is plain, and the next may have one [R-1867]', async () => {
+test('a chunk whose dictionary does not pay is plain, and the next may have one [R-712]', async () => {
   const group = Array.from({ length: 3000 }, (_, i): Row => ({
     ...nothing,
     text: i < 1000 ? `ward ${i % 7}` : `bed ${i}`,

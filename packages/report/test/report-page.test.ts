@@ -88,7 +88,7 @@ describe('the page of a report [R-715]', () => {
     expect(judged(versions(8, [0, 8]))).toBe('intervals do not overlap');
   });
 
-  test('draws the intervals of its findings on one scale, beside their numbers [R-1876]', () => {
+  test('draws the intervals of its findings on one scale, beside their numbers [R-715]', () => {
     const page = pageOf(reported(CHANGE));
     const row =
       /<tr class="compared">\s*<th scope="row">contradicted, of judged<[^]*?<\/tr>/.exec(page)?.[0] ?? '';
@@ -110,7 +110,7 @@ describe('the page of a report [R-715]', () => {
     expect(textOf(row)).toMatch(/6\.9 to 21\.5.% .* 51\.5 to 72\.3.%/);
   });
 
-  test('shows calls and tokens of each model, and calls that conflict [R-1879]', () => {
+  test('shows calls and tokens of each model, and calls that conflict [R-715]', () => {
     const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
     const reader = { model: 'reader', version: '2', ended: done };
     const planned = [
@@ -181,7 +181,7 @@ describe('the page of a report [R-715]', () => {
     expect(text).toMatch(/\d+ more versions with \d+ runs/);
   });
 
-  test('shows the endings of captured calls, if any [R-721]', () => {
+  test('shows the endings of captured calls, if any [R-715]', () => {
     const failed = { ending: 'failed', status: 429 };
     const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
     const page = pageOf(reported([failed, done, done].map((ended, n) => ({ n: n + 1, ended }))));
@@ -224,7 +224,7 @@ function isListed(record: ClinicalRecord, { filter }: RunsRequest): boolean {
   );
 }
 
-describe('the commands on the page [R-1045]', () => {
+describe('the commands on the page [R-715]', () => {
   const RUNS: readonly WantedRun[] = Array.from({ length: 120 }, (_, i) => ({
     n: i + 1,
     day: (i % 40) - 5,

@@ -75,7 +75,7 @@ describe('collector report [R-715]', () => {
     expect(fs.readFileSync(out, 'utf8')).toBe(page);
   });
 
-  test('[R-1045] its commands name the data directory, the period and the conditions', async () => {
+  test('[R-715] its commands name the data directory, the period and the conditions', async () => {
     await fill([odd(1, 'outcome'), odd(2, 'outcome', { run: 502, organisation: 'ward-7' })]);
     expect(
       (await report('--organisation', 'ward-7', '--clock', 'sender', '--since', '2026-03-01')).code,
@@ -114,7 +114,7 @@ describe('collector report [R-715]', () => {
     ]);
   });
 
-  test('warns where the days are those of an import [R-719]', async () => {
+  test('warns where the days are those of an import [R-715]', async () => {
     await fill(LOG.map((event) => ({ ...event, day: 40 })));
     const { code, stderr } = await report();
     expect(code).toBe(0);
@@ -135,7 +135,7 @@ describe('collector report [R-715]', () => {
     );
   });
 
-  test('does not warn of clocks that are close [R-719]', async () => {
+  test('does not warn of clocks that are close [R-715]', async () => {
     await fill(LOG.slice(0, 3));
     const { stderr } = await report();
     expect(stderr).not.toContain('warning');
@@ -197,7 +197,7 @@ describe('collector report [R-715]', () => {
     expect(fs.readdirSync(scratch)).toEqual(['data']);
   });
 
-  test('[R-1062] counts from the catalogue without reading events', async () => {
+  test('[R-715] counts from the catalogue without reading events', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + (i % 150) })));
     const whole = await report('--json');
     fs.rmSync(out);
@@ -222,7 +222,7 @@ describe('collector report [R-715]', () => {
     expect(fs.readdirSync(scratch).sort()).toEqual(['data', 'temporary']);
   });
 
-  test('has entries in the access log before and after [R-716]', async () => {
+  test('has entries in the access log before and after [R-702]', async () => {
     await fill();
     await report('--organisation', 'ward-7', '--json');
     const noted = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').split('\n').slice(0, -1);

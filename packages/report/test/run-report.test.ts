@@ -323,7 +323,7 @@ describe('a report of a period [R-715]', () => {
     expect(long?.model_id).toHaveLength(121);
   });
 
-  test('counts how captured calls ended, by status, with their retries and tokens [R-721]', () => {
+  test('counts how captured calls ended, by status, with their retries and tokens [R-715]', () => {
     const done = {
       ending: 'complete',
       response_model: 'gpt-9',
@@ -396,7 +396,7 @@ describe('a report of a period [R-715]', () => {
     expect(of(numbers([{ model: 'planner' }]).models)).toEqual([['planner', 1, 1, 1]]);
   });
 
-  test('counts a time-out as a failure, and unfinished answers separately [R-1703]', () => {
+  test('counts a time-out as a failure, and unfinished answers separately [R-1830]', () => {
     const { all } = reported([
       { n: 1, ended: { ending: 'failed', error_name: 'TimeoutError' } },
       { n: 2, ended: { ending: 'unfinished', response_model: 'gpt-9' } },
@@ -410,7 +410,7 @@ describe('a report of a period [R-715]', () => {
   test.each([
     ['a version that answered under the requested name is new', 'complete', true],
     ['failed calls only is not new', 'failed', false],
-  ])('a version after %s [R-1703]', (_, ending, isNew) => {
+  ])('a version after %s [R-1830]', (_, ending, isNew) => {
     const numbers = reported([
       { n: 1, day: 1, ended: { ending, response_model: 'sepsis-risk' } },
       { n: 2, day: 2, ended: { ending: 'complete', response_model: 'a' } },
@@ -440,7 +440,7 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
-  test('compares a new version with the one before, not with failed calls between them [R-1703]', () => {
+  test('compares a new version with the one before, not with failed calls between them [R-1830]', () => {
     const numbers = reported([
       { n: 1, day: 1, ended: { ending: 'complete', response_model: 'a' } },
       { n: 2, day: 2, ended: { ending: 'failed' } },
@@ -450,7 +450,7 @@ describe('a report of a period [R-715]', () => {
     expect(sentences).toContainEqual(expect.stringMatching(/^First seen on .*, after a\.$/));
   });
 
-  test('failed calls, counted under the requested name, are no new version [R-721] [R-1703]', () => {
+  test('failed calls, counted under the requested name, are no new version [R-715] [R-1830]', () => {
     const failed = { ending: 'failed', status: 500 };
     const done = (response_model: string) => ({ ending: 'complete', response_model });
     const { models } = reported([
@@ -468,7 +468,7 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
-  test('the rating of a thumb is not counted as a rating [R-208]', () => {
+  test('the rating of a thumb is not counted as a rating [R-206]', () => {
     const feedback = [
       { feedback_type: 'thumbs', direction: 'up', rating_value: 1 },
       { feedback_type: 'rating', rating_value: 4 },
@@ -479,7 +479,7 @@ describe('a report of a period [R-715]', () => {
     expect(all.thumbs_up).toMatchObject({ count: 1, of: 1 });
   });
 
-  test('counts a rating that was sent as a text [R-208]', () => {
+  test('counts a rating that was sent as a text [R-206]', () => {
     const feedback = ['5', '4.5', 'five', 3].map((rating_value) => ({
       feedback_type: 'rating',
       rating_value,

@@ -8,7 +8,7 @@ function sketchOf(values: readonly number[]): QuantileSketch {
   return sketch;
 }
 
-test('[R-715] a percentile is within the error that it names of the value at its rank [R-1875]', () => {
+test('[R-715] a percentile is within the error that it names of the value at its rank', () => {
   const values = fc.array(fc.double({ min: 0.001, max: 1e10, noNaN: true }), { minLength: 100 });
   fc.assert(
     fc.property(values, (some) => {
@@ -31,7 +31,7 @@ test('p95 needs 20 values and p99 100', () => {
   expect(percentiles(100)).toMatchObject({ p99: 7 });
 });
 
-test('a percentile is exact where its bucket has one value, also after a merge [R-1875]', () => {
+test('a percentile is exact where its bucket has one value, also after a merge [R-715]', () => {
   const sketch = sketchOf([1000, 250]);
   sketch.merge(sketchOf(Array<number>(200).fill(1000)));
   expect(sketch.percentiles()).toEqual({ p50: 1000, p95: 1000, p99: 1000, relative_error: 0 });

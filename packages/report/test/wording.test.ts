@@ -4,7 +4,7 @@ import { durationText } from '../src/page/wording.js';
 
 const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1e3, min: 6e4, h: 3.6e6, d: 8.64e7 };
 
-describe('a duration has only known digits [R-1875]', () => {
+describe('a duration has only known digits [R-715]', () => {
   test.each([
     [0, 0, '0 ms'],
     [1000, 0, '1 s'],

@@ -87,7 +87,7 @@ const OUTCOME_TYPE = new MemberName('outcome_type');
 const FEEDBACK_TYPE = new MemberName('feedback_type');
 const RATING_VALUE = new MemberName('rating_value');
 const DIRECTION = new MemberName('direction');
-/** */
+/** */
 export const MOST_RATING = 5;
 
 type Timed = TimedEvent;
