@@ -2,7 +2,7 @@
 
 export const QUOTE = 34;
 export const COMMA = 44;
-export const COLON = 58;
+const COLON = 58;
 export const OPEN_BRACKET = 91;
 const BACKSLASH = 92;
 export const CLOSE_BRACKET = 93;
