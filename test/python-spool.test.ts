@@ -309,7 +309,7 @@ test.skipIf(!hasPython)(
       not_found: [404, 'the server at this address is not a collector (404 not_found); events are kept'],
       kind_not_permitted: [
         403,
-        'the key may not send outcome (403 kind_not_permitted); such events are kept',
+        'the key may not send outcome (403 kind_not_permitted); these events are kept',
       ],
     };
     for (const [code, [status, cause]] of Object.entries(answers)) {

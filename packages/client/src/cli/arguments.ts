@@ -81,9 +81,9 @@ export function readArguments(
   if (values.version) return 'version';
   const [name, directory, ...more] = positionals;
   const command = COMMANDS.find((each) => each === name);
-  if (name === undefined) throw usage('which command? One of: ' + COMMANDS.join(', '));
+  if (name === undefined) throw usage('a command is missing: one of ' + COMMANDS.join(', '));
   if (!command) throw usage(`there is no command ${name}; there are ${COMMANDS.join(', ')}`);
-  if (directory === undefined) throw usage(`${command} needs the directory of a spool`);
+  if (directory === undefined) throw usage(`${command} needs a spool directory`);
   if (more.length > 0) throw usage(`${command} takes one directory`);
   for (const [option, only] of Object.entries(ONLY)) {
     if (option in values && command !== only) throw usage(`--${option} is for ${only}`);
@@ -134,7 +134,7 @@ function spoolKeyIn(file: string): Uint8Array {
 
 function millisecondsIn(seconds: string): number {
   const milliseconds = /^\d{1,6}(\.\d{1,3})?$/.test(seconds) ? 1000 * Number(seconds) : NaN;
-  if (!(milliseconds > 0)) throw usage('--timeout is a number of seconds above 0');
+  if (!(milliseconds > 0)) throw usage('--timeout must be a number of seconds above 0');
   return milliseconds;
 }
 

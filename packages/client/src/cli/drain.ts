@@ -250,8 +250,8 @@ class Course {
 
 /** @throws CommandFailure */
 function endpointOf({ url, apiKey }: Request): Endpoint {
-  if (!url) throw new CommandFailure('where is the collector? --url, or COLLECTOR_URL', EXIT.usage);
-  if (!apiKey) throw new CommandFailure('with which API key? --api-key-file, or COLLECTOR_KEY', EXIT.usage);
+  if (!url) throw new CommandFailure('no collector address: give --url or set COLLECTOR_URL', EXIT.usage);
+  if (!apiKey) throw new CommandFailure('no API key: give --api-key-file or set COLLECTOR_KEY', EXIT.usage);
   const endpoint = new Endpoint({ url, apiKey });
   try {
     endpoint.check();

@@ -59,7 +59,11 @@ export function setbackBy(
     case 'later':
       return { what: `the collector answered ${answer.status}`, error };
     case 'not permitted':
-      return { what: `the key may not send ${kind} (${said}); such events are kept`, error, lasting: 'kind' };
+      return {
+        what: `the key may not send ${kind} (${said}); these events are kept`,
+        error,
+        lasting: 'kind',
+      };
     case 'unwelcome': {
       const what =
         answer.status === 401

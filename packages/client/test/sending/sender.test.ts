@@ -172,7 +172,7 @@ test('[R-862] a key that lacks one permission sends all else', async () => {
   await eventually(() => expect(ids().size).toBe(45));
   await eventually(() => expect(log.state.waiting).toBe(5));
   expect(butSlowness(troubles)).toEqual([
-    'the key may not send inference-start (403 permission_denied); such events are kept',
+    'the key may not send inference-start (403 permission_denied); these events are kept',
   ]);
   permitted = true;
   expect(await log.flush()).toEqual({ waiting: 0 });
