@@ -118,8 +118,9 @@ and no id of a person, only counts and the names of models, versions and organis
 
 Without --since, the period is the last ${DEFAULT_DAYS} UTC days before --until, from the first event on.
 A run is counted in the period in which it began, with everything that the log knows of it. Imported or
-made-up events were all received on one day: --clock sender uses their timestamps instead. A run then begins with its inference-start,
-or with its earliest event, and an event that cannot be read counts at its receipt.
+made-up events were all received on one day: --clock sender uses their timestamps instead. A run then
+begins with its inference-start, or with its earliest event, and an event that cannot be read counts at its
+receipt.
 
 With --json, the numbers of the page are also printed as one JSON object. Latencies are in milliseconds;
 relative_error is the largest error of a percentile, relative to its value, and 0 where percentiles are exact.

@@ -113,13 +113,24 @@ const CALLS: Row = ['calls', ({ calls: { calls } }) => countText(calls)];
 
 /** All numbers of some groups of runs. Words that no group has are left out. */
 function blocksOf(groups: readonly NamedGroup[]): Block[] {
-  const found = (count: Count) => groups.some(({ numbers }) => count(numbers) > 0);
-  const words = <Word extends string>(
-    all: readonly Word[],
-    count: (word: Word) => Count,
-    row: (word: Word) => Row,
-  ) => all.filter((word) => found(count(word))).map(row);
-  const [first] = groups;
+  const words = foundIn(groups);
+  return [...outcomeBlocks(groups[0]?.numbers, words), ...callBlocks(groups), ...recordBlocks(words)];
+}
+
+type Words = <Word extends string>(
+  all: readonly Word[],
+  count: (word: Word) => Count,
+  row: (word: Word) => Row,
+) => Row[];
+
+/** @returns a function that makes the rows of the words that some group has. */
+function foundIn(groups: readonly NamedGroup[]): Words {
+  return (all, count, row) =>
+    all.filter((word) => groups.some(({ numbers }) => count(word)(numbers) > 0)).map(row);
+}
+
+/** @param first of the groups, which all have the same ages. */
+function outcomeBlocks(first: GroupNumbers | undefined, words: Words): Block[] {
   return [
     [
       'Runs',
@@ -151,7 +162,7 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
     [
       'Without an outcome, by age of the run',
       [
-        ...(first?.numbers.without_outcome_by_age ?? []).map((age, i): Row => [
+        ...(first?.without_outcome_by_age ?? []).map((age, i): Row => [
           ageText(age),
           ({ without_outcome_by_age: shares }) => shareOfText(shares[i]),
         ]),
@@ -160,7 +171,7 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
     ],
     [
       'With an outcome by that age, of the runs that are as old',
-      (first?.numbers.outcome_within ?? []).map(({ days }, i): Row => [
+      (first?.outcome_within ?? []).map(({ days }, i): Row => [
         `within ${countOf(days, 'day')}`,
         ({ outcome_within: shares }) => shareOfText(shares[i]),
       ]),
@@ -174,7 +185,11 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
         ['p99', ({ latency_ms: latency }) => latencyText(latency, 'p99')],
       ],
     ],
-    ...callBlocks(groups),
+  ];
+}
+
+function recordBlocks(words: Words): Block[] {
+  return [
     [
       'Feedback, by how often it was given',
       [
@@ -195,9 +210,15 @@ function blocksOf(groups: readonly NamedGroup[]): Block[] {
     [
       'Completeness',
       [
-        ...(['full', 'minimum', 'incomplete', 'erased'] as const)
-          .filter((level) => level !== 'erased' || found(({ completeness }) => completeness.erased))
-          .map((level): Row => [level, ofRuns(({ completeness }) => completeness[level])]),
+        ...(['full', 'minimum', 'incomplete'] as const).map((level): Row => [
+          level,
+          ofRuns(({ completeness }) => completeness[level]),
+        ]),
+        ...words(
+          ['erased'],
+          () => (numbers) => numbers.completeness.erased,
+          (level) => [level, ofRuns(({ completeness }) => completeness.erased)],
+        ),
         ...words(
           MISSING_WORDS,
           (word) => (numbers) => numbers.missing[word],
