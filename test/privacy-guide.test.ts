@@ -1,4 +1,4 @@
-/** Compares the guides for privacy officers and for OpenTelemetry with the program. */
+/** Compares the commands of all guides, and the pages for privacy officers, with the program. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -45,19 +45,24 @@ function* commandLines(text: string): Generator<string[]> {
   }
 }
 
-test.each([...PAGES, '../opentelemetry.md'])('[R-1530] every command and option in %s exists', (page) => {
-  for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
-    const [first = ''] = words;
-    if (!commands.has(first)) {
-      expect(words.join(' ')).not.toMatch(/^collector /);
-      continue;
+const GUIDES = fs.readdirSync(path.join(ROOT, GUIDE, '..')).filter((name) => name.endsWith('.md'));
+
+test.each([...PAGES, ...GUIDES.map((name) => `../${name}`), '../../../README.md'])(
+  '[R-1530] every command and option in %s exists',
+  (page) => {
+    for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
+      const [first = ''] = words;
+      if (!commands.has(first)) {
+        expect(words.join(' ')).not.toMatch(/^collector /);
+        continue;
+      }
+      let name = first;
+      for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
+      for (const option of words.filter((word) => word.startsWith('--')))
+        expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
     }
-    let name = first;
-    for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
-    for (const option of words.filter((word) => word.startsWith('--')))
-      expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
-  }
-});
+  },
+);
 
 test('[R-1531] the example policy can be set, and its floor outlasts ten years from the end of a treatment of three', () => {
   const [, json = ''] =

@@ -97,7 +97,8 @@ async function byDuckdb(file: Buffer): Promise<unknown[]> {
   fs.writeFileSync(name, file);
   const result = await duckdb.runAndReadAll(
     `SELECT text, number, count, epoch_ms(time) AS time, flag, texts,
-       [{said: e.said, dose: e.dose, seen: epoch_ms(e.seen), sure: e.sure} FOR e IN entries] AS entries FROM '${name}'`,
+       [{said: e.said, dose: e.dose, seen: epoch_ms(e.seen), sure: e.sure} FOR e IN entries] AS entries
+     FROM '${name}'`,
   );
   return result.getRowObjectsJS().map((row) => ({ ...row }));
 }

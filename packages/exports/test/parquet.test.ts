@@ -59,8 +59,9 @@ test('every column has its type, and lists are lists [R-712]', async () => {
   expect(types.get('missing')).toBe('VARCHAR[]');
   expect(types.get('outcomes')).toBe(
     'STRUCT(event_id VARCHAR, "timestamp" TIMESTAMP WITH TIME ZONE, received_at TIMESTAMP WITH TIME ZONE, ' +
-      'parent_event_id VARCHAR, call_event_id VARCHAR, "type" VARCHAR, occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, ' +
-      'uri VARCHAR, "json" VARCHAR, extra VARCHAR)[]',
+      'parent_event_id VARCHAR, call_event_id VARCHAR, "type" VARCHAR, ' +
+      'occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, uri VARCHAR, ' +
+      '"json" VARCHAR, extra VARCHAR)[]',
   );
 });
 

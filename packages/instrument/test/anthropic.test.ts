@@ -140,7 +140,7 @@ test('[R-896] Anthropic: a retry belongs to the run that it repeats', async () =
   });
 });
 
-test('[R-865] Anthropic: a failed call has its status and no message, the application its error', async () => {
+test('[R-865] Anthropic: a failed call has its status and no message', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) =>
     json(response, { type: 'error', error: { type: 'overloaded_error', message: SECRET } }, 529),

@@ -239,7 +239,7 @@ test('[R-717] --out writes the same events as are sent, and needs no collector',
   for (const body of bodies) expect(inFile).toContain(body);
 
   const again = await collector(['demo', ...plan, '--out', file]);
-  expect([again.code, again.stderr]).toEqual([2, `collector: --out: ${file} exists already\n`]);
+  expect([again.code, again.stderr]).toEqual([2, `collector: --out: ${file} exists and is not overwritten\n`]);
   const nowhere = path.join(file, 'below');
   const failed = await collector(['demo', ...plan, '--out', nowhere]);
   expect([failed.code, failed.stderr]).toEqual([

@@ -65,7 +65,7 @@ describe('collector doctor on the proof', () => {
     const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([1, '']);
     expect(stderr).toContain(
-      `${inData('checkpoints', 'cosigned-0a1b2c3d')} is no regular file, and was not opened`,
+      `${inData('checkpoints', 'cosigned-0a1b2c3d')} is not a regular file and was not opened`,
     );
   });
 
@@ -94,7 +94,9 @@ describe('collector doctor on the proof', () => {
     act(file);
     const { code, lines } = await said();
     expect(code).toBe(3);
-    expect(lines[0]).toMatch(/^signing key: damage: .*\.pem (is|holds) .*; no collector starts with it$/);
+    expect(lines[0]).toMatch(
+      /^signing key: damage: .*\.pem (is not|must be|does not hold) .*; no collector starts with it$/,
+    );
     const started = await run(['serve', '--port', '0', '--data-dir', dataDir]);
     expect([started.code, started.stderr]).toEqual([3, expect.stringContaining(file)]);
   });
@@ -142,7 +144,7 @@ describe('collector doctor on the proof', () => {
     expect(code).toBe(0);
     const reason =
       'since 2026-01-01T00:00:00.000Z: the signing command /opt/sign ended with exit code 1 (sign)';
-    expect(lines).toContain(`checkpoint: warning: no checkpoint could be made ${reason}`);
+    expect(lines).toContain(`checkpoint: warning: no checkpoint could be signed ${reason}`);
     fs.writeFileSync(inData('checkpoints', 'trouble.json'), '{}');
     expect((await said()).lines.join()).toContain('checkpoint: warning: ');
     // The next collector makes one, and has it removed.
@@ -184,7 +186,7 @@ describe('collector doctor on the proof', () => {
     // What can be read is given out, and not passed off as all.
     const events = await run(['events', '--data-dir', dataDir]);
     expect([events.code, events.stdout.split('\n').length]).toEqual([3, 300]);
-    expect(events.stderr).toContain('up to entry 299, and a checkpoint was signed over 300 entries');
+    expect(events.stderr).toContain('up to entry 299 only, but a checkpoint covers 300 entries');
     const refusal = await start(dataDir).then(() => '', String);
     expect(refusal).toContain('the log ends too early: a checkpoint was signed over 300 entries');
     expect(fs.readFileSync(last).equals(bytes)).toBe(true);
@@ -203,7 +205,7 @@ describe('collector doctor on the proof', () => {
 
   test('[R-903] says that a full disk keeps checkpoints from being made, which no one else could write down', () => {
     expect(whyUnsigned(4096)).toMatch(/^the disk is full/);
-    expect(whyUnsigned(1 << 30)).toBe('the collector cannot sign, and its log says why');
+    expect(whyUnsigned(1 << 30)).toBe('the collector cannot sign; see its log');
   });
 
   test('[R-901] warns of a damaged tree, and the start of a collector rebuilds it', async () => {
@@ -214,7 +216,7 @@ describe('collector doctor on the proof', () => {
       expect.stringMatching(/^tree: warning: does not give the root that was signed/),
     );
     const collector = await start(dataDir);
-    expect(collector.output.stderr).toContain('they are rebuilt from the events');
+    expect(collector.output.stderr).toContain('are rebuilt from the events');
     expect((await said()).lines).toContain('tree: ok: gives the root that was signed');
     expect(await collector.stop()).toBe(0);
   });

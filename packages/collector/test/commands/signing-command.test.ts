@@ -48,7 +48,7 @@ describe('a key behind a command', () => {
     await expect.poll(() => fs.existsSync(trouble)).toBe(true);
     // Also where doctor was not told of the command.
     expect(await doctor(dataDir)).toMatch(
-      /^WARNING +checkpoint +no checkpoint could be made since \d{4}-.*Z: the signing command .* ended with exit code 1 \(sign\)$/m,
+      /^WARNING +checkpoint +no checkpoint could be signed since \d{4}-.*Z: the signing command .* ended with exit code 1 \(sign\)$/m,
     );
     // What the program said of it is nothing for others.
     expect(fs.readFileSync(trouble, 'utf8')).not.toContain('cannot sign');
@@ -112,7 +112,7 @@ describe('a key behind a command', () => {
     // No start fixes it, so that a service manager is to try none.
     expect(code).toBe(2);
     expect(stderr).toMatch(
-      /--with-signing-keys.*--signing-keys.*command:PROGRAM.*"A signing key that is lost"\n$/,
+      /--with-signing-keys.*command:PROGRAM.*--signing-keys.*"A signing key that is lost"\n$/,
     );
     expect(stderr).toContain(
       `collector: ${path.join(dataDir, 'signing-keys', keyIdText(noteKey(current).keyId))}.pem is missing: it holds the ` +
@@ -126,7 +126,7 @@ describe('a key behind a command', () => {
     const options = ['--port', '0', '--data-dir', dataDir, '--log-origin', 'log.example/b'];
     expect(await run(['serve', ...options, '--log-level', 'error'])).toEqual({
       ...{ code: 2, stdout: '' },
-      stderr: `collector: --log-origin: this log began as ${ORIGIN}, and its name stays\n`,
+      stderr: `collector: --log-origin: this log was created as ${ORIGIN}, which cannot be changed\n`,
     });
   });
 });
