@@ -241,7 +241,7 @@ describe('[R-1450] [R-1451] a first start', () => {
     const doctor = await run(['doctor', '--data-dir', dataDir]);
     expect([doctor.code, doctor.stderr]).toEqual([0, '']);
     expect(doctor.stdout.replace(/\s+/g, ' ')).toContain(
-      `WARNING encryption a start has begun to make the keys of payloads in ${keys}, ${mirror} and did not finish; no event is encrypted by them, and the next start continues`,
+      `WARNING encryption an earlier start began to make payload keys in ${keys}, ${mirror} and did not finish; no event is encrypted by them, and the next start continues`,
     );
     const status = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
     expect([status.code, status.stderr]).toEqual([6, expect.stringContaining('the next start continues')]);
@@ -272,7 +272,7 @@ describe('[R-1452] a wrong kek in one directory', () => {
       const { code, stdout, stderr } = await run([...command, '--data-dir', dataDir]);
       expect([code, stderr], command.join(' ')).toEqual([3, '']);
       expect(stdout.replace(/\s+/g, ' ')).toContain(
-        `${keys}/kek is not the key that wraps the payload keys; that of ${mirror} is used, and the next start copies it there`,
+        `${keys}/kek is not the key that wraps the payload keys; the one in ${mirror} is used, and the next start copies it there`,
       );
       expect(stdout).not.toContain(`${keys} lacks`);
     }
