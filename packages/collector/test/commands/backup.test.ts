@@ -450,10 +450,7 @@ describe('[R-811] a back-up', () => {
 
   test('needs a log with a checkpoint', async () => {
     const { code, stderr } = await backUp();
-    expect([code, stderr]).toEqual([
-      6,
-      expect.stringContaining(`${dataDir} holds no `),
-    ]);
+    expect([code, stderr]).toEqual([6, expect.stringContaining(`${dataDir} holds no `)]);
     fs.mkdirSync(path.join(dataDir, 'ledger'), { recursive: true });
     expect(await backUp()).toMatchObject({
       code: 1,

@@ -241,7 +241,7 @@ describe('[R-1450] [R-1451] a first start', () => {
     const doctor = await run(['doctor', '--data-dir', dataDir]);
     expect([doctor.code, doctor.stderr]).toEqual([0, '']);
     expect(doctor.stdout.replace(/\s+/g, ' ')).toContain(
-      `WARNING encryption an earlier start began to make payload keys in ${keys}, ${mirror} and did not finish; no event is encrypted by them, and the next start continues`,
+      `WARNING encryption an earlier start began to make payload keys in ${keys}, ${mirror} and did not finish; no event is encrypted with them, and the next start continues`,
     );
     const status = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
     expect([status.code, status.stderr]).toEqual([6, expect.stringContaining('the next start continues')]);
