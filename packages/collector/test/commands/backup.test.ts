@@ -444,7 +444,7 @@ describe('[R-811] a back-up', () => {
 
   test('needs a log with a checkpoint', async () => {
     const { code, stderr } = await backUp();
-    expect([code, stderr]).toEqual([6, expect.stringContaining(`${dataDir} holds no ledger`)]);
+    expect([code, stderr]).toEqual([6, expect.stringContaining(`${dataDir} holds no `)]);
     fs.mkdirSync(path.join(dataDir, 'ledger'), { recursive: true });
     expect(await backUp()).toMatchObject({
       code: 1,
@@ -484,7 +484,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
       'a kept checkpoint',
       () => path.join(dataDir, 'checkpoints', '0000000000000000.checkpoint'),
       150,
-      /no checkpoint of this log .* in checkpoints\/0000000000000000\.checkpoint/,
+      /checkpoints\/0000000000000000\.checkpoint: this note is not a checkpoint of this log/,
     ],
     ['a page of the API keys', () => path.join(dataDir, 'keys.db'), 4096, /keys\.db/],
     ['the first key of the log', () => path.join(dataDir, 'checkpoints', 'origin.vkey'), 60, /checkpoints/],
@@ -509,7 +509,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
       framesIn(segment).map((frame, i) => (i === 30 ? changed(frame, 40) : frame)),
     );
     expect(await backUp()).toMatchObject({
-      ...{ code: 3, stderr: expect.stringContaining('do not come to the root that was signed') as string },
+      ...{ code: 3, stderr: expect.stringContaining('do not have the root that was signed') as string },
     });
     expect(fs.readFileSync(path.join(backups, 'checkpoints', 'latest'), 'utf8')).toBe(before);
     await expectIntact();

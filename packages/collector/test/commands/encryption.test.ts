@@ -240,7 +240,9 @@ describe('[R-1324] a first start', () => {
     // [R-1324]
     const doctor = await run(['doctor', '--data-dir', dataDir]);
     expect([doctor.code, doctor.stderr]).toEqual([0, '']);
-    expect(doctor.stdout).toMatch(/WARNING +encryption /);
+    expect(doctor.stdout.replace(/\s+/g, ' ')).toContain(
+      `WARNING encryption an earlier start began to make payload keys in ${keys}, ${mirror} and did not finish; no event is encrypted with them, and the next start continues`,
+    );
     const status = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
     expect([status.code, status.stderr]).toEqual([6, expect.stringContaining('next start')]);
     const key = await createKey(dataDir);
@@ -269,7 +271,9 @@ describe('[R-1324] a wrong kek in one directory', () => {
     for (const command of [['doctor'], ['encryption-keys', 'status']]) {
       const { code, stdout, stderr } = await run([...command, '--data-dir', dataDir]);
       expect([code, stderr], command.join(' ')).toEqual([3, '']);
-      expect(stdout).toContain(`${keys}/kek`);
+      expect(stdout.replace(/\s+/g, ' ')).toContain(
+        `${keys}/kek is not the key that wraps the payload keys; the one in ${mirror} is used, and the next start copies it there`,
+      );
       expect(stdout).not.toContain(`${keys} lacks`);
     }
     expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
