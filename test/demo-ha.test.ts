@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 
-test('[R-1257] the demonstration loses and doubles nothing, and both log and mirror are intact', async () => {
+test('[R-1250] the demonstration loses and doubles nothing, and both log and mirror are intact', async () => {
   const script = path.resolve(import.meta.dirname, '../scripts/demo-ha.mjs');
   const child = spawn(process.execPath, [script, '--seconds', '2', '--json'], {
     stdio: ['ignore', 'pipe', 'pipe'],

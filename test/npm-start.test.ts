@@ -21,7 +21,7 @@ test.each([
   [['start'], 'SIGHUP'],
   [['start'], 'SIGKILL'],
   [['run', 'collector', '--', 'serve'], 'SIGTERM'],
-] as const)('[R-1402] npm %j ends with its collector, in order, on %s', async (words, signal) => {
+] as const)('[R-1400] npm %j ends with its collector, in order, on %s', async (words, signal) => {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'npm-start-'));
   const dataDir = path.join(directory, 'data');
   const options = ['--port', '0', '--management', 'off', '--data-dir', dataDir];

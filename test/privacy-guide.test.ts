@@ -1,4 +1,4 @@
-/** Compares the guides for privacy officers and for OpenTelemetry with the program. */
+/** Compares the commands of all guides, and the pages for privacy officers, with the program. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -45,21 +45,26 @@ function* commandLines(text: string): Generator<string[]> {
   }
 }
 
-test.each([...PAGES, '../opentelemetry.md'])('[R-1530] every command and option in %s exists', (page) => {
-  for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
-    const [first = ''] = words;
-    if (!commands.has(first)) {
-      expect(words.join(' ')).not.toMatch(/^collector /);
-      continue;
-    }
-    let name = first;
-    for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
-    for (const option of words.filter((word) => word.startsWith('--')))
-      expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
-  }
-});
+const GUIDES = fs.readdirSync(path.join(ROOT, GUIDE, '..')).filter((name) => name.endsWith('.md'));
 
-test('[R-1531] the example policy can be set, and its floor outlasts ten years from the end of a treatment of three', () => {
+test.each([...PAGES, ...GUIDES.map((name) => `../${name}`), '../../../README.md'])(
+  '[R-1240] every command and option in %s exists',
+  (page) => {
+    for (const words of commandLines(textOf(path.join(GUIDE, page)))) {
+      const [first = ''] = words;
+      if (!commands.has(first)) {
+        expect(words.join(' ')).not.toMatch(/^collector /);
+        continue;
+      }
+      let name = first;
+      for (const word of words.slice(1)) if (commands.has(`${name} ${word}`)) name += ` ${word}`;
+      for (const option of words.filter((word) => word.startsWith('--')))
+        expect([...(commands.get(name) ?? [])], words.join(' ')).toContain(option.replace(/[=,].*/, ''));
+    }
+  },
+);
+
+test('[R-1240] the example policy can be set, and its floor outlasts ten years from the end of a treatment of three', () => {
   const [, json = ''] =
     /^( {4}\{\n(?: {4}.*\n)+? {4}\}\n)/m.exec(textOf(`${GUIDE}/retention-concept.md`)) ?? [];
   const policy = parsePolicy(json);
@@ -67,7 +72,7 @@ test('[R-1531] the example policy can be set, and its floor outlasts ten years f
   expect(policy.heldBy({ organisation: 'icu' }, received, Date.UTC(2039, 0, 30))?.id).toBe('record');
 });
 
-test('[R-1532] every letter ends with complaint, court and data protection officer, and no page promises what copies of keys deny', () => {
+test('[R-1240] every letter ends with complaint, court and data protection officer, and no page promises what copies of keys deny', () => {
   const [, letters = ''] = textOf(`${GUIDE}/erasure-request.md`).split('## Letters');
   const [closing = '', ...others] = letters.trim().split('\n\n');
   for (const right of ['supervisory authority', 'judicial remedy', 'data protection officer'])
@@ -99,7 +104,7 @@ function run(program: number, input: string): string {
 }
 
 test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
-  '[R-1533] the programs of the guide print the events of an entry, and both hashes of a plan',
+  '[R-1240] the programs of the guide print the events of an entry, and both hashes of a plan',
   () => {
     const set = SequenceSet.of([1, 2, 3, 127, 128, 300, 70_000, 70_001]).toText();
     const entry = { does: 'erase', keys: [{ bucket: '0132a1a5', organisation: 'icu', sequences: set }] };
@@ -138,7 +143,7 @@ test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
   },
 );
 
-test('[R-1534] letters promise a later erasure only as a choice for which a diary is kept, and name what keys may still open', () => {
+test('[R-1240] letters promise a later erasure only as a choice for which a diary is kept, and name what keys may still open', () => {
   const [procedure = '', letters = ''] = LETTERS.split('## Letters');
   expect(procedure).toContain('Without a diary no letter may promise an erasure.');
   const [a = ''] = /^\*\*A\. .*$/m.exec(letters) ?? [];

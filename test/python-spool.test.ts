@@ -105,7 +105,7 @@ async function json(language: Language, ...args: readonly string[]): Promise<Rec
 const VIEWS = [['show'], ['show', '--check'], ['show', '--events', '--contents']] as const;
 
 test.skipIf(!hasPython)(
-  '[R-1799] collector-spool and clinical-events print the same of every spool of the corpus',
+  '[R-1720] collector-spool and clinical-events print the same of every spool of the corpus',
   async () => {
     const roots = await Promise.all(
       NAMES.map(async (name) => {
@@ -148,7 +148,7 @@ function drained(root: string, code: number | null, stdout: string): unknown {
 }
 
 test.skipIf(!hasPython)(
-  '[R-1799] both commands drain every spool of the corpus alike',
+  '[R-1720] both commands drain every spool of the corpus alike',
   async () => {
     const keyFile = path.join(path.dirname(temporaryDirectory()), 'key');
     fs.writeFileSync(keyFile, 'key\n');
@@ -189,7 +189,7 @@ test.skipIf(!hasPython)(
 );
 
 test.skipIf(!hasPython).each(['node', 'python'] as const)(
-  '[R-1799] what %s has written the other sends, and refusals of one the other puts back',
+  '[R-1720] what %s has written the other sends, and refusals of one the other puts back',
   async (language) => {
     const other = OTHER[language];
     const directory = temporaryDirectory();

@@ -79,7 +79,7 @@ test('[R-1400] npm start and npm pack install and build once, whatever is packed
   expect(calls()).toHaveLength(3);
 });
 
-test('[R-1407] only --all installs and builds the driver of PostgreSQL', async () => {
+test('[R-1400] only --all installs and builds the driver of PostgreSQL', async () => {
   const { directory, start, calls } = checkout();
   expect(await codeOf(start())).toBe(0);
   expect(await codeOf(start({}, '--all'))).toBe(0);
@@ -94,7 +94,7 @@ test('[R-1407] only --all installs and builds the driver of PostgreSQL', async (
   expect(calls()).toHaveLength(5);
 });
 
-test('[R-1402] a set-up that is ended ends what it has started', async () => {
+test('[R-1400] a set-up that is ended ends what it has started', async () => {
   const { directory, start, calls } = checkout();
   const setup = start({ HANGS: 'yes' });
   await expect.poll(() => fs.existsSync(path.join(directory, 'waits'))).toBe(true);

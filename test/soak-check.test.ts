@@ -11,7 +11,7 @@ import { SoakEvents } from '../bench/soak/soak-events.mjs';
 const FILL = path.resolve(import.meta.dirname, '../bench/fill.mjs');
 const KEY_ID = 'soakcheck234';
 
-test('[R-847] the soak finds what is lost, changed, refused or never sent', async () => {
+test('[R-601] the soak finds what is lost, changed, refused or never sent', async () => {
   const directory = mkdtempSync(path.join(tmpdir(), 'soak-check-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const events = new SoakEvents();

@@ -6,7 +6,7 @@ import { expect, onTestFailed, onTestFinished, test } from 'vitest';
 import { runs } from './property-runs.js';
 import { soak } from '../bench/soak/soak.mjs';
 
-test('[R-847] a kill, a full disk, a new certificate and a revoked key under load lose nothing, and the console shows each', async () => {
+test('[R-601] a kill, a full disk, a new certificate and a revoked key under load lose nothing, and the console shows each', async () => {
   const scratch = mkdtempSync(path.join(tmpdir(), 'soak-test-'));
   onTestFinished(() => rmSync(scratch, { recursive: true, force: true }));
   const said: string[] = [];

@@ -27,7 +27,7 @@ function textOf(node) {
   if (ts.isTemplateExpression(node)) {
     return node.templateSpans.reduce(
       (text, { expression, literal }) =>
-        `${text}<${/\w+(?=\W*$)/.exec(expression.getText())?.[0]}>${literal.text}`,
+        `${text}<${/\w+(?=\W*$)/.exec(expression.getText().replace(/\.join\(.*$/s, ''))?.[0]}>${literal.text}`,
       node.head.text,
     );
   }
@@ -127,7 +127,7 @@ export function logLines() {
 
 ${GENERATED}
 
-\`collector serve\` logs to standard error, one JSON object a line, with \`level\`, \`time\` (ISO 8601, UTC), \`msg\` and the fields below. On a terminal the lines are formatted for people. Under systemd each line has its priority (\`journalctl -u collector -p warning\`). \`--log-level\` sets the lowest level; \`debug\` and \`trace\` add where an error arose. No line contains a body, an API key, or a value of an event.
+\`collector serve\` logs to standard error, one JSON object per line, with \`level\`, \`time\` (ISO 8601, UTC), \`msg\` and the fields below. On a terminal the lines are formatted for people. Under systemd each line has its priority (\`journalctl -u collector -p warning\`). \`--log-level\` sets the lowest level; \`debug\` and \`trace\` add where an error arose. No line contains a body, an API key, or a value of an event.
 
 If standard error is not read, lines are dropped and requests are not delayed; a later line counts the dropped ones. A refused request is logged at the level of its [code](errors.md) as \`refused\`, with \`code\`, \`status\`, \`requestId\` and \`remote\`, and \`kind\`, \`organisation\` and \`keyId\` where they are known. In ten seconds at most 100 lines of one cause are written, or one if no key was proven; a line that ends in "not listed" counts the others. A warning about an unwise configuration at a start has its own words.
 

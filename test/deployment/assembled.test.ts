@@ -33,7 +33,7 @@ afterAll(() => {
   fs.rmSync(scratch, { recursive: true, force: true });
 });
 
-test('[R-844] what is deployed runs as another user, writes into its data directory only, and ends in order', async () => {
+test('[R-1400] what is deployed runs as another user, writes into its data directory only, and ends in order', async () => {
   const data = path.join(scratch, 'data');
   fs.mkdirSync(data, { mode: 0o700 });
   if (root) fs.chownSync(data, CONTAINER_USER, CONTAINER_USER);
@@ -77,7 +77,7 @@ test('[R-844] what is deployed runs as another user, writes into its data direct
   expect(await ended).toBe(0);
 });
 
-test('[R-844] what is deployed holds no test, no compiler and no package that only builds', () => {
+test('[R-1400] what is deployed holds no test, no compiler and no package that only builds', () => {
   const files = fs.readdirSync(assembled, { recursive: true, encoding: 'utf8' });
   const ours = files.filter((file) => file.startsWith('packages'));
   expect(ours.filter((file) => /\btest\b|\.tsbuildinfo$/.test(file))).toEqual([]);
@@ -88,7 +88,7 @@ test('[R-844] what is deployed holds no test, no compiler and no package that on
   expect(native).toEqual([]);
 });
 
-test('[R-912] what is deployed holds what the installation in docs/guide/operate.md uses', () => {
+test('[R-1400] what is deployed holds what the installation in docs/guide/operate.md uses', () => {
   const [, steps = ''] =
     /^### On a host$([^]*?)^### In a container$/m.exec(textOf('docs/guide/operate.md')) ?? [];
   const used = [...steps.matchAll(/^ {4}install .*?(deploy\/\S+)/gm)].map(([, file = '']) => file);

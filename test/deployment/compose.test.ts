@@ -24,7 +24,7 @@ interface Compose<Name extends string> {
 const compose = yamlOf('deploy/compose.yaml') as Compose<'collector'>;
 const { collector } = compose.services;
 
-test('[R-844] compose gives the container no more than it needs', () => {
+test('[R-1400] compose gives the container no more than it needs', () => {
   expect(collector.user).toBe(`${CONTAINER_USER}:${CONTAINER_USER}`);
   expect(collector['read_only']).toBe(true);
   expect(collector['cap_drop']).toEqual(['ALL']);
@@ -32,7 +32,7 @@ test('[R-844] compose gives the container no more than it needs', () => {
   expect(collector['ulimits']).toMatchObject({ core: 0 });
 });
 
-test('[R-844] compose sets what the collector takes, and shows its ports to this host alone', () => {
+test('[R-1400] compose sets what the collector takes, and shows its ports to this host alone', () => {
   const { port, managementPort, managementTokenFile } = configFrom(collector.environment);
   expect(collector['ports']).toEqual([port, managementPort].map((each) => `127.0.0.1:${each}:${each}`));
   expect(collector.secrets.map((name) => `/run/secrets/${name}`)).toEqual([managementTokenFile]);
@@ -40,7 +40,7 @@ test('[R-844] compose sets what the collector takes, and shows its ports to this
   expect(collector['volumes']).toEqual(Object.keys(compose.volumes).map((name) => `${name}:/${name}`));
 });
 
-test('[R-1456] compose keeps the keys of payloads in a volume of their own, which the image has a place for', () => {
+test('[R-1400] compose keeps the keys of payloads in a volume of their own, which the image has a place for', () => {
   const { dataDir, encryption, encryptionKeys } = configFrom(collector.environment);
   expect(encryption).toBe('auto');
   expect(collector['volumes']).toContain(`keys:${encryptionKeys}`);
@@ -50,7 +50,7 @@ test('[R-1456] compose keeps the keys of payloads in a volume of their own, whic
   );
 });
 
-test('[R-844] compose builds the Dockerfile, and waits longer than an orderly stop takes', () => {
+test('[R-1400] compose builds the Dockerfile, and waits longer than an orderly stop takes', () => {
   expect(collector['build']).toEqual({ context: '..', dockerfile: 'deploy/docker/Dockerfile' });
   expect(Number.parseInt(collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
 });
@@ -68,7 +68,7 @@ function addressOf({ environment }: Service): ReturnType<typeof parseAddress> {
   return parseAddress((environment['COLLECTOR_STORE'] ?? '').replace(/&sslrootcert=.*/, ''));
 }
 
-test('[R-844] compose with PostgreSQL gives each container no more than it needs', () => {
+test('[R-1400] compose with PostgreSQL gives each container no more than it needs', () => {
   for (const name of PARTS) {
     expect(parts[name]['cap_drop'], name).toEqual(['ALL']);
     expect(parts[name]['security_opt'], name).toEqual(['no-new-privileges:true']);
@@ -86,7 +86,7 @@ test('[R-844] compose with PostgreSQL gives each container no more than it needs
   expect(parts.collector.secrets.filter((name) => name.startsWith('owner'))).toEqual([]);
 });
 
-test('[R-844] compose with PostgreSQL makes the tables, then the roles, then starts the collector', () => {
+test('[R-1400] compose with PostgreSQL makes the tables, then the roles, then starts the collector', () => {
   expect(parts.migrate['depends_on']).toEqual({ postgres: { condition: 'service_healthy' } });
   expect(parts.roles['depends_on']).toEqual({ migrate: { condition: 'service_completed_successfully' } });
   expect(parts.collector['depends_on']).toEqual({
@@ -103,7 +103,7 @@ test('[R-844] compose with PostgreSQL makes the tables, then the roles, then sta
   expect(textOf('deploy/docker/postgres-roles.sql')).toContain('log_parameter_max_length = 0');
 });
 
-test('[R-844] compose with PostgreSQL sets what the collector takes', () => {
+test('[R-1400] compose with PostgreSQL sets what the collector takes', () => {
   const { port, managementPort, managementTokenFile } = configFrom(parts.collector.environment);
   expect(parts.collector['ports']).toEqual([port, managementPort].map((each) => `127.0.0.1:${each}:${each}`));
   expect(managementTokenFile).toBe('/run/secrets/operator-token');
@@ -114,7 +114,7 @@ test('[R-844] compose with PostgreSQL sets what the collector takes', () => {
   expect(Number.parseInt(parts.collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
 });
 
-test('[R-1456] compose with PostgreSQL keeps the keys of payloads on another server, wrapped by a key that is on neither', () => {
+test('[R-1400] compose with PostgreSQL keeps the keys of payloads on another server, wrapped by a key that is on neither', () => {
   const { encryption, encryptionKeys, kek } = configFrom(parts.collector.environment);
   const keys = parseAddress(encryptionKeys.replace(/&sslrootcert=.*/, ''));
   const { POSTGRES_DB: database, POSTGRES_USER: user } = parts['postgres-keys'].environment;
@@ -130,7 +130,7 @@ test('[R-1456] compose with PostgreSQL keeps the keys of payloads on another ser
 const hasOpenssl = spawnSync('openssl', ['version']).status === 0;
 
 test.skipIf(!hasOpenssl)(
-  '[R-844] the script makes the secrets that compose with PostgreSQL names, once',
+  '[R-1400] the script makes the secrets that compose with PostgreSQL names, once',
   () => {
     const directory = path.join(scratch, 'secrets');
     const make = () => {

@@ -36,7 +36,7 @@ function commandOf(instruction: Instruction | undefined): string[] {
   return JSON.parse(text.slice(text.indexOf('['))) as string[];
 }
 
-describe('[R-844] the image', () => {
+describe('[R-1400] the image', () => {
   test('is built and runs on the Node that the tests run on, by its version', () => {
     const { dependencies } = JSON.parse(textOf('package.json')) as {
       dependencies: Record<string, string>;

@@ -17,7 +17,7 @@ beforeAll(async () => {
   measured = await measure();
 });
 
-describe('[R-844] the dashboard', () => {
+describe('[R-1400] the dashboard', () => {
   test.each(panels.map(({ title, targets }) => [title, targets] as const))(
     '%s shows what a collector measures',
     (_, targets) => {

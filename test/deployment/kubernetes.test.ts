@@ -62,7 +62,7 @@ const statefulSet = manifest('base/statefulset');
 const container = containerOf(statefulSet);
 const config = configFrom(plainOf(container));
 
-describe('[R-844] the manifests', () => {
+describe('[R-1400] the manifests', () => {
   test('are all listed by their kustomizations', () => {
     const listed = (folder: string) => {
       const kustomization = manifest(`${folder}/kustomization`);
@@ -83,7 +83,7 @@ describe('[R-844] the manifests', () => {
     const claims = at<object[]>(statefulSet, 'spec.volumeClaimTemplates');
     expect(claims.map((claim) => mountOf(container, at(claim, 'metadata.name')))).toEqual(['/data', '/keys']);
     for (const claim of claims) expect(at(claim, 'spec.accessModes')).toEqual(['ReadWriteOncePod']);
-    // [R-1456]
+    // [R-1400]
     expect([config.encryption, config.encryptionKeys]).toEqual(['auto', '/keys']);
   });
 
@@ -146,7 +146,7 @@ const patched = containerOf(several);
 const STORE = /# (postgres:\/\/\S+)/.exec(textOf(`${DIRECTORY}/postgres/statefulset.yaml`))?.[1] ?? '';
 const KEYS = variable(patched, 'COLLECTOR_ENCRYPTION_KEYS')?.value ?? '';
 
-describe('[R-844] the manifests for a log in PostgreSQL', () => {
+describe('[R-1400] the manifests for a log in PostgreSQL', () => {
   test.skipIf(!hasKubectl)('come together with those they change', () => {
     expect(kustomized('postgres/migrate').has('Job')).toBe(true);
     const made = kustomized('postgres');
@@ -156,7 +156,7 @@ describe('[R-844] the manifests for a log in PostgreSQL', () => {
       ...plainOf(secured),
       COLLECTOR_STORE: STORE,
     });
-    // [R-1456]
+    // [R-1400]
     expect([store, tlsKey, encryption, encryptionKeys]).toEqual([STORE, config.tlsKey, 'on', KEYS]);
     expect(mountsOf(secured)).toEqual(
       ['data', 'keys-ca', 'run', 'secret', 'signing-key', 'store-ca', 'tls', 'tmp'].sort(),
@@ -188,7 +188,7 @@ describe('[R-844] the manifests for a log in PostgreSQL', () => {
     expect(STORE).toContain(`sslrootcert=${mountOf(patched, 'store-ca')}/ca.crt`);
   });
 
-  test("[R-1456] encrypt by keys on another cluster, and hand passwords and KEK over in files that are nobody else's", () => {
+  test("[R-1400] encrypt by keys on another cluster, and hand passwords and KEK over in files that are nobody else's", () => {
     const { hosts, user } = parseAddress(KEYS.replace(/\?.*/, '?sslmode=verify-full'));
     expect([hosts[0]?.host, user]).toEqual(['collector-keys-db-rw', 'collector_keys']);
     const plain = plainOf(patched);

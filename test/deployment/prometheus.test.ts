@@ -20,7 +20,7 @@ beforeAll(async () => {
   measured = await measure();
 });
 
-describe('[R-844] the alerts', () => {
+describe('[R-1400] the alerts', () => {
   test.each(rules.map(({ alert, expr }) => [alert, expr]))(
     '%s asks for what a collector measures',
     (_, expr) => {
@@ -63,7 +63,7 @@ describe('[R-844] the alerts', () => {
   });
 });
 
-test('[R-844] Prometheus asks the management port, for the job that the alerts name', () => {
+test('[R-1400] Prometheus asks the management port, for the job that the alerts name', () => {
   const { scrape_configs: jobs } = yamlOf('deploy/prometheus/prometheus.yaml') as {
     scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];
   };

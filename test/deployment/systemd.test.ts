@@ -18,7 +18,7 @@ for (const line of textOf(UNIT).split('\n')) {
 }
 const one = (name: string) => settings.get(name)?.join(' | ');
 
-describe('[R-844] the systemd unit', () => {
+describe('[R-1400] the systemd unit', () => {
   test('is told by the collector how it goes, from whatever process says it', () => {
     expect([one('Type'), one('NotifyAccess'), one('WatchdogSec')]).toEqual(['notify', 'all', '60']);
   });
@@ -51,7 +51,7 @@ describe('[R-844] the systemd unit', () => {
     expect(one('StateDirectory')?.split(' ')).toEqual(places.map((place = '') => path.basename(place)));
   });
 
-  test('[R-1456] may write where the guide puts the keys of payloads', () => {
+  test('[R-1400] may write where the guide puts the keys of payloads', () => {
     const { config } = readConfig({ config: path.join(ROOT, 'deploy/systemd/collector.json') }, {});
     const guide = textOf('docs/guide/encryption.md');
     const [, named = ''] = /"encryption-keys": "([^"]+)"/.exec(guide) ?? [];

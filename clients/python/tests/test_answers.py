@@ -151,7 +151,7 @@ class Recordings(unittest.TestCase):
 
 class Hostile(unittest.TestCase):
     def test_mutated_answers_raise_nothing_and_keep_their_types(self) -> None:
-        """[R-1601] No answer raises, and what is read of it has the types that it should have."""
+        """[R-865] No answer raises, and what is read of it has the types that it should have."""
         for api, reader in READERS.items():
             chance = random.Random(SEED)
             vectors = list(vectors_of(api))
@@ -272,7 +272,7 @@ class Cost(unittest.TestCase):
         return counted
 
     def test_an_answer_twice_as_long_costs_about_twice_as_much(self) -> None:
-        """[R-1601] What a reader does for an answer grows with its length and not with the square of it."""
+        """[R-865] What a reader does for an answer grows with its length and not with the square of it."""
         for form, made in (("stream", streams), ("whole", bodies)):
             short, long = made(1000), made(2000)
             for name in short:

@@ -58,7 +58,7 @@ class Binding(unittest.TestCase):
         self.log.start_run(inputs={})
 
     def test_request(self) -> None:
-        """[R-1800] A run says the request that it is of, by its id, method and route, and no path."""
+        """[R-1798] A run says the request that it is of, by its id, method and route, and no path."""
         route = type("Route", (), {"path": "/patients/{id}"})()
         headers = [(b"x-request-id", b"r-1")]
         (named,) = self.serve(self.start, scope(headers=headers, route=route))
@@ -69,7 +69,7 @@ class Binding(unittest.TestCase):
         self.assertNotIn(WORDS, json.dumps([named, own]))
 
     def test_user(self) -> None:
-        """[R-1800] Requests that are served at the same time have each their own user, and a run may."""
+        """[R-1798] Requests that are served at the same time have each their own user, and a run may."""
 
         async def app(of: Any, *_: Any) -> None:
             of["user"] = of["path"]  # As the middleware of an application finds out later.
@@ -115,7 +115,7 @@ class Binding(unittest.TestCase):
         self.assertEqual((len(ids), len(set(ids))), (6, 2))
 
     def test_cancelled(self) -> None:
-        """[R-1800] A request that is cancelled or fails ends unchanged, and what follows it is not bound."""
+        """[R-1798] A request that is cancelled or fails ends unchanged, and what follows it is not bound."""
         seen: list[str] = []
 
         async def app(of: Any, *_: Any) -> None:
@@ -172,7 +172,7 @@ class Binding(unittest.TestCase):
         other.close(0)
 
     def test_functions_that_fail(self) -> None:
-        """[R-1800] A run starts without what the application's function fails to say, with one warning."""
+        """[R-1798] A run starts without what the application's function fails to say, with one warning."""
 
         def failing(_: Any) -> Any:
             raise ValueError(WORDS)

@@ -83,7 +83,7 @@ class Writing(unittest.TestCase):
         return log
 
     def test_the_caller_writes_before_the_call_returns(self) -> None:
-        """[R-1797] In mode `os` the caller itself writes: nothing waits in a queue when the process ends."""
+        """[R-851] In mode `os` the caller itself writes: nothing waits in a queue when the process ends."""
         disk = Disk()
         with mock.patch.object(clinical_events._core, "_SLOW_DISK", 1e9):
             run = self.client(disk).start_run()
@@ -225,7 +225,7 @@ class Writing(unittest.TestCase):
             self.assertEqual(found, [False])
 
     def test_an_exception_of_a_signal_handler_costs_no_event_and_reaches_the_application(self) -> None:
-        """[R-1795] A soft time limit, as Celery raises it, may come wherever a function begins."""
+        """[R-851] A soft time limit, as Celery raises it, may come wherever a function begins."""
 
         class TimeIsUp(Exception):
             pass
@@ -445,7 +445,7 @@ os_write = os.write
 
 class Imports(unittest.TestCase):
     def test_a_capture_imports_nothing_and_neither_does_a_fork(self) -> None:
-        """[R-1796] All modules are loaded when the client is made: an import in a forked child can hang."""
+        """[R-851] All modules are loaded when the client is made: an import in a forked child can hang."""
         program = f"""
 import sys
 sys.path.insert(0, {str(support.PACKAGE / "src")!r})

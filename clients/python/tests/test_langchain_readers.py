@@ -82,7 +82,7 @@ def told(answer: Answer, vector: dict[str, Any]) -> dict[str, Any]:
 
 class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
-        """[R-1601] Whatever LangChain tells, a reader makes an answer of it, whose words are text."""
+        """[R-865] Whatever LangChain tells, a reader makes an answer of it, whose words are text."""
         chance = random.Random(SEED)
 
         def mutate(value: Any) -> Any:

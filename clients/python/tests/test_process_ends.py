@@ -17,7 +17,7 @@ capture(log, wait=0)
 
 class Ends(ProgramTest):
     def test_ends_that_run_no_code(self) -> None:
-        """[R-1797] In mode `os` what was captured outlives every end of the process, without a wait."""
+        """[R-851] In mode `os` what was captured outlives every end of the process, without a wait."""
         for name, end, code in (
             ("os._exit", "os._exit(3)", 3),
             ("SIGTERM without a handler", "os.kill(os.getpid(), signal.SIGTERM); time.sleep(100)", -15),
@@ -121,7 +121,7 @@ acknowledged(run.start)
 
 class Signals(ProgramTest):
     def test_captures_in_signal_handlers(self) -> None:
-        """[R-1795] A capture may interrupt another one in its own thread at any place."""
+        """[R-851] A capture may interrupt another one in its own thread at any place."""
         program = """
 log = Client(spool=SPOOL, mode=sys.argv[1])
 run = log.start_run()
@@ -228,7 +228,7 @@ if os.getpid() == parent:
 
 class Forks(ProgramTest):
     def test_a_fork_in_a_signal_handler_within_a_write(self) -> None:
-        """[R-1796] A child that is forked at any place of a capture leaves the files of its parent alone."""
+        """[R-851] A child that is forked at any place of a capture leaves the files of its parent alone."""
         for how in ("ends in the handler", "returns into the call", "at the first capture"):
             with self.subTest(how):
                 self.setUp()
@@ -237,7 +237,7 @@ class Forks(ProgramTest):
                 self.assert_kept(40)
 
     def test_forks_while_threads_capture(self) -> None:
-        """[R-1796] A forked child captures for itself, whatever its parent's threads were doing."""
+        """[R-851] A forked child captures for itself, whatever its parent's threads were doing."""
         program = """
 log = Client(spool=SPOOL)
 capture(log, 3)

@@ -209,7 +209,7 @@ class ConnectionTest(Case):
         self.assertEqual([each.connection for each in collector.requests], [1, 2])
 
     def test_what_says_that_an_event_is_stored_before_it_was_sent_is_no_answer(self) -> None:
-        """[R-1468] A 201 or a 409 that begins before all of the request was handed over is no answer."""
+        """[R-862] A 201 or a 409 that begins before all of the request was handed over is no answer."""
         for early in (STORED, refusal(409, "event_erased"), STORED[:30]):
             collector = self.collector(lambda _: CLOSE, early=lambda _, early=early: early)
             with self.subTest(early), self.assertRaisesRegex(NoAnswer, "before|without"):

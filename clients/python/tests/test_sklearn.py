@@ -115,7 +115,7 @@ class Capture(unittest.TestCase):
         return capture(model or Risk(), self.log, **said)
 
     def test_a_run_for_each_row(self) -> None:
-        """[R-1801] Each row is a run: the model's name and version, the features by name, the prediction."""
+        """[R-1798] Each row is a run: the model's name and version, the features by name, the prediction."""
         result = self.capture(values=True).predict(FRAME)
         self.assertEqual(result.values, [161.5, 124.0, 5.1])
         self.assertEqual(len(self.log.starts), 3)
@@ -132,7 +132,7 @@ class Capture(unittest.TestCase):
         self.assertGreaterEqual(end["latency_ms"], 0)
 
     def test_a_run_for_each_call(self) -> None:
-        """[R-1801] A call is a run, with the names of its columns, its rows and its predictions in order."""
+        """[R-1798] A call is a run, with the names of its columns, its rows and its predictions in order."""
         self.capture(per="call", values=True).predict_proba(FRAME)
         (start,), (end,) = self.log.starts, self.log.ends
         inputs = {"method": "predict_proba", "row_count": 3, "feature_count": 2}
@@ -141,7 +141,7 @@ class Capture(unittest.TestCase):
         self.assertEqual((end["predictions"], end["classes"]), ([[0.25, 0.75]] * 3, ["well", "ill"]))
 
     def test_no_values(self) -> None:
-        """[R-1801] Without values=True no value of a row or prediction is in the events."""
+        """[R-1798] Without values=True no value of a row or prediction is in the events."""
         for per in ("row", "call"):
             self.capture(per=per).predict(Frame(["age"], [[987654]], [WORDS]))
         written = json.dumps(self.log.events)
@@ -150,7 +150,7 @@ class Capture(unittest.TestCase):
         self.assertEqual([start["inputs"]["row_count"] for start in self.log.starts], [1, 1])
 
     def test_sampling(self) -> None:
-        """[R-1801] Of a call with more rows max_rows are captured, and every start says of how many."""
+        """[R-1798] Of a call with more rows max_rows are captured, and every start says of how many."""
         rows = [[at] for at in range(1000)]
         for data in (rows, Array(rows), Frame(["n"], rows, list(range(1000)))):
             self.log.events.clear()
@@ -176,7 +176,7 @@ class Capture(unittest.TestCase):
         self.assertNotIn("captured_rows", self.log.starts[0]["inputs"])
 
     def test_exact_numbers(self) -> None:
-        """[R-1801] Numbers are as they were; what JSON has no number for is null or text."""
+        """[R-1798] Numbers are as they were; what JSON has no number for is null or text."""
         values = [
             0.1,
             Scalar(3),
@@ -195,7 +195,7 @@ class Capture(unittest.TestCase):
         self.assertEqual(self.log.ends[0]["unread_values"], 1)
 
     def test_failed(self) -> None:
-        """[R-1801] An error is the application's as it was, and is one run that failed, without its words."""
+        """[R-1798] An error is the application's as it was, and is one run that failed, without its words."""
 
         def failing(_: Any) -> Any:
             raise KeyError(WORDS)
@@ -281,7 +281,7 @@ class Capture(unittest.TestCase):
         self.assertEqual(self.log.events, [])
 
     def test_stands_in(self) -> None:
-        """[R-1801] A captured model does what the model does, and what it calls itself is captured once."""
+        """[R-1798] A captured model does what the model does, and what it calls itself is captured once."""
         model = Risk()
         captured = self.capture(model)
         self.assertEqual(captured.threshold, 0.5)

@@ -117,7 +117,7 @@ def counted(usage: dict[str, int] | None) -> dict[str, int]:
 
 class Recordings(unittest.TestCase):
     def test_every_recording(self) -> None:
-        """[R-1680] The recorded spans of every emitter become the runs that a person sees in them."""
+        """[R-865] The recorded spans of every emitter become the runs that a person sees in them."""
         assert len(recordings()) > 70
         for name in recordings():
             with self.subTest(name):
@@ -191,7 +191,7 @@ def filled(**said: Any) -> dict[str, Any]:
 
 class Forms(unittest.TestCase):
     def test_forms_without_a_recording(self) -> None:
-        """[R-1680] [R-1941] Names that no recording has are read as the client for Node.js reads them."""
+        """[R-865] Names that no recording has are read as the client for Node.js reads them."""
         forms = [
             (path.stem, form) for path in FORMS.glob("*.json") for form in json.loads(path.read_text("utf-8"))
         ]
@@ -227,7 +227,7 @@ class Forms(unittest.TestCase):
             assert (end["kind"], end["metadata"]["instrumentation"].get("shown_by")) == (kind, by)
 
     def test_passed_over(self) -> None:
-        """[R-1682] Spans about models that become nothing give one warning a reason, without words."""
+        """[R-865] Spans about models that become nothing give one warning a reason, without words."""
         log = Log()
         processor = SpanProcessor(log)
         span = Span(WORDS, {"gen_ai.operation.name": "embeddings", "gen_ai.input": WORDS})
@@ -294,7 +294,7 @@ NAMED = ("model", "agent.name", "workflow", "entity.name", "functionId", "provid
 
 class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
-        """[R-1601] Whatever a span says, nothing raises, and each run has one end and no words."""
+        """[R-865] Whatever a span says, nothing raises, and each run has one end and no words."""
         spans = [span for name in recordings() for span in spans_in(name)]
         chance = random.Random(SEED)
         for number in range(MUTATIONS):

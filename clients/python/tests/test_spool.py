@@ -466,7 +466,7 @@ class Refusing(SpoolTest):
 
 
 class Home(SpoolTest):
-    """[R-1722] A process whose part was taken away begins another and loses no event."""
+    """[R-854] A process whose part was taken away begins another and loses no event."""
 
     def test_a_part_that_was_removed_is_replaced_with_one_warning(self) -> None:
         spool = self.spool()
@@ -835,7 +835,7 @@ class Damage(SpoolTest):
 
 
 class Reentrant(SpoolTest):
-    """[R-1795] A capture in a signal handler, wherever it comes, neither waits nor is lost."""
+    """[R-851] A capture in a signal handler, wherever it comes, neither waits nor is lost."""
 
     def test_a_signal_while_an_event_is_taken_captures_and_sees_what_waits(self) -> None:
         spool = self.spool()
@@ -954,7 +954,7 @@ def crashing(step: int) -> Iterator[list[int]]:
 
 
 class Crashes(SpoolTest):
-    """[R-1796] Wherever a process ends, what it acknowledged is given out until done."""
+    """[R-851] Wherever a process ends, what it acknowledged is given out until done."""
 
     def scenario(self, acknowledged: set[int], settled: set[int]) -> None:
         """Adopts, appends over several segments, marks, puts into quarantine, removes and closes."""
@@ -1024,7 +1024,7 @@ class Crashes(SpoolTest):
 
 
 class Forks(SpoolTest):
-    """[R-1796] A child that a signal handler forks in the middle of a call changes no file of its parent."""
+    """[R-851] A child that a signal handler forks in the middle of a call changes no file of its parent."""
 
     def contents(self) -> dict[str, bytes]:
         return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}

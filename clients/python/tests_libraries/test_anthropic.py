@@ -137,7 +137,7 @@ def test_the_streams_of_the_sdk_are_captured() -> None:
 
 
 def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
-    """[R-896] An overload is an attempt of the run, with its status, and what comes after it too."""
+    """[R-865] An overload is an attempt of the run, with its status, and what comes after it too."""
     log = Log()
 
     def answer(request: Answering) -> None:
@@ -155,7 +155,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 @pytest.mark.parametrize("how", ["abandoned", "time-out", "cancelled"])
 def test_a_stream_that_does_not_come_whole_is_no_output(how: str) -> None:
-    """[R-1622] Whoever stops it: the application by leaving or by a cancellation, or a time that is up."""
+    """[R-1600] Whoever stops it: the application by leaving or by a cancellation, or a time that is up."""
     log, over = Log(), threading.Event()
 
     def answer(request: Answering) -> None:

@@ -82,7 +82,7 @@ def application(log: Client) -> TestClient:
     ],
 )
 def test_requests(log: Client, path: str, route: str, runs: int) -> None:
-    """[R-1800] A run has the user and the request that it is of, in whatever thread or task it starts."""
+    """[R-1798] A run has the user and the request that it is of, in whatever thread or task it starts."""
     with application(log) as client:
         for number in range(2):
             headers = {"x-request-id": f"r-{number}", "authorization": f"nurse-{number}"}

@@ -160,7 +160,7 @@ ONE = {
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
 @pytest.mark.parametrize("name", ONE)
 def test_one_model(name: str, how: str) -> None:
-    """[R-1661] A chain around one model is no run, and the model is."""
+    """[R-1600] A chain around one model is no run, and the model is."""
     log = recorded(ONE[name], how, WORDS if name == "a model" else None)
     assert models(log) == ["ward-model"]
     assert log.starts[0]["model"]["provider"] == "ward"
@@ -194,7 +194,7 @@ MANY = {
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
 @pytest.mark.parametrize("name", MANY)
 def test_several_models(name: str, how: str) -> None:
-    """[R-1661] A chain that may call more, or has a name of the application's, is a run around its models."""
+    """[R-1600] A chain that may call more, or has a name of the application's, is a run around its models."""
     chain, expected = MANY[name]
     log = recorded(chain, how)
     assert models(log) == expected
@@ -228,7 +228,7 @@ def test_fallback() -> None:
 
 @pytest.mark.parametrize("around", [False, True])
 def test_retry(around: bool) -> None:
-    """[R-1662] What with_retry repeats is the next attempt of the same run, of a model and of a chain."""
+    """[R-1600] What with_retry repeats is the next attempt of the same run, of a model and of a chain."""
     failing = Ward(errors=[BusyError(WORDS)])
     options: Any = {"stop_after_attempt": 2, "wait_exponential_jitter": False}
     chain = (prompt | failing).with_retry(**options) if around else prompt | failing.with_retry(**options)
@@ -245,7 +245,7 @@ def test_time_out() -> None:
 
 
 def test_aborted() -> None:
-    """[R-1662] A stream that the application stops reading, and a task that it cancels, are aborted."""
+    """[R-1600] A stream that the application stops reading, and a task that it cancels, are aborted."""
     log = Log()
     config: Any = {"callbacks": [CallbackHandler(log)]}
     stream = Ward(pieces=[AIMessageChunk(content="a"), AIMessageChunk(content="b")]).stream("x", config)
@@ -277,7 +277,7 @@ class Whole(Ward):
 
 
 def test_cancelled_tasks() -> None:
-    """[R-1662] An answer in one piece whose task is cancelled is aborted; no task is watched for longer."""
+    """[R-1600] An answer in one piece whose task is cancelled is aborted; no task is watched for longer."""
     log = Log()
     config: Any = {"callbacks": [CallbackHandler(log)]}
 
@@ -376,7 +376,7 @@ langgraph = pytest.importorskip("langgraph.graph", reason="langgraph is not inst
 
 
 def test_graph() -> None:
-    """[R-1661] A graph is a run around the models of its nodes; one that waits for a person is unfinished."""
+    """[R-1600] A graph is a run around the models of its nodes; one that waits for a person is unfinished."""
     from langgraph.checkpoint.memory import MemorySaver
     from typing_extensions import TypedDict
 

@@ -183,7 +183,7 @@ def test_a_stream_is_passed_on_as_it_comes() -> None:
 
 
 def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
-    """[R-896] One run for a call: each failure says its status, and no message."""
+    """[R-865] One run for a call: each failure says its status, and no message."""
     log = Log()
 
     def answer(request: Answering) -> None:
@@ -209,7 +209,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 
 def test_equal_requests_of_several_threads_and_tasks_are_retried_in_their_own_runs() -> None:
-    """[R-896] Two patients may ask the same at once: a retry is of the call of its thread or task."""
+    """[R-865] Two patients may ask the same at once: a retry is of the call of its thread or task."""
     log = Log()
     together = threading.Barrier(8)
 
@@ -265,7 +265,7 @@ def stops_at_words(how: str, stream: Any) -> None:
 
 @pytest.mark.parametrize("how", ["break", "close", "with"])
 def test_a_stream_that_is_abandoned_half_way_is_aborted(how: str) -> None:
-    """[R-1622] The part that came is an artifact and no output, and the connection is given up as before."""
+    """[R-1600] The part that came is an artifact and no output, and the connection is given up as before."""
     log = Log()
     with serving(streams_words) as server:
         stream = asks(capture(client_of(server.url), log), stream=True)
@@ -408,7 +408,7 @@ def responses_of(client: Any) -> Any:
 
 
 def test_a_background_response_ends_its_run_when_it_is_fetched_later() -> None:
-    """[R-1621] Looks before that make no event, and the latency counts from the beginning of the run."""
+    """[R-1600] Looks before that make no event, and the latency counts from the beginning of the run."""
     log = Log()
     queued = {**RESPONSE, "status": "queued", "output": []}
 

@@ -62,7 +62,7 @@ def limitless() -> TracerProvider:
 
 @pytest.mark.parametrize("name", SOME)
 def test_processor(name: str) -> None:
-    """[R-1680] Spans that the SDK makes become the runs that a person sees in them."""
+    """[R-865] Spans that the SDK makes become the runs that a person sees in them."""
 
     def run(describe: Any) -> Log:
         log, provider = Log(), limitless()
@@ -77,7 +77,7 @@ def test_processor(name: str) -> None:
 
 @pytest.mark.parametrize("processor", [BatchSpanProcessor, SimpleSpanProcessor])
 def test_exporter(processor: Callable[[Any], Any]) -> None:
-    """[R-1680] Spans that are exported once they have ended become runs, nested within a batch."""
+    """[R-865] Spans that are exported once they have ended become runs, nested within a batch."""
     log, provider = Log(), limitless()
     provider.add_span_processor(processor(SpanExporter(log)))
     play(spans_in("02-genai-current-agent-tools-parallel"), provider)

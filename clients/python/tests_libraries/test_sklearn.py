@@ -40,7 +40,7 @@ def told(log: Log) -> list[Any]:
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
 @pytest.mark.parametrize("data", [X, FRAME, X.tolist(), sparse.csr_matrix(X), X.astype(np.float32)])
 def test_exact(method: str, data: Any) -> None:
-    """[R-1801] Features and predictions are, to the last bit, those that the model had and gave."""
+    """[R-1798] Features and predictions are, to the last bit, those that the model had and gave."""
     model = LogisticRegression().fit(X, Y)
     log = Log()
     captured = capture(model, log, model_id="sepsis", model_version="3", values=True)
@@ -101,7 +101,7 @@ def test_missing_values() -> None:
 
 @pytest.mark.parametrize("per", ["row", "call"])
 def test_sampling(per: Any) -> None:
-    """[R-1801] A sample of rows says so, and keeps each row with its prediction and its label."""
+    """[R-1798] A sample of rows says so, and keeps each row with its prediction and its label."""
     model = LinearRegression().fit(FRAME, X.sum(axis=1))
     log, labels = Log(), []
 
@@ -132,7 +132,7 @@ def test_several_outputs() -> None:
 
 
 def test_stands_in() -> None:
-    """[R-1801] Pipelines and what works on models take a captured model for the model that it is."""
+    """[R-1798] Pipelines and what works on models take a captured model for the model that it is."""
     pipeline = make_pipeline(StandardScaler(), SVC())
     log = Log()
     captured = capture(pipeline, log, values=True)
@@ -154,7 +154,7 @@ def test_stands_in() -> None:
 
 
 def test_no_values() -> None:
-    """[R-1801] Without values=True the events have the names of columns, and no number of a row."""
+    """[R-1798] Without values=True the events have the names of columns, and no number of a row."""
     log = Log()
     capture(LinearRegression().fit(FRAME, Y), log, per="call").predict(FRAME)
     assert log.starts[0]["inputs"]["feature_names"] == list(FRAME.columns)

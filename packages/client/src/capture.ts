@@ -1,6 +1,7 @@
 /**
- * The path from a call to the spool: sampling decides, the event is encoded, its content is stored, and it is appended.
- * Only the encoding happens during the call, so later changes to the caller's objects do not change the event.
+ * The path from a call to the spool: sampling decides, the event is encoded, its content is stored, and it is
+ * appended. Only the encoding happens during the call, so later changes to the caller's objects do not change
+ * the event.
  */
 import type { EventKind, ModelInstance } from '@clinical-events/protocol';
 import { type ContentStore, contentUri, copyOf, sha256Of } from './content/content-store.js';
@@ -123,13 +124,18 @@ export class Capture {
     return this.#queue;
   }
 
-  /** Refuses events that wait for their content or for the spool. On return all events are in the spool or refused. */
+  /**
+   * Refuses events that wait for their content or for the spool. On return all events are in the spool or
+   * refused.
+   */
   async giveUp(): Promise<void> {
     for (const refuse of this.#waiting) refuse();
     await this.settled();
   }
 
-  /** At the end of the process: writes these and later events synchronously, and reports how many are lost. */
+  /**
+   * At the end of the process: writes these and later events synchronously, and reports how many are lost.
+   */
   end(): void {
     this.#ended = true;
     this.#writeQueue();
@@ -316,14 +322,15 @@ function contentOf({ content }: NewEvent): Content | undefined {
 }
 
 /**
- * Outcome of a capture. `durable`: the event is in the spool, as durable as the mode says. `held`: its run was not
- * sampled, and the event waits in memory in case the run proves risky. `left out`: sampling omitted the event.
+ * Outcome of a capture. `durable`: the event is in the spool, as durable as the mode says. `held`: its run
+ * was not sampled, and the event waits in memory in case the run proves risky. `left out`: sampling omitted
+ * the event.
  */
 export type Outcome = 'durable' | 'held' | 'left out';
 
 /**
- * A capture in progress. It can be awaited. If it is not, a refusal is not an unhandled rejection; `onRefused` is called
- * in either case.
+ * A capture in progress. It can be awaited. If it is not, a refusal is not an unhandled rejection;
+ * `onRefused` is called in either case.
  */
 export class Captured implements PromiseLike<Outcome> {
   /** Available immediately, and never reused. */
@@ -337,9 +344,9 @@ export class Captured implements PromiseLike<Outcome> {
   }
 
   /**
-   * Resolves once the event is durable, or sampling has decided.
-   * Rejects with EventInvalid, ContentNotStored, ClientClosed, SpoolFull or SpoolUnwritable if the event is not captured;
-   * with `uncertain` of SpoolUnwritable it may be captured.
+   * Resolves once the event is durable, or sampling has decided. Rejects with EventInvalid, ContentNotStored,
+   * ClientClosed, SpoolFull or SpoolUnwritable if the event is not captured; with `uncertain` of
+   * SpoolUnwritable it may be captured.
    */
   then<Done = Outcome, Failed = never>(
     onDone?: ((outcome: Outcome) => Done | PromiseLike<Done>) | null,
@@ -361,9 +368,6 @@ export class Captured implements PromiseLike<Outcome> {
   }
 }
 
-/* Events that wait for their content, or for the spool to open. Bounded, so that a store that hangs does not exhaust the
-   memory of the application. */
-
 /** Limit of events and content. A single larger event is accepted. */
 const MOST_BYTES = 32 << 20;
 
@@ -380,6 +384,7 @@ interface PendingEvent {
   readonly capturedAt: number;
 }
 
+/** Events that wait for their content or for the spool to open. Bounded, in case the store hangs. */
 export class PendingQueue {
   bytes = 0;
   /** Oldest first. */

@@ -34,7 +34,10 @@ export interface ClientState extends SpoolState {
 const NOTHING: SpoolState = { waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 };
 const FLUSH_MS = 30_000;
 const CLOSE_MS = 5000;
-/** Additional time that `close` waits for captured events to reach the spool, and again for the spool to close. */
+/**
+ * Additional time that `close` waits for captured events to reach the spool, and again for the spool to
+ * close.
+ */
 const SETTLE_MS = 5000;
 /** After this time, counts of sampling are sent in an event of their own. */
 const SUMMARY_MS = 60_000;
@@ -110,8 +113,8 @@ export class Client<P extends Profile = 'minimum'> {
   }
 
   /**
-   * Resolves once the spool is open. Optional: events captured earlier wait in memory. Rejects if the spool cannot be
-   * used; then every event is refused.
+   * Resolves once the spool is open. Optional: events captured earlier wait in memory. Rejects if the spool
+   * cannot be used; then every event is refused.
    */
   async ready(): Promise<void> {
     await this.#opening;
@@ -127,16 +130,19 @@ export class Client<P extends Profile = 'minimum'> {
     return new RunHandle<P>(this.#capture, runId);
   }
 
-  /** Waits until the collector has stored all events, or for the timeout. @returns the number of waiting events. */
+  /**
+   * Waits until the collector has stored all events, or for the timeout.
+   * @returns the number of waiting events.
+   */
   flush(timeoutMs = FLUSH_MS): Promise<{ waiting: number }> {
     return this.#closing ?? this.#drain(timeoutMs);
   }
 
   /**
-   * Refuses later events, and sends waiting events until the timeout; the rest stays in the spool for the next client on
-   * the directory. Stops earlier if a problem such as a wrong key prevents sending. Waits five more seconds for content
-   * and a spool that is opening, and five for a disk that hangs. On return every captured event is in the spool or
-   * refused. Does not reject.
+   * Refuses later events, and sends waiting events until the timeout; the rest stays in the spool for the
+   * next client on the directory. Stops earlier if a problem such as a wrong key prevents sending. Waits five
+   * more seconds for content and a spool that is opening, and five for a disk that hangs. On return every
+   * captured event is in the spool or refused. Does not reject.
    * @returns the number of waiting events.
    */
   close(options: { readonly timeoutMs?: number } = {}): Promise<{ waiting: number }> {
@@ -208,11 +214,11 @@ export class Client<P extends Profile = 'minimum'> {
 }
 
 /**
- * Creates a client that captures events in a spool and sends them. Close it before the process ends; otherwise the next
- * client on the same directory sends the rest.
+ * Creates a client that captures events in a spool and sends them. Close it before the process ends;
+ * otherwise the next client on the same directory sends the rest.
  *
- * Errors of the deployment (address, key, directory, bucket) do not throw: they are reported, and events wait, or are
- * refused if the spool cannot be used.
+ * Errors of the deployment (address, key, directory, bucket) do not throw: they are reported, and events
+ * wait, or are refused if the spool cannot be used.
  * @throws RangeError for errors in code: an unknown or invalid option. No other call throws.
  */
 export function createClient<P extends Profile = 'minimum'>(options: ClientOptions<P>): Client<P> {

@@ -24,8 +24,8 @@ export interface EventDetails {
   /** Time of occurrence, by default now. A string must be RFC 3339 with an offset. */
   readonly timestamp?: Date | string | undefined;
   /**
-   * Duration of the reported activity in milliseconds, rounded; NaN and negative values are omitted. Default for an
-   * output: the time since its run began.
+   * Duration of the reported activity in milliseconds, rounded; NaN and negative values are omitted. Default
+   * for an output: the time since its run began.
    */
   readonly latencyMs?: number | undefined;
   /** Additional fields of system_metadata. */
@@ -102,7 +102,10 @@ export class EventMaker {
   }
 }
 
-/** Prevents toJSON and the removal of half a surrogate pair from turning an invalid id into a valid or missing one. */
+/**
+ * Prevents toJSON and the removal of half a surrogate pair from turning an invalid id into a valid or missing
+ * one.
+ */
 function asGiven(id: unknown): unknown {
   if (typeof id === 'string') return id.toWellFormed();
   return typeof id === 'object' && id !== null ? {} : id;
@@ -121,7 +124,10 @@ function asJson(bytes: number, event: () => object): unknown {
   }
 }
 
-/** An int32. An invalid duration must not prevent the capture of an event; values that are not numbers are refused. */
+/**
+ * An int32. An invalid duration must not prevent the capture of an event; values that are not numbers are
+ * refused.
+ */
 function wholeLatency(latencyMs: unknown): unknown {
   if (typeof latencyMs !== 'number') return latencyMs;
   return latencyMs >= 0 ? Math.min(INT32_MAX, Math.round(latencyMs)) : undefined;
@@ -134,8 +140,9 @@ const POOL_BYTES = 4000;
 const BYTES_AN_ID = 10;
 
 /**
- * UUIDs of version 7 (RFC 9562 section 5.7) that increase strictly, also within a millisecond and when the clock is set
- * back a little: rand_a is a counter of 12 bits (section 6.2, method 1). The other 62 bits are random.
+ * UUIDs of version 7 (RFC 9562 section 5.7) that increase strictly, also within a millisecond and when the
+ * clock is set back a little: rand_a is a counter of 12 bits (section 6.2, method 1). The other 62 bits are
+ * random.
  */
 export class UuidSource {
   readonly #now: () => number;
@@ -184,9 +191,14 @@ export class UuidSource {
 /** A collector would refuse the event. */
 export class EventInvalid extends Error {
   override name = 'EventInvalid';
-  /** A code of the collector; `not_json` for a value that JSON lacks, `unknown_name` for an unknown argument. */
+  /**
+   * A code of the collector; `not_json` for a value that JSON lacks, `unknown_name` for an unknown argument.
+   */
   readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json' | 'unknown_name';
-  /** At least one. With `validation_failed`, the issues of the collector; otherwise one, whose `pointer` may be empty. */
+  /**
+   * At least one. With `validation_failed`, the issues of the collector; otherwise one, whose `pointer` may
+   * be empty.
+   */
   readonly issues: readonly Issue[];
 
   constructor(code: EventInvalid['code'], message: string, issues?: readonly Issue[]) {

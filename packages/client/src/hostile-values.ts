@@ -1,6 +1,6 @@
 /**
- * Checks of arguments that the types forbid: unknown names, and promises where no promise is awaited. Also an entry point
- * of the package, for `@clinical-events/instrument`.
+ * Checks of arguments that the types forbid: unknown names, and promises where no promise is awaited. Also an
+ * entry point of the package, for `@clinical-events/instrument`.
  */
 import { didYouMean } from '@clinical-events/protocol';
 
@@ -9,7 +9,8 @@ const NAME = /^[A-Za-z_$][\w$-]{0,63}$/;
 
 /**
  * @param known the names of `what`.
- * @returns a message about the first unknown name with a value, which suggests the nearest known one; else undefined.
+ * @returns a message about the first unknown name with a value, which suggests the nearest known one; else
+ * undefined.
  */
 export function unknownName(what: string, fields: object, known: readonly string[]): string | undefined {
   for (const name in fields) {
@@ -21,8 +22,8 @@ export function unknownName(what: string, fields: object, known: readonly string
 }
 
 /**
- * Whether the value is a promise, such as that of an async callback whose result is not awaited. Its rejection is
- * handled, because an unhandled one would end the application.
+ * Whether the value is a promise, such as that of an async callback whose result is not awaited. Its
+ * rejection is handled, because an unhandled one would end the application.
  */
 export function isDroppedPromise(value: unknown): boolean {
   if ((typeof value !== 'object' && typeof value !== 'function') || value === null) return false;

@@ -25,8 +25,8 @@ export class NoJson extends Error {
 const SHOWN_NAME = /^[A-Za-z_$][\w$-]{0,63}$/;
 
 /**
- * Copies a value as JSON.stringify would write it; each getter and toJSON is called once. Values that JSON.stringify
- * would replace by `null` or `{}` are refused. Undefined members are omitted.
+ * Copies a value as JSON.stringify would write it; each getter and toJSON is called once. Values that
+ * JSON.stringify would replace by `null` or `{}` are refused. Undefined members are omitted.
  * @throws NoJson
  */
 export function jsonCopy(value: unknown, limits: JsonLimits): unknown {
@@ -85,7 +85,10 @@ class Copying {
     }
   }
 
-  /** Removes a trailing half of a surrogate pair, which `slice` leaves and which is no character (Unicode 3.9, D75). */
+  /**
+   * Removes a trailing half of a surrogate pair, which `slice` leaves and which is no character (Unicode 3.9,
+   * D75).
+   */
   #text(value: string): string {
     if (value.isWellFormed()) return value;
     const cut = value.slice(0, -1);
@@ -155,7 +158,10 @@ function isPlain(value: object): boolean {
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
-/** Objects whose contents are not in their own members: of any realm, behind proxies, with any Symbol.toStringTag. */
+/**
+ * Objects whose contents are not in their own members: of any realm, behind proxies, with any
+ * Symbol.toStringTag.
+ */
 const OPAQUE: Readonly<Record<string, (value: object) => boolean>> = {
   // Node 22 has no Error.isError.
   Error: (value) => value instanceof Error || Object.prototype.toString.call(value) === '[object Error]',

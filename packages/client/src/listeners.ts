@@ -25,8 +25,8 @@ export interface Listeners {
   /** The collector refused an event permanently, and it is in the quarantine of the spool. */
   readonly onQuarantine?: ((quarantined: QuarantinedEvent) => void) | undefined;
   /**
-   * All other problems, without event values. The same message is reported at most once a minute. By default a warning
-   * of the process. Also called in place of a missing onRefused or onQuarantine.
+   * All other problems, without event values. The same message is reported at most once a minute. By default
+   * a warning of the process. Also called in place of a missing onRefused or onQuarantine.
    */
   readonly onTrouble?: ((what: string, error: unknown) => void) | undefined;
 }

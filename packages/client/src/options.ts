@@ -1,6 +1,6 @@
 /**
- * The options of a client. Errors in code throw a RangeError. Errors of a deployment, such as an empty directory name or
- * a key of the wrong length, do not throw: they are reported when the value is used.
+ * The options of a client. Errors in code throw a RangeError. Errors of a deployment, such as an empty
+ * directory name or a key of the wrong length, do not throw: they are reported when the value is used.
  */
 import type { Profile } from '@clinical-events/protocol';
 import { type BucketOptions, ContentBucket } from './content/content-bucket.js';
@@ -27,8 +27,8 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   /** Address of the collector, http or https; default COLLECTOR_URL from the environment. */
   readonly url?: string | URL | undefined;
   /**
-   * A function is called before every request and must return the key, not a promise, so that the key can be rotated.
-   * Default COLLECTOR_KEY from the environment.
+   * A function is called before every request and must return the key, not a promise, so that the key can be
+   * rotated. Default COLLECTOR_KEY from the environment.
    */
   readonly apiKey?: string | (() => string) | undefined;
   /** Where events wait until the collector has stored them. A string is a directory. */
@@ -43,7 +43,10 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   readonly content?: string | BucketOptions | ContentStore | undefined;
   /** Requests at a time; default 128. */
   readonly concurrency?: number | undefined;
-  /** Larger events are refused; default 64 MiB, the largest `--max-body-bytes` of a collector (whose default is 1 MiB). */
+  /**
+   * Larger events are refused; default 64 MiB, the largest `--max-body-bytes` of a collector (whose default
+   * is 1 MiB).
+   */
   readonly maxEventBytes?: number | undefined;
   /** Authorities for this client alone, and a client certificate. */
   readonly tls?: Route['tls'];

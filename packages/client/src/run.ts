@@ -190,8 +190,10 @@ function readStart(start: unknown): ReadStart {
   }
 }
 
-/* The caller's objects are read once, because their getters may throw or return different values. An error does not
-   throw: it becomes a fault, with which the event is refused. */
+/*
+ * The caller's objects are read once, because their getters may throw or return different values. An error
+ * becomes a fault, with which the event is refused.
+ */
 
 export interface AllDetails extends EventDetails {
   readonly runId?: string | undefined;

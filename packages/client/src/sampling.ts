@@ -1,7 +1,7 @@
 /**
- * Sampling: decides for each event whether to capture, hold or omit it. A run and its nested runs share one decision,
- * which is random at their start. A risk, an outcome or feedback reverses it later, and then the held events of the run
- * are captured too. Outcomes and feedback are always captured.
+ * Sampling: decides for each event whether to capture, hold or omit it. A run and its nested runs share one
+ * decision, which is random at their start. A risk, an outcome or feedback reverses it later, and then the
+ * held events of the run are captured too. Outcomes and feedback are always captured.
  */
 import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance } from '@clinical-events/protocol';
@@ -56,7 +56,10 @@ export class Sampler {
   readonly #window: typeof WINDOW;
   readonly #parts: Required<SamplerParts>;
   readonly #changes: ModelChanges;
-  /** Runs, oldest first, that a risk, an outcome or feedback can still cause to be captured; also selected ones. */
+  /**
+   * Runs, oldest first, that a risk, an outcome or feedback can still cause to be captured; also selected
+   * ones.
+   */
   readonly #inWindow = new Set<SampledRun>();
   readonly #byRunId = new Map<unknown, SampledRun>();
   #heldBytes = 0;
@@ -233,8 +236,8 @@ export interface Sampling {
   /** Random share of runs to capture, from 0 to 1; default 1. */
   readonly rate?: number;
   /**
-   * Whether this event makes its run risky, so that the run is captured with its earlier events in the window. Called
-   * for each event until it returns true. An exception or a promise counts as true.
+   * Whether this event makes its run risky, so that the run is captured with its earlier events in the
+   * window. Called for each event until it returns true. An exception or a promise counts as true.
    */
   readonly risk?: (event: JudgedEvent) => boolean;
   /** Limits of held events of runs that were not selected: default 1,000 runs, 10 minutes, 16 MiB. */

@@ -384,7 +384,7 @@ test.each([
   },
 );
 
-test('[R-891] address and key come from the environment unless they are given', async () => {
+test('[R-861] address and key come from the environment unless they are given', async () => {
   const [fromEnvironment, given] = [await fakeCollector(), await fakeCollector()];
   vi.stubEnv('COLLECTOR_URL', fromEnvironment.url);
   vi.stubEnv('COLLECTOR_KEY', 'key-of-environment');
@@ -400,7 +400,7 @@ test('[R-891] address and key come from the environment unless they are given', 
   expect(given.accepted.map(({ apiKey }) => apiKey)).toEqual(['key-given']);
 });
 
-test('[R-892] debug prints what is captured, sent and answered, and nothing of the contents', async () => {
+test('[R-861] debug prints what is captured, sent and answered, and nothing of the contents', async () => {
   const printed: string[] = [];
   const print = vi.spyOn(console, 'error').mockImplementation((line: string) => void printed.push(line));
   onTestFinished(() => print.mockRestore());
@@ -457,7 +457,7 @@ test.each([
   [Infinity, 2 ** 31 - 1],
   [-1, undefined],
   [NaN, undefined],
-])('[R-1701] a latency of %d ms costs no event: it says %s', async (latencyMs, said) => {
+])('[R-861] a latency of %d ms costs no event: it says %s', async (latencyMs, said) => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   expect(await log.run(crypto.randomUUID()).output({ output_uri: 'urn:x:1' }, { latencyMs })).toBe('durable');
@@ -465,7 +465,7 @@ test.each([
   expect(collector.accepted[0]?.event.system_metadata['latency_ms']).toBe(said);
 });
 
-test('[R-1702] an event is as large as the collector takes, and what that refuses is told with all else sent', async () => {
+test('[R-862] an event is as large as the collector takes, and what that refuses is told with all else sent', async () => {
   const collector = await fakeCollector(
     (_event, response, number) =>
       number === 2 && answer(response, 413, { code: 'body_too_large', message: 'm' }),
@@ -482,7 +482,7 @@ test('[R-1702] an event is as large as the collector takes, and what that refuse
   expect(quarantined).toMatchObject([{ refusal: { status: 413, code: 'body_too_large' } }]);
 });
 
-test('[R-1702] maxEventBytes refuses a larger event to its caller', async () => {
+test('[R-862] maxEventBytes refuses a larger event to its caller', async () => {
   const collector = await fakeCollector();
   const { log, refusals } = hurriedClient({ url: collector.url, maxEventBytes: 1000 });
   const run = log.startRun({ inputs: { text: 'x'.repeat(1000) } });

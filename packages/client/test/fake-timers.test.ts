@@ -5,7 +5,7 @@ import { fakeCollector } from './running/fake-collector.js';
 import { temporaryDirectory } from './running/hurried-client.js';
 
 test.each(['fsync', 'os', 'memory'] as const)(
-  '[R-1700] with replaced timers and clocks, %s captures, flushes and closes end',
+  '[R-861] with replaced timers and clocks, %s captures, flushes and closes end',
   async (durability) => {
     const collector = await fakeCollector();
     const log = createClient({
@@ -27,7 +27,7 @@ test.each(['fsync', 'os', 'memory'] as const)(
   },
 );
 
-test('[R-1700] with replaced timers, close ends while the collector does not answer', async () => {
+test('[R-861] with replaced timers, close ends while the collector does not answer', async () => {
   const collector = await fakeCollector(() => true);
   const log = createClient({ url: collector.url, apiKey: 'key', spool: { durability: 'memory' } });
   vi.useFakeTimers();

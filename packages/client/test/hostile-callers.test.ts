@@ -175,7 +175,7 @@ test.each<[string, (log: Client) => PromiseLike<unknown>, string]>([
     (log) => log.run(RUN_ID).feedback({}, { content: 'SECRET' } as never),
     'there is no "content" in the details of user-feedback, which has parentEventId',
   ],
-])('[R-891] %s under a name that is none is refused with the nearest one', async (_what, call, sentence) => {
+])('[R-861] %s under a name that is none is refused with the nearest one', async (_what, call, sentence) => {
   const { log, refusals } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
   const error: unknown = await call(log).then(undefined, (reason: unknown) => reason);
   const message = expect.stringContaining(sentence) as string;
@@ -188,7 +188,7 @@ test.each<[string, (log: Client) => PromiseLike<unknown>, string]>([
   expect(refusals.map(({ error: told }) => told)).toEqual([error]);
 });
 
-test('[R-891] a name without a value drops nothing, and the protocol keeps fields of any name', async () => {
+test('[R-861] a name without a value drops nothing, and the protocol keeps fields of any name', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const run = log.startRun({ model: { modell: 1 }, more: undefined } as never, { content: undefined });
@@ -200,7 +200,7 @@ test('[R-891] a name without a value drops nothing, and the protocol keeps field
   ]);
 });
 
-test('[R-891] an option of close that is none is told', async () => {
+test('[R-861] an option of close that is none is told', async () => {
   const { log, troubles } = hurriedClient({ url: AWAY });
   expect(await log.close({ timeout: 5 } as never)).toEqual({ waiting: 0 });
   expect(troubles).toEqual(['there is no "timeout" in the options of close; did you mean "timeoutMs"?']);
@@ -234,7 +234,7 @@ test.each([
   [{ sampling: { window: { run: 1 } } }, 'there is no "run" in sampling.window; did you mean "runs"?'],
   [{ sampling: { afterModelChange: { ms: 1, rat: 1 } } }, 'did you mean "rate"?'],
   [{ content: { bucket: 'b', regoin: 'r' } }, 'there is no "regoin" in content; did you mean "region"?'],
-])('[R-891] %j is a RangeError when the client is made, with the nearest name', (options, sentence) => {
+])('[R-861] %j is a RangeError when the client is made, with the nearest name', (options, sentence) => {
   expect(() => createClient({ ...FINE, ...options } as never)).toThrow(sentence);
   expect(() => createClient({ ...FINE, ...options } as never)).toThrow(RangeError);
 });
@@ -270,7 +270,7 @@ test.each([
   ['a UUID and half a character', `${RUN_ID}\ud800`],
   ['a number', 5],
   ['a list', [RUN_ID]],
-])('[R-1475] %s is no id: the event is refused', async (_what, given) => {
+])('[R-861] %s is no id: the event is refused', async (_what, given) => {
   const id = given as string;
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });

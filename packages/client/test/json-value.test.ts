@@ -78,7 +78,7 @@ const INSIDE: Readonly<Record<string, string>> = {
   'a circle': '/inner/circle',
 };
 
-describe('[R-1413] [R-1414] a value that JSON does not have', () => {
+describe('[R-1413] a value that JSON does not have', () => {
   test.each(NO_VALUES)('is refused with its place and without its value: %s', async (what, value) => {
     const { log, refusals } = hurriedClient({ url: AWAY });
     await log.startRun({}).started;
@@ -129,7 +129,7 @@ describe('[R-1413] [R-1414] a value that JSON does not have', () => {
     });
   });
 
-  test('but a text that was cut inside a pair is captured without the half [R-1414]', () => {
+  test('but a text that was cut inside a pair is captured without the half [R-1413]', () => {
     expect(jsonCopy({ summary: 'see \u{1F642} there'.slice(0, 5) }, LIMITS)).toEqual({ summary: 'see ' });
   });
 
@@ -217,14 +217,14 @@ test.each<[string, (log: Client) => PromiseLike<unknown>]>([
   ['a number', (log) => log.run(4711 as never).feedback({})],
   ['an object', (log) => log.run({ id: 'SECRET' } as never).feedback({})],
   ['a start in the run null', (log) => log.startRun({}, { runId: null as never }).started],
-])('[R-1415] what names no run is refused: %s', async (_what, call) => {
+])('[R-861] what names no run is refused: %s', async (_what, call) => {
   const { log, refusals } = hurriedClient({ url: AWAY });
   await expect(call(log)).rejects.toMatchObject({ name: 'EventInvalid', issues: [{ pointer: '/run_id' }] });
   expect(refusals).toHaveLength(1);
   expect(String(refusals[0]?.error)).not.toMatch(/SECRET|4711/);
 });
 
-test('[R-1415] a start without a run of its own opens one, and no parent is no parent', async () => {
+test('[R-861] a start without a run of its own opens one, and no parent is no parent', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const run = log.startRun({}, { runId: undefined, parentEventId: undefined });

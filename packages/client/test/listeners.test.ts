@@ -8,7 +8,7 @@ const REFUSAL = {
 const refused = { kind: 'outcome', eventId: 'x', error: new RangeError('patient 4711') } as const;
 const quarantined = { kind: 'outcome', eventId: 'x', refusal: REFUSAL } as const;
 
-test('[R-1403] what no one listens to is told as trouble, the same once a minute', () => {
+test('[R-861] what no one listens to is told as trouble, the same once a minute', () => {
   const troubles: string[] = [];
   const { onRefused, onQuarantine, onTrouble } = listening(
     { onTrouble: (what) => troubles.push(what) },
@@ -27,7 +27,7 @@ test('[R-1403] what no one listens to is told as trouble, the same once a minute
   ]);
 });
 
-test('[R-1403] a spool in memory says itself that nothing is kept', () => {
+test('[R-861] a spool in memory says itself that nothing is kept', () => {
   const troubles: string[] = [];
   listening({ onTrouble: (what) => troubles.push(what) }, undefined).onQuarantine(quarantined);
   expect(troubles).toEqual([]);

@@ -65,7 +65,7 @@ test('a declared number is left out while it is not known, and a part that is mi
   expect(ready?.lines({ part: { size: 0, ready: true } })).toEqual([{ labels: { of: 'x' }, value: 1 }]);
 });
 
-test('[R-1270] a delay of minutes has its bucket: the counts add up, and the sum is that of all', () => {
+test('[R-1435] a delay of minutes has its bucket: the counts add up, and the sum is that of all', () => {
   const counts = new Array<number>(DELAY_BOUNDS_MS.length + 1).fill(0);
   const delays = [1, 900, 45_000, 240_000, 900_000, 2_000_000];
   for (const delay of delays) {

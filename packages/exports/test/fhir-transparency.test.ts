@@ -99,7 +99,7 @@ const output = (n: number, parent = id(1)) => event({ kind: 'human-output', n, p
 const CLINICIAN = { caller_id: 'clinician-12', caller_type: 'clinician' };
 
 describe('AI Transparency on FHIR', () => {
-  test('labels the documents of a model, and has a Device for its version [R-1870]', () => {
+  test('labels the documents of a model, and has a Device for its version [R-712]', () => {
     const record = assembleRecord([
       start({
         target_identity: { target_id: 'patient-30977', target_type: 'patient' },
@@ -152,14 +152,14 @@ describe('AI Transparency on FHIR', () => {
     ]);
   });
 
-  test('labels an output of an unknown model, without a Device [R-1870]', () => {
+  test('labels an output of an unknown model, without a Device [R-712]', () => {
     const record = assembleRecord([output(3)]);
     expect(documents(record)).toMatchObject([{ meta: { security: [AIAST] } }]);
     expect(documents(record)[0]?.author).toBeUndefined();
     expect(provenances(record)).toEqual([]);
   });
 
-  test('is valid by its profiles for any record, with each Device once [R-1870]', () => {
+  test('is valid by its profiles for any record, with each Device once [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const bundle = bundleOf(record);
@@ -192,7 +192,7 @@ describe('a run of several calls in FHIR', () => {
     ]);
   };
 
-  test('has one Device for each model, and a Provenance for each call by its own model [R-1873]', () => {
+  test('has one Device for each model, and a Provenance for each call by its own model [R-712]', () => {
     const record = assembleRecord([
       call(1, 'retriever'),
       output(2, id(1)),
@@ -215,7 +215,7 @@ describe('a run of several calls in FHIR', () => {
     expect(audit?.agent?.map(({ who }) => who?.identifier?.value)).toContain('writer');
   });
 
-  test('names all models for a document of no call, without an author [R-1873]', () => {
+  test('names all models for a document of no call, without an author [R-712]', () => {
     const last = event({ kind: 'human-output', n: 4 });
     const approval = event({
       kind: 'user-feedback',
@@ -268,11 +268,11 @@ describe('a verifier', () => {
     ['user-feedback', { feedback_type: 'thumbs', direction: 'up' }],
     ['user-feedback', { feedback_type: 'thumbs', rating_value: 3 }],
     ['user-feedback', { feedback_type: 'rating', rating_value: 4 }],
-  ] as const)('is the clinician whom an approving %s names: %o [R-1871]', (kind, payload) => {
+  ] as const)('is the clinician whom an approving %s names: %o [R-712]', (kind, payload) => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([[['verifier', 'clinician-12'], 1]]);
   });
 
-  test('is named by the event or by its object [R-1871]', () => {
+  test('is named by the event or by its object [R-712]', () => {
     const within = { feedback_type: 'thumbs', direction: 'up', user_identity: CLINICIAN };
     for (const other of [undefined, 'clinician-12', null, [CLINICIAN]])
       expect(verified('user-feedback', within, other as object)).toEqual([[['verifier', 'clinician-12'], 1]]);
@@ -288,7 +288,7 @@ describe('a verifier', () => {
     ['user-feedback', { feedback_type: 'thumbs' }],
     ['user-feedback', { feedback_type: 'rating', rating_value: 2 }],
     ['user-feedback', { feedback_type: 'text', comment: 'fine' }],
-  ] as const)('is no one by %s %o, which does not approve [R-1871]', (kind, payload) => {
+  ] as const)('is no one by %s %o, which does not approve [R-712]', (kind, payload) => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([]);
   });
 
@@ -298,11 +298,11 @@ describe('a verifier', () => {
     [{ caller_id: 'clinician-12' }],
     [{ caller_id: 'p-1', caller_type: 'patient' }],
     [{ caller_id: 'job-1', caller_type: 'service' }],
-  ])('is no one whom the event does not call a clinician: %o [R-1871]', (user) => {
+  ])('is no one whom the event does not call a clinician: %o [R-712]', (user) => {
     expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
   });
 
-  test('verifies the only output of a run for an event without a parent [R-1871]', () => {
+  test('verifies the only output of a run for an event without a parent [R-712]', () => {
     const outcome = (more: object) =>
       event({ kind: 'outcome', n: 9, more: { outcome: { outcome_type: 'validated' }, ...more } });
     const of = (...outputs: readonly number[]) =>
@@ -314,7 +314,7 @@ describe('a verifier', () => {
     expect(of()).toEqual([]);
   });
 
-  test('any other author of an outcome is in its AuditEvent and its Provenance [R-1871]', () => {
+  test('any other author of an outcome is in its AuditEvent and its Provenance [R-712]', () => {
     const given = { outcome: { outcome_type: 'contradicted' }, user_identity: CLINICIAN };
     const bundle = bundleOf(assembleRecord([start(), event({ kind: 'outcome', n: 2, more: given })]));
     const [, audit, provenance] = bundle.entry.map(({ resource }) => resource);
@@ -332,7 +332,7 @@ describe('a verifier', () => {
 describe('a transaction', () => {
   const transactionOf = (record: ClinicalRecord) => JSON.parse(fhirTransaction(record)) as Bundle;
 
-  test('puts each resource under its own id, and is otherwise the same Bundle [R-1872]', () => {
+  test('puts each resource under its own id, and is otherwise the same Bundle [R-712]', () => {
     const record = assembleRecord(fullRun());
     const transaction = transactionOf(record);
     expect(transaction.type).toBe('transaction');
@@ -340,7 +340,7 @@ describe('a transaction', () => {
     expect({ ...transaction, type: 'collection', entry: withoutRequests }).toEqual(bundleOf(record));
   });
 
-  test('is valid for any record, with ids that FHIR allows, each once [R-1872]', () => {
+  test('is valid for any record, with ids that FHIR allows, each once [R-712]', () => {
     fc.assert(
       fc.property(anyRecord, (record) => {
         const transaction = transactionOf(record);

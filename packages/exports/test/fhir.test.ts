@@ -130,7 +130,7 @@ describe('a record in FHIR R4', () => {
     expect(audits(bundleOf(record)).map(({ agent }) => agent.length)).toEqual([3, 1]);
   });
 
-  test('names the action that erased the content of an event [R-1352]', () => {
+  test('names the action that erased the content of an event [R-1334]', () => {
     const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'erased' }));
     const [, audit] = audits(bundleOf(assembleRecord([start({}), gone])));
     expect(audit?.entity?.at(-1)).toMatchObject({

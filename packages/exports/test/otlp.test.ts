@@ -48,7 +48,7 @@ const KNOWN: ReadonlySet<unknown> = new Set([
 ]);
 
 describe('a record in OTLP/JSON', () => {
-  test('names the action and the time of an erased event [R-1352]', () => {
+  test('names the action and the time of an erased event [R-1334]', () => {
     const gone = erased(event({ kind: 'outcome', n: 4, payloadState: 'erased' }));
     const [, span] = spansOf(assembleRecord([start({}), gone]));
     expect(named(span?.attributes)).toMatchObject({
@@ -123,7 +123,7 @@ describe('a record in OTLP/JSON', () => {
     ]);
   });
 
-  test('has a span for each call within that of the run, by its model and with its tokens [R-1874]', () => {
+  test('has a span for each call within that of the run, by its model and with its tokens [R-712]', () => {
     const call = (n: number, model_id: string, parent: string | null = null) =>
       event({ kind: 'inference-start', n, parent, more: { model_instance: { model_id }, inputs: {} } });
     const answer = (n: number, parent: string, input_tokens: unknown) =>
@@ -188,7 +188,7 @@ describe('a record in OTLP/JSON', () => {
     expect(last?.parentSpanId).toBe(second?.spanId);
   });
 
-  test('has the tokens of a single call even if the answer names no parent [R-1874]', () => {
+  test('has the tokens of a single call even if the answer names no parent [R-712]', () => {
     const [root] = spansOf(
       assembleRecord([
         start({}),
@@ -205,7 +205,7 @@ describe('a record in OTLP/JSON', () => {
     expect(named(root?.attributes)).toMatchObject({ 'gen_ai.usage.input_tokens': '5' });
   });
 
-  test('has the schema URLs of the conventions [R-1940]', () => {
+  test('has the schema URLs of the conventions [R-712]', () => {
     const artifact = { artifact_type: 'text_chunk' };
     const { resourceSpans } = requestOf(
       assembleRecord([start({}), event({ kind: 'internal-artifact', n: 2, more: { artifact } })]),

@@ -97,7 +97,8 @@ async function byDuckdb(file: Buffer): Promise<unknown[]> {
   fs.writeFileSync(name, file);
   const result = await duckdb.runAndReadAll(
     `SELECT text, number, count, epoch_ms(time) AS time, flag, texts,
-       [{said: e.said, dose: e.dose, seen: epoch_ms(e.seen), sure: e.sure} FOR e IN entries] AS entries FROM '${name}'`,
+       [{said: e.said, dose: e.dose, seen: epoch_ms(e.seen), sure: e.sure} FOR e IN entries] AS entries
+     FROM '${name}'`,
   );
   return result.getRowObjectsJS().map((row) => ({ ...row }));
 }
@@ -194,7 +195,7 @@ test('a chunk of several pages is read back, and no row spans two pages [R-712]'
   await expectReadBack([rows]);
 });
 
-test('a chunk whose dictionary does not pay is plain, and the next may have one [R-1867]', async () => {
+test('a chunk whose dictionary does not pay is plain, and the next may have one [R-712]', async () => {
   const group = Array.from({ length: 3000 }, (_, i): Row => ({
     ...nothing,
     text: i < 1000 ? `ward ${i % 7}` : `bed ${i}`,

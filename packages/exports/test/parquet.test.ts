@@ -59,19 +59,20 @@ test('every column has its type, and lists are lists [R-712]', async () => {
   expect(types.get('missing')).toBe('VARCHAR[]');
   expect(types.get('outcomes')).toBe(
     'STRUCT(event_id VARCHAR, "timestamp" TIMESTAMP WITH TIME ZONE, received_at TIMESTAMP WITH TIME ZONE, ' +
-      'parent_event_id VARCHAR, call_event_id VARCHAR, "type" VARCHAR, occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, ' +
-      'uri VARCHAR, "json" VARCHAR, extra VARCHAR)[]',
+      'parent_event_id VARCHAR, call_event_id VARCHAR, "type" VARCHAR, ' +
+      'occurred_at TIMESTAMP WITH TIME ZONE, description VARCHAR, uri VARCHAR, ' +
+      '"json" VARCHAR, extra VARCHAR)[]',
   );
 });
 
-test('an empty list of row groups has a valid Thrift type [R-1867]', () => {
+test('an empty list of row groups has a valid Thrift type [R-712]', () => {
   const bytes = fileOf(parquet, []);
   // num_rows: 0 (i64), then a list of 0 structs.
   expect(bytes.includes(Buffer.from([0x16, 0x00, 0x19, 0x0c]))).toBe(true);
   expect(bytes.includes(Buffer.from([0x16, 0x00, 0x19, 0x00]))).toBe(false);
 });
 
-test('a file without records has the same columns and types, for two readers [R-1867]', async () => {
+test('a file without records has the same columns and types, for two readers [R-712]', async () => {
   const one = [plainRun()];
   const many = [awkwardRun(), ...Array.from({ length: 3 }, () => plainRun())];
   const seen = [];
@@ -118,7 +119,7 @@ test('a value of another type than its column is only in the JSON [R-712]', asyn
   expect(row?.['feedback']).toMatchObject([{ type: 'rating', rating: 4.5, comment: '-1+1, 护理 🩺' }]);
 });
 
-test('numbers sent as texts, and the ending of a call, have columns [R-208] [R-209]', async () => {
+test('numbers sent as texts, and the ending of a call, have columns [R-206] [R-1830]', async () => {
   const said = { ending: 'failed', status: 500, error_name: 'Error', usage: { input_tokens: '11' } };
   const artifact = { artifact_type: 'other', artifact_uri: 'urn:x:1', ...said };
   const system_metadata = { instrumentation: { by: 'openai' } };
@@ -134,7 +135,7 @@ test('numbers sent as texts, and the ending of a call, have columns [R-208] [R-2
   });
 });
 
-test('environment and sampling of a run have typed columns [R-1868]', async () => {
+test('environment and sampling of a run have typed columns [R-712]', async () => {
   const sampling = { rate: 0.5, selected: true };
   const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
   const marked = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
@@ -175,7 +176,7 @@ function twoCalls() {
   ]);
 }
 
-test('the calls of a run are a list, and each event names its call [R-1869]', async () => {
+test('the calls of a run are a list, and each event names its call [R-712]', async () => {
   const [row] = await read([twoCalls()]);
   expect(row).toMatchObject({
     ...{ model_id: 'a', call_count: 2, failed_calls: 1, models: ['a@a', 'b@2'] },
@@ -208,7 +209,7 @@ test('the calls of a run are a list, and each event names its call [R-1869]', as
   ]);
 });
 
-test('the calls are those of the record for any order of the events [R-1869]', async () => {
+test('the calls are those of the record for any order of the events [R-712]', async () => {
   const runsOf = fc.array(
     anyRun.map((sent) => assembleRun(sent.map(({ event: each }) => each))),
     {

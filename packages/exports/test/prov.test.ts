@@ -55,7 +55,7 @@ describe('a record in PROV-JSON', () => {
     expect(Object.keys(other['agent'] ?? {})).toEqual(Object.keys(full['agent'] ?? {}));
   });
 
-  test('invalidates an erased event by its action [R-1352]', () => {
+  test('invalidates an erased event by its action [R-1334]', () => {
     const [started, ...others] = fullRun();
     const gone = erased(event({ kind: 'human-output', n: 30, payloadState: 'erased' }));
     if (started === undefined) throw new Error('a run has a start');
@@ -80,7 +80,7 @@ describe('a record in PROV-JSON', () => {
     ]);
   });
 
-  test('has an activity for each of several calls, which the run started [R-1873]', () => {
+  test('has an activity for each of several calls, which the run started [R-712]', () => {
     const call = (n: number, model_id: string, parent: string | null = null) =>
       event({ kind: 'inference-start', n, parent, more: { model_instance: { model_id } } });
     const document = documentOf(

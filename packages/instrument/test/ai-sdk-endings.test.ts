@@ -52,7 +52,7 @@ test.each([
   ['timeout', () => ({ timeout: 20 }), TIMED_OUT],
   ['AbortSignal.timeout', () => ({ abortSignal: AbortSignal.timeout(20) }), TIMED_OUT],
   ['an abort of the application', abortedAtOnce, ABORTED],
-])('[R-1622] AI SDK: a call that is ended by %s', async (_name, limit, { ending, error_name }) => {
+])('[R-1600] AI SDK: a call that is ended by %s', async (_name, limit, { ending, error_name }) => {
   const { log, events } = await recording();
   const asked = { model: wrapped(log, MODEL), prompt: 'p', maxRetries: 0, onError: () => undefined };
   await expect(generateText({ ...asked, ...limit() })).rejects.toThrow();
@@ -91,7 +91,7 @@ const BROKEN = [
   ],
 ] as const;
 
-test.each(BROKEN)('[R-1622] AI SDK: a call that breaks %s', async (_name, error, expected) => {
+test.each(BROKEN)('[R-1600] AI SDK: a call that breaks %s', async (_name, error, expected) => {
   const { log, events } = await recording();
   const model = wrapped(log, { doGenerate: () => Promise.reject(error) });
   await expect(generateText({ model, prompt: 'p', maxRetries: 0 })).rejects.toBe(error);
@@ -101,7 +101,7 @@ test.each(BROKEN)('[R-1622] AI SDK: a call that breaks %s', async (_name, error,
   expect(JSON.stringify(artifact)).not.toContain(SECRET);
 });
 
-test('[R-1622] AI SDK: a connection that breaks as a part of a stream is cut off', async () => {
+test('[R-1600] AI SDK: a connection that breaks as a part of a stream is cut off', async () => {
   const { log, events } = await recording();
   const stream = simulateReadableStream({ chunks: [...TEXT, { type: 'error' as const, error: socket }] });
   const model = wrapped(log, { doStream: () => Promise.resolve({ stream }) });
@@ -111,7 +111,7 @@ test('[R-1622] AI SDK: a connection that breaks as a part of a stream is cut off
   });
 });
 
-test('[R-1622] AI SDK: a model that throws synchronously gives its error and a failed run', async () => {
+test('[R-1600] AI SDK: a model that throws synchronously gives its error and a failed run', async () => {
   const { log, events } = await recording();
   const wrong = new RangeError(SECRET);
   const doGenerate = () => {
@@ -125,7 +125,7 @@ test('[R-1622] AI SDK: a model that throws synchronously gives its error and a f
   expect(failed?.artifact).toMatchObject({ ending: 'failed', error_name: 'RangeError' });
 });
 
-test('[R-1622] AI SDK: an error that cannot be inspected reaches the application unchanged', async () => {
+test('[R-1600] AI SDK: an error that cannot be inspected reaches the application unchanged', async () => {
   const { log, events } = await recording();
   const get = () => {
     throw new Error(SECRET);
@@ -140,7 +140,7 @@ test('[R-1622] AI SDK: an error that cannot be inspected reaches the application
   expect(JSON.stringify(await events())).not.toContain(SECRET);
 });
 
-test('[R-1622] AI SDK: an unread stream has no ending, a cancelled one is aborted', async () => {
+test('[R-1600] AI SDK: an unread stream has no ending, a cancelled one is aborted', async () => {
   const { log, events } = await recording();
   const middleware = captureMiddleware(log);
   const model = { provider: 'ward', modelId: 'ward-model' };
@@ -157,7 +157,7 @@ test('[R-1622] AI SDK: an unread stream has no ending, a cancelled one is aborte
   expect(all[2]).toMatchObject({ run_id: all[1]?.run_id, artifact: { ending: 'aborted' } });
 });
 
-test('[R-1622] AI SDK: a malformed call is passed on', async () => {
+test('[R-1600] AI SDK: a malformed call is passed on', async () => {
   const { log, events } = await recording();
   const middleware = captureMiddleware(log);
   const result = { content: [{ type: 'text', text: SECRET }] };

@@ -109,7 +109,7 @@ test('[R-865] AI SDK: each step with tools becomes a run, nested in that of the 
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-865] [R-898] AI SDK: a stream with tools gives the same and is not delayed', async () => {
+test('[R-865] AI SDK: a stream with tools gives the same and is not delayed', async () => {
   const { log, events } = await recording();
   const steps = () =>
     streaming(
@@ -166,7 +166,7 @@ test('[R-865] AI SDK: an error reaches the application unchanged, the run has it
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-896] [R-897] AI SDK: a retry belongs to the run that it repeats, a new call does not', async () => {
+test('[R-865] [R-897] AI SDK: a retry belongs to the run that it repeats, a new call does not', async () => {
   const { log, events } = await recording();
   let calls = 0;
   const busy = () => {

@@ -83,7 +83,7 @@ function clientOf(baseURL: string, fetch?: typeof globalThis.fetch) {
   return new Anthropic({ apiKey: 'k', baseURL, maxRetries: 0, ...(fetch && { fetch }) });
 }
 
-test('[R-865] [R-898] Anthropic: a message becomes a run with its tools, whole and streamed', async () => {
+test('[R-865] Anthropic: a message becomes a run with its tools, whole and streamed', async () => {
   const { log, events } = await recording();
   const server = await modelServer(async (response, number) => {
     if (number % 2 === 1) json(response, MESSAGE);
@@ -124,7 +124,7 @@ test('[R-865] [R-898] Anthropic: a message becomes a run with its tools, whole a
   expect(JSON.stringify(all)).not.toContain(SECRET);
 });
 
-test('[R-896] Anthropic: a retry belongs to the run that it repeats', async () => {
+test('[R-865] Anthropic: a retry belongs to the run that it repeats', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response, number) =>
     number === 1 ? json(response, { type: 'error' }, 529) : json(response, MESSAGE),
@@ -140,7 +140,7 @@ test('[R-896] Anthropic: a retry belongs to the run that it repeats', async () =
   });
 });
 
-test('[R-865] Anthropic: a failed call has its status and no message, the application its error', async () => {
+test('[R-865] Anthropic: a failed call has its status and no message', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) =>
     json(response, { type: 'error', error: { type: 'overloaded_error', message: SECRET } }, 529),

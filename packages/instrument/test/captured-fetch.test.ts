@@ -114,7 +114,7 @@ function raise(): never {
 
 const RETRY = { ...POST, headers: { 'x-stainless-retry-count': '1' } };
 
-test('[R-896] a retry continues the run of the only failed call with the same request', async () => {
+test('[R-865] a retry continues the run of the only failed call with the same request', async () => {
   const { log, events } = await recording();
   const failing = new Set([1, 3]);
   const server = await modelServer((response, number) =>
@@ -140,7 +140,7 @@ test('[R-896] a retry continues the run of the only failed call with the same re
   ]);
 });
 
-test('[R-896] a retry is a separate run if several calls match', async () => {
+test('[R-865] a retry is a separate run if several calls match', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, {}, 429));
   const captured = capturing(log);
@@ -155,7 +155,7 @@ test('[R-896] a retry is a separate run if several calls match', async () => {
   expect(all.filter(({ run_id }) => run_id === starts[2]?.run_id)).toHaveLength(2);
 });
 
-test('[R-896] a retry does not continue a run started in another run', async () => {
+test('[R-865] a retry does not continue a run started in another run', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, {}, 429));
   const runs = new AsyncLocalStorage<Run>();
@@ -330,7 +330,7 @@ test.each([
   ['an object of another form', false, 'application/json', '{"detail":"ok"}', 'not read'],
   ['lines of objects', true, 'application/x-ndjson', `${JSON.stringify(RESPONSE)}\n`, 'not read'],
   ['no body', false, undefined, undefined, 'not read'],
-] as const)('[R-1623] %s', async (_, streamed, type, body, ending) => {
+] as const)('[R-1600] %s', async (_, streamed, type, body, ending) => {
   const { log, events } = await recording();
   const { url } = await modelServer((response) => {
     response.writeHead(body === undefined ? 204 : 200, type === undefined ? {} : { 'content-type': type });

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { GrowingAnswer } from '@clinical-events/protocol/spans';
 import { CHAT } from '../src/readers/chat.js';
 
-test('[R-1601] many and long pieces do not exceed the limit of tool calls', () => {
+test('[R-865] many and long pieces do not exceed the limit of tool calls', () => {
   const call = (index: number, more: object) => ({ index: 0, delta: { tool_calls: [{ index, ...more }] } });
   const pieces = Array.from({ length: 20_000 }, (_, at) =>
     call(at % 3 === 0 ? at : 0, {

@@ -137,7 +137,7 @@ function mutated(value: unknown, random: Random): unknown {
   return Object.fromEntries(kept.map(([name, each]) => [name, mutated(each, random)]));
 }
 
-test('[R-1664] LangChain: a reader makes an answer of any input', () => {
+test('[R-1600] LangChain: a reader makes an answer of any input', () => {
   const random = new Random(SEED);
   for (let count = runs(100_000, 2000); count > 0; count--) {
     const [, , { whole, stream = [] }] = random.of(vectors);

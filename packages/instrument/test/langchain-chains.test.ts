@@ -92,7 +92,7 @@ async function recorded(chain: Runnable, how: 'invoke' | 'stream' | 'batch' = 'i
 
 const ONE = { models: [{ model_id: 'ward-model', provider: 'ward' }], parents: [-1], chunks: [] };
 
-describe('[R-1661] LangChain: of a chain around one model only the model is a run', () => {
+describe('[R-1600] LangChain: of a chain around one model only the model is a run', () => {
   test.each([
     ['a sequence', prompt.pipe(model).pipe(parser)],
     ['withRetry', prompt.pipe(model.withRetry() as never)],
@@ -131,7 +131,7 @@ describe('[R-1661] LangChain: of a chain around one model only the model is a ru
   });
 });
 
-describe('[R-1661] LangChain: a chain that may call several models is a run without a model name', () => {
+describe('[R-1600] LangChain: a chain that may call several models is a run without a model name', () => {
   test.each([
     [
       'a function',
@@ -182,7 +182,7 @@ describe('[R-1661] LangChain: a chain that may call several models is a run with
   });
 });
 
-describe('[R-1662] LangChain: attempts', () => {
+describe('[R-1600] LangChain: attempts', () => {
   test('a failing model and its fallback are two runs', async () => {
     const first = new Named('ward-model', { errors: [busy()] });
     const { models, ends } = await recorded(prompt.pipe(first.withFallbacks([new Named('other')])));
@@ -200,7 +200,7 @@ describe('[R-1662] LangChain: attempts', () => {
   });
 });
 
-describe('[R-1663] LangChain: endings of incomplete calls', () => {
+describe('[R-1600] LangChain: endings of incomplete calls', () => {
   const named = (name: string, more: object = {}) => Object.assign(new Error(SECRET), { name, ...more });
   class APIConnectionTimeoutError extends Error {}
   class APIUserAbortError extends Error {}
@@ -303,7 +303,7 @@ describe('[R-1663] LangChain: endings of incomplete calls', () => {
   });
 });
 
-test('[R-1663] LangChain: a malformed result is not read, and a repeated end counts once', async () => {
+test('[R-1600] LangChain: a malformed result is not read, and a repeated end counts once', async () => {
   const { log, events } = await recording();
   const handler = new RunCallbackHandler(log);
   handler.handleChatModelStart({}, [[]], 'm');
@@ -317,7 +317,7 @@ test('[R-1663] LangChain: a malformed result is not read, and a repeated end cou
   ]);
 });
 
-describe('[R-1664] LangChain: the requested model', () => {
+describe('[R-1600] LangChain: the requested model', () => {
   test.each([
     [{ ls_model_name: 'Ward Model 7B (Q4)' }, {}, {}, 'Ward Model 7B (Q4)'],
     [{}, { model: 'ward-model' }, {}, 'ward-model'],
@@ -336,7 +336,7 @@ describe('[R-1664] LangChain: the requested model', () => {
   });
 });
 
-test('[R-1664] LangChain: the handler never throws', async () => {
+test('[R-1600] LangChain: the handler never throws', async () => {
   const { log, events } = await recording();
   const handler = new RunCallbackHandler(log);
   const hostile: unknown = new Proxy(() => undefined, {

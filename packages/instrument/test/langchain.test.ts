@@ -80,7 +80,7 @@ class Shelf extends BaseRetriever {
   }
 }
 
-test('[R-865] [R-898] LangChain: an agent that calls another by a tool becomes nested runs', async () => {
+test('[R-865] LangChain: an agent that calls another by a tool becomes nested runs', async () => {
   const { log, events } = await recording();
   const chain = (response: string) =>
     ChatPromptTemplate.fromTemplate('{question}')
@@ -140,7 +140,7 @@ test('[R-865] LangChain: an error reaches the application unchanged, the run has
   expect(JSON.stringify(ends)).not.toContain(SECRET);
 });
 
-test('[R-896] [R-897] LangChain: a repetition by withRetry belongs to the failed run', async () => {
+test('[R-865] [R-897] LangChain: a repetition by withRetry belongs to the failed run', async () => {
   const { log, events } = await recording();
   let calls = 0;
   class Busy extends Doctor {

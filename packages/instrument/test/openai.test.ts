@@ -45,7 +45,7 @@ function clientOf(url: string, fetch?: typeof globalThis.fetch) {
   return new OpenAI({ apiKey: 'k', baseURL: `${url}/v1`, maxRetries: 0, ...(fetch && { fetch }) });
 }
 
-test('[R-865] [R-898] OpenAI: a completion becomes a start and an output, without its words', async () => {
+test('[R-865] OpenAI: a completion becomes a start and an output, without its words', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response) => json(response, completion({ content: SECRET }, 'stop')));
   const plain = await clientOf(server.url).chat.completions.create(REQUEST).withResponse();
@@ -184,7 +184,7 @@ test('[R-865] OpenAI: a stream is not delayed, and becomes an output at its end'
   });
 });
 
-test('[R-896] OpenAI: retries belong to one run; each failure has its status, no message', async () => {
+test('[R-865] OpenAI: retries belong to one run; each failure has its status, no message', async () => {
   const { log, events } = await recording();
   const server = await modelServer((response, number) => {
     if (number === 1) return void response.destroy();

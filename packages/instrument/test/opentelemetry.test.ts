@@ -37,7 +37,7 @@ function answered(span: Span, reason: string) {
   span.end();
 }
 
-test('[R-865] [R-898] OpenTelemetry: an agent becomes nested runs with artifacts', async () => {
+test('[R-865] OpenTelemetry: an agent becomes nested runs with artifacts', async () => {
   const { log, events } = await recording();
   const { start, exporter } = tracing(log);
   const request = start('POST /chat');
@@ -152,7 +152,7 @@ test('[R-865] OpenTelemetry: other spans leave no state, and a closed client doe
   expect(exporter.getFinishedSpans()).toHaveLength(4);
 });
 
-test('[R-1681] OpenTelemetry: the attribute `shown` of a span precedes the option', async () => {
+test('[R-865] OpenTelemetry: the attribute `shown` of a span precedes the option', async () => {
   const { log, events } = await recording();
   const { start } = tracing(log, { shown: true });
   const ask = (attributes: Record<string, string | boolean>) => {
@@ -169,7 +169,7 @@ test('[R-1681] OpenTelemetry: the attribute `shown` of a span precedes the optio
   expect(ends[1]?.system_metadata.instrumentation?.['shown_by']).toBe('application');
 });
 
-test('[R-1681] OpenTelemetry: each event has the `gen_ai.conversation.id` of its span', async () => {
+test('[R-865] OpenTelemetry: each event has the `gen_ai.conversation.id` of its span', async () => {
   const { log, events } = await recording();
   tracing(log)
     .start('chat', { ...MODEL, 'gen_ai.conversation.id': 'c-1', 'gen_ai.agent.name': 'nurse' })
@@ -182,7 +182,7 @@ test('[R-1681] OpenTelemetry: each event has the `gen_ai.conversation.id` of its
   expect(all[0]).toMatchObject({ model_instance: { model_id: 'gpt-9' } });
 });
 
-test('[R-1681] OpenTelemetry: the run of a model names its agent, that of an agent its model', async () => {
+test('[R-865] OpenTelemetry: the run of a model names its agent, that of an agent its model', async () => {
   const { log, events } = await recording();
   const tracer = tracing(log);
   tracer.start('chat', { ...MODEL, 'gen_ai.agent.name': 'ward nurse' }).end();
@@ -201,7 +201,7 @@ test('[R-1681] OpenTelemetry: the run of a model names its agent, that of an age
   ]);
 });
 
-test('[R-1682] OpenTelemetry: one warning for each reason to pass over spans, without words', async () => {
+test('[R-865] OpenTelemetry: one warning for each reason to pass over spans, without words', async () => {
   const { log, events } = await recording();
   const warnings: string[] = [];
   vi.spyOn(process, 'emitWarning').mockImplementation((words) => warnings.push(String(words)));

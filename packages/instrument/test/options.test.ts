@@ -16,7 +16,7 @@ test.each<[string, (options: InstrumentationOptions) => unknown]>([
   ['AI SDK', (options) => captureMiddleware(runs, options)],
   ['LangChain.js', (options) => new RunCallbackHandler(runs, options)],
   ['OpenTelemetry', (options) => new RunSpanProcessor(runs, options)],
-])('[R-891] %s: an unknown option or a wrong value is refused', (_what, make) => {
+])('[R-861] %s: an unknown option or a wrong value is refused', (_what, make) => {
   expect(() => make({ show: false } as object)).toThrow(
     new RangeError('there is no "show" in the options of the instrumentation; did you mean "shown"?'),
   );

@@ -65,7 +65,7 @@ const READERS = [
   ['ai-sdk', AI_SDK],
 ] as const;
 
-describe.each(READERS)('[R-1601] %s', (api, reader) => {
+describe.each(READERS)('[R-865] %s', (api, reader) => {
   test('a mutated answer throws nothing, and its facts have no words', () => {
     const vectors = vectorsOf(api).map(([, form, vector]) => ({ form, value: vector[form] }));
     const mutations = fc.array(mutation, { minLength: 1, maxLength: 4 });

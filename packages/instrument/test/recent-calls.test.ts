@@ -46,7 +46,7 @@ async function endings({ events }: Recording) {
   return ends.map(({ kind, output, artifact }) => [kind, (output ?? artifact)?.['ending']]);
 }
 
-test('[R-1621] OpenAI: an answer that is fetched later ends the run that asked for it, once', async () => {
+test('[R-1600] OpenAI: an answer that is fetched later ends the run that asked for it, once', async () => {
   const given = await recording();
   const said = ['queued', 'in_progress', 'completed', 'completed'].map((status) => response(status));
   const openai = openaiOf(await answering(...said), given.log);
@@ -65,7 +65,7 @@ test('[R-1621] OpenAI: an answer that is fetched later ends the run that asked f
   expect(latency(output)).toBeGreaterThanOrEqual(latency(unfinished));
 });
 
-test('[R-1621] OpenAI: another SDK instance fetches an answer; describe gets the request', async () => {
+test('[R-1600] OpenAI: another SDK instance fetches an answer; describe gets the request', async () => {
   const given = await recording();
   const url = await answering(response('queued'), response('completed'));
   const requests: unknown[] = [];
@@ -83,7 +83,7 @@ test.each([
   ['failed', { error: { code: 'server_error', message: SECRET } }, 'failed'],
   ['incomplete', { incomplete_details: { reason: 'max_output_tokens' } }, 'complete'],
   ['cancelled', {}, 'aborted'],
-])('[R-1621] OpenAI: an answer that is found %s', async (status, more, ending) => {
+])('[R-1600] OpenAI: an answer that is found %s', async (status, more, ending) => {
   const given = await recording();
   const openai = openaiOf(await answering(response('queued'), response(status, more)), given.log);
   await openai.responses.create(REQUEST);
@@ -94,7 +94,7 @@ test.each([
   ]);
 });
 
-test('[R-1621] OpenAI: a cancellation ends the run', async () => {
+test('[R-1600] OpenAI: a cancellation ends the run', async () => {
   const given = await recording();
   const openai = openaiOf(await answering(response('queued'), response('cancelled')), given.log);
   await openai.responses.create(REQUEST);
@@ -102,7 +102,7 @@ test('[R-1621] OpenAI: a cancellation ends the run', async () => {
   expect((await endings(given)).at(-1)).toEqual(['internal-artifact', 'aborted']);
 });
 
-test('[R-1621] OpenAI: a broken stream is resumed', async () => {
+test('[R-1600] OpenAI: a broken stream is resumed', async () => {
   const given = await recording();
   const created = { type: 'response.created', response: response('in_progress') };
   const search = { type: 'response.output_item.done', output_index: 0, item: CALL };
@@ -130,7 +130,7 @@ test('[R-1621] OpenAI: a broken stream is resumed', async () => {
   expect(tools).toHaveLength(1);
 });
 
-test('[R-1621] OpenAI: an unknown answer, a list, a deletion and a failed fetch have no run', async () => {
+test('[R-1600] OpenAI: an unknown answer, a list, a deletion and a failed fetch have no run', async () => {
   const given = await recording();
   const { url } = await modelServer((reply, number) => {
     if (number === 2) return json(reply, { error: { message: SECRET } }, 500);
@@ -148,7 +148,7 @@ test('[R-1621] OpenAI: an unknown answer, a list, a deletion and a failed fetch 
   expect((await given.events()).map(({ kind }) => kind)).toEqual(['inference-start', 'internal-artifact']);
 });
 
-test('[R-1621] OpenAI: an id of two answers matches neither', async () => {
+test('[R-1600] OpenAI: an id of two answers matches neither', async () => {
   const given = await recording();
   const openai = openaiOf(
     await answering(response('queued'), response('queued'), response('completed')),
@@ -160,7 +160,7 @@ test('[R-1621] OpenAI: an id of two answers matches neither', async () => {
   expect(await endings(given)).toHaveLength(2);
 });
 
-test('[R-1621] OpenAI: a background stream that the application stops reading can be fetched', async () => {
+test('[R-1600] OpenAI: a background stream that the application stops reading can be fetched', async () => {
   const given = await recording();
   const { url } = await modelServer(async (reply, number) => {
     if (number > 1) return json(reply, response('completed'));

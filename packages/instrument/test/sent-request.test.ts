@@ -48,7 +48,7 @@ test.each([
   ['before an answer', silent],
   ['within an answer', halfABody],
   ['within a stream', halfAStream],
-])("[R-1622] a signal's time that is up %s is a failure", async (_, server) => {
+])("[R-1600] a signal's time that is up %s is a failure", async (_, server) => {
   const ended = await endedBy(server, async (url, captured) => {
     const reply = await captured(`${url}/v1/responses`, post(AbortSignal.timeout(60)));
     await reply.text();
@@ -86,18 +86,18 @@ const SDKS: readonly (readonly [
   ],
 ];
 
-test.each(SDKS)('[R-1622] %s: its time-out is a failure', async (_, call) => {
+test.each(SDKS)('[R-1600] %s: its time-out is a failure', async (_, call) => {
   expect(await endedBy(silent, (url, captured) => call(url, captured, { timeout: 60 }))).toEqual(TIMED_OUT);
 });
 
-test.each(SDKS)('[R-1622] %s: the time-out of a signal is a failure', async (_, call) => {
+test.each(SDKS)('[R-1600] %s: the time-out of a signal is a failure', async (_, call) => {
   const within = (url: string, captured: typeof fetch) =>
     call(url, captured, { signal: AbortSignal.timeout(60) });
   expect(await endedBy(silent, within)).toEqual(TIMED_OUT);
 });
 
 test.each(SDKS)(
-  '[R-1622] %s: what the application aborts by a timer of its own is aborted',
+  '[R-1600] %s: what the application aborts by a timer of its own is aborted',
   async (_, call) => {
     const ended = await endedBy(silent, (url, captured) => {
       const controller = new AbortController();
@@ -108,7 +108,7 @@ test.each(SDKS)(
   },
 );
 
-test('[R-1622] openai 7: its time-out within an answer is a failure', async () => {
+test('[R-1600] openai 7: its time-out within an answer is a failure', async () => {
   const ended = await endedBy(halfABody, (url, fetch) =>
     new OpenAI({ apiKey: 'k', baseURL: url, timeout: 60, maxRetries: 0, fetch }).responses.create(REQUEST),
   );
@@ -119,7 +119,7 @@ test.each([
   ['HeadersTimeoutError', 'UND_ERR_HEADERS_TIMEOUT'],
   ['ConnectTimeoutError', 'UND_ERR_CONNECT_TIMEOUT'],
   ['Error', 'ETIMEDOUT'],
-])("[R-1622] the HTTP client's %s is a failure", async (name, code) => {
+])("[R-1600] the HTTP client's %s is a failure", async (name, code) => {
   const cause = Object.assign(new Error(SECRET), { name, code });
   const ended = await endedBy(
     silent,
@@ -133,7 +133,7 @@ test.each([
   ['before an answer', silent],
   ['within an answer', halfABody],
   ['within a stream', halfAStream],
-])('[R-1622] what the application aborts %s is aborted', async (_, server) => {
+])('[R-1600] what the application aborts %s is aborted', async (_, server) => {
   const ended = await endedBy(server, async (url, fetch) => {
     const openai = new OpenAI({ apiKey: 'k', baseURL: url, maxRetries: 0, fetch });
     const controller = new AbortController();
@@ -145,7 +145,7 @@ test.each([
   expect(ended).toMatchObject({ ending: 'aborted', status: undefined });
 });
 
-test('[R-1622] an abort by the application after the time-out of the SDK is an abort', async () => {
+test('[R-1600] an abort by the application after the time-out of the SDK is an abort', async () => {
   const ended = await endedBy(halfAStream, async (url, fetch) => {
     const openai = new OpenAI({ apiKey: 'k', baseURL: url, timeout: 50, maxRetries: 0, fetch });
     const pieces = await openai.responses.create({ ...REQUEST, stream: true });
@@ -155,7 +155,7 @@ test('[R-1622] an abort by the application after the time-out of the SDK is an a
   expect(ended).toMatchObject({ ending: 'aborted' });
 });
 
-test('[R-1622] a broken stream is cut off, with the code of the error', async () => {
+test('[R-1600] a broken stream is cut off, with the code of the error', async () => {
   const breaks = async (reply: http.ServerResponse) => {
     await halfAStream(reply);
     reply.destroy();

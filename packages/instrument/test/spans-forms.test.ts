@@ -57,12 +57,12 @@ function foundOf(given: RecordedSpan, kind: Parameters<typeof findingsOf>[1]): o
 
 describe.each(readdirSync(DIRECTORY))('%s', (file) => {
   const forms = JSON.parse(readFileSync(path.join(DIRECTORY, file), 'utf8')) as readonly Form[];
-  test.each(forms.map((form) => [form.says, form] as const))('[R-1680] [R-1941] %s', (_says, form) => {
+  test.each(forms.map((form) => [form.says, form] as const))('[R-865] %s', (_says, form) => {
     expect(read(form)).toEqual(form.expected);
   });
 });
 
-test('[R-1601] deeply nested spans are each identified once', async () => {
+test('[R-865] deeply nested spans are each identified once', async () => {
   const { log } = await recording();
   const processor = new RunSpanProcessor(log);
   const idOf = (number: number) => number.toString(16).padStart(16, '0');

@@ -42,7 +42,7 @@ const NAMES = [
 ];
 const NAMED = /model|agent\.name|workflow|entity\.name|functionId|provider|system|vendor/;
 
-test('[R-1601] any spans: nothing is thrown, no prototype changes, and each run has one end', async () => {
+test('[R-865] any spans: nothing is thrown, no prototype changes, and each run has one end', async () => {
   const spans = recordings.flatMap(spansOf);
   const words = new Set<string>();
   for (let number = 0; number < runs(20_000, 2_000); number += 1) {
@@ -76,7 +76,7 @@ test('[R-1601] any spans: nothing is thrown, no prototype changes, and each run 
   expect(Object.keys(Array.prototype)).toEqual([]);
 });
 
-test('[R-1601] an index above 4,095 is left out', () => {
+test('[R-865] an index above 4,095 is left out', () => {
   const attributes: Record<string, unknown> = { 'openinference.span.kind': 'LLM' };
   const message = (index: number) => `llm.output_messages.${index}.message.content`;
   for (let index = 0; index < 10_000; index += 1) attributes[message(index)] = 'x';

@@ -93,7 +93,7 @@ function counted(usage: unknown): object {
   return Object.fromEntries(Object.entries(usage ?? {}).filter(([, count]) => count !== 0));
 }
 
-test.each(recordings)('[R-1680] spans of %s become the expected runs', async (name) => {
+test.each(recordings)('[R-865] spans of %s become the expected runs', async (name) => {
   expect(await captured(spansOf(name))).toEqual(expectedOf(name));
 });
 
@@ -153,7 +153,7 @@ const SOME = [
 ];
 
 for (const [version, play] of Object.entries(SDKS)) {
-  test.each(SOME)(`[R-1680] through OpenTelemetry's SDK, ${version}: %s`, async (name) => {
+  test.each(SOME)(`[R-865] through OpenTelemetry's SDK, ${version}: %s`, async (name) => {
     expect(await captured(spansOf(name), play)).toEqual(expectedOf(name));
   });
 }
@@ -215,7 +215,7 @@ test.each<[string, Record<string, unknown>, object]>([
     { 'gen_ai.operation.name': 'chat', 'error.type': 'APIUserAbortError' },
     { ending: 'aborted' },
   ],
-])('[R-1680] %s', (_name, attributes, expected) => {
+])('[R-865] %s', (_name, attributes, expected) => {
   const span = { name: 'call', attributes, status: { code: 0 } };
   const { kind } = identify(span, true, true);
   expect(kind).toBe('model');
@@ -225,7 +225,7 @@ test.each<[string, Record<string, unknown>, object]>([
   if ('gen_ai.completion.1.content' in attributes) expect(answer.choices).toHaveLength(2);
 });
 
-test('[R-1680] every recording in the table exists', () => {
+test('[R-865] every recording in the table exists', () => {
   const table = readFileSync('docs/reference/model-answers.md', 'utf8').split('\n## Spans\n')[1] ?? '';
   const named = [...table.matchAll(/`(\d{2,3})`/g)].map(([, number]) => number);
   expect(named.length).toBeGreaterThan(30);

@@ -5,7 +5,7 @@ import type { openaiFetch } from '../src/openai.js';
 
 type SdkFetch = ReturnType<typeof anthropicFetch>;
 
-test('[R-1401] a captured fetch has the type of the global one and fits the options of old SDKs', () => {
+test('[R-865] a captured fetch has the type of the global one and fits the options of old SDKs', () => {
   expectTypeOf<ReturnType<typeof openaiFetch>>().toEqualTypeOf<SdkFetch>();
   expectTypeOf<SdkFetch>().toExtend<typeof fetch>();
   const call = (made: SdkFetch) => made(new URL('http://x'), { method: 'POST' });

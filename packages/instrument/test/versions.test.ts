@@ -51,7 +51,7 @@ interface Manifest {
 
 const manifest = JSON.parse(fs.readFileSync(path.join(PACKAGE, 'package.json'), 'utf8')) as Manifest;
 
-test('[R-1401] the oldest supported version of each library is tested, and a newer one', () => {
+test('[R-865] the oldest supported version of each library is tested, and a newer one', () => {
   const spec = fs.readFileSync(path.join(PACKAGE, '../../docs/reference/instrumentation.md'), 'utf8');
   const [table = ''] = /(^\| `@clinical-events\/instrument\/.*\n)+/m.exec(spec) ?? [];
   const libraries = [...table.matchAll(/`([^`]+)` from ([\d.]+)/g)];
@@ -66,7 +66,7 @@ test('[R-1401] the oldest supported version of each library is tested, and a new
   }
 });
 
-test('[R-1401] the package neither depends on a captured library nor imports its types', () => {
+test('[R-865] the package neither depends on a captured library nor imports its types', () => {
   expect(manifest.peerDependencies).toBeUndefined();
   expect(Object.keys(manifest.dependencies)).toEqual([
     ...['@clinical-events/client', '@clinical-events/protocol'],
@@ -90,7 +90,7 @@ test.each([
   ['5', (baseURL: string, fetch: Fetch) => new OpenAI5({ apiKey: 'k', baseURL, fetch })],
   ['6', (baseURL: string, fetch: Fetch) => new OpenAI6({ apiKey: 'k', baseURL, fetch })],
   ['7', (baseURL: string, fetch: Fetch) => new OpenAI({ apiKey: 'k', baseURL, fetch })],
-] as const)('[R-1401] OpenAI %s: a completion, whole and in a stream, becomes an output', async (_, made) => {
+] as const)('[R-865] OpenAI %s: a completion, whole and in a stream, becomes an output', async (_, made) => {
   const { log, events } = await recording();
   const head = { id: 'r1', created: 1, model: 'm-2026' };
   const usage = { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 };
@@ -120,7 +120,7 @@ test.each([
   ['0.20', (baseURL: string, fetch: Fetch) => new Anthropic020({ apiKey: 'k', baseURL, fetch })],
   ['0.60', (baseURL: string, fetch: Fetch) => new Anthropic060({ apiKey: 'k', baseURL, fetch })],
   ['1', (baseURL: string, fetch: Fetch) => new Anthropic({ apiKey: 'k', baseURL, fetch })],
-] as const)('[R-1401] Anthropic %s: a message, whole and in a stream, becomes an output', async (_, made) => {
+] as const)('[R-865] Anthropic %s: a message, whole and in a stream, becomes an output', async (_, made) => {
   const { log, events } = await recording();
   const message = { id: 'r1', type: 'message', role: 'assistant', model: 'm-2026' };
   const usage = { input_tokens: 11, output_tokens: 7 };
@@ -206,7 +206,7 @@ test.each([
       return [(await ai.generateText(asked)).text, await stream.text];
     },
   ],
-] as const)('[R-1401] AI SDK %s: an answer, whole and in a stream, becomes an output', async (_, answers) => {
+] as const)('[R-865] AI SDK %s: an answer, whole and in a stream, becomes an output', async (_, answers) => {
   const { log, events } = await recording();
   expect(await answers(captureMiddleware(log))).toEqual([SECRET, SECRET]);
   const outputs = (await events()).flatMap(({ output }) => output ?? []);
@@ -244,7 +244,7 @@ test.each([
         .withConfig(NAMED)
         .invoke(ASKED, { callbacks }),
   ],
-] as const)('[R-1401] LangChain %s: a chain and its model become nested runs', async (_, ask) => {
+] as const)('[R-865] LangChain %s: a chain and its model become nested runs', async (_, ask) => {
   const { log, events } = await recording();
   // The second is made by an application that adds its own callbacks.
   for (const handler of [new RunCallbackHandler(log), Object.assign({}, new RunCallbackHandler(log))])
@@ -281,7 +281,7 @@ test.each([
     (processor: RunSpanProcessor): Tracer =>
       new TracerProvider({ spanProcessors: [processor] }).getTracer('test'),
   ],
-] as const)('[R-1401] OpenTelemetry SDK %s: nested spans become nested runs', async (_, tracer) => {
+] as const)('[R-865] OpenTelemetry SDK %s: nested spans become nested runs', async (_, tracer) => {
   const { log, events } = await recording();
   const spans = tracer(new RunSpanProcessor(log));
   const agent = spans.startSpan('a', { attributes: { 'gen_ai.operation.name': 'invoke_agent' } });

@@ -23,14 +23,14 @@ else if (LOCALE === undefined)
   console.warn('\n*** POSTGRESQL 15 SPEAKS ENGLISH HERE: no other locale is installed\n');
 if (!hasPgBouncer) console.warn('\n*** PGBOUNCER IS NOT TESTED HERE: it is not installed\n');
 
-describe.skipIf(!hasDebian)(`[R-1283] PostgreSQL 15 in ${LOCALE ?? 'C'}`, () => {
+describe.skipIf(!hasDebian)(`[R-1425] PostgreSQL 15 in ${LOCALE ?? 'C'}`, () => {
   postgresConformance(async () => {
     const server = await PostgresServer.start({}, debian);
     return { server, port: server.port, remove: () => server.remove() };
   });
 });
 
-describe.skipIf(!hasPgBouncer)('[R-1282] behind PgBouncer in transaction mode', () => {
+describe.skipIf(!hasPgBouncer)('[R-1251] behind PgBouncer in transaction mode', () => {
   /** As many as the suites make logs, and more. */
   const users = Array.from({ length: 500 }, (_, i) => `log_${i}`);
 

@@ -185,7 +185,7 @@ test('a host that does not answer is passed over, and one that is a standby or g
   await expect(Connection.open(gone, 'test')).rejects.toThrow(Unreachable);
 });
 
-test('[R-1252] an error between the answer and the end of the transaction is no success', async () => {
+test('[R-1251] an error between the answer and the end of the transaction is no success', async () => {
   await sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
     CREATE CONSTRAINT TRIGGER late AFTER INSERT ON event_ids DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION refuse()`);
@@ -194,7 +194,7 @@ test('[R-1252] an error between the answer and the end of the transaction is no 
   expect(await rows()).toEqual({ ids: 0, events: 0, entries: 0 });
 });
 
-test('[R-1252] a number of a lane that is taken is an error, and no event is swallowed as a repeat', async () => {
+test('[R-1251] a number of a lane that is taken is an error, and no event is swallowed as a repeat', async () => {
   const store = await open();
   await store.append([candidate()]);
   await sql(
@@ -206,7 +206,7 @@ test('[R-1252] a number of a lane that is taken is an error, and no event is swa
   expect(await sequenced()).toBe(3);
 });
 
-test('[R-1252] of one id in two batches that overlap in opposite orders, one is stored and nothing is blocked', async () => {
+test('[R-1251] of one id in two batches that overlap in opposite orders, one is stored and nothing is blocked', async () => {
   const [one, other] = [await open(2), await open(2)];
   const ids = Array.from({ length: 40 }, () => randomUUID());
   const forth = () => ids.map((eventId) => candidate({ eventId }));
@@ -274,7 +274,7 @@ test('limits of the server for all its sessions make no false answer, and lanes 
   }
 });
 
-test("[R-1253] a body does not come into the server's log, also when it logs every statement", async () => {
+test("[R-1265] a body does not come into the server's log, also when it logs every statement", async () => {
   await server.query(`CREATE ROLE quiet LOGIN SUPERUSER; ALTER ROLE quiet SET log_min_duration_statement = 0;
     ALTER ROLE quiet SET log_parameter_max_length = 0; ALTER ROLE quiet SET log_parameter_max_length_on_error = 0`);
   address = { ...address, user: 'quiet' };
@@ -285,7 +285,7 @@ test("[R-1253] a body does not come into the server's log, also when it logs eve
   expect(server.log).not.toContain('the patient has a secret');
 });
 
-test('[R-1258] a database that has lost its end is reported with what is gone, and the log goes on', async () => {
+test('[R-1254] a database that has lost its end is reported with what is gone, and the log goes on', async () => {
   const store = await open();
   for (let i = 0; i < 5; i++) await store.append([candidate()]);
   await sql(
@@ -374,7 +374,7 @@ describe('sequencing', () => {
     expect(await sequenced()).toBe(4);
   });
 
-  test("[R-1428] a collector reports that the database's clock was set, which way and by how much, once", async () => {
+  test("[R-1430] a collector reports that the database's clock was set, which way and by how much, once", async () => {
     const reasons: string[] = [];
     const store = await PostgresStore.open({
       ...{ address, lanes: 1, version: 'test', onLost: () => undefined },

@@ -116,7 +116,7 @@ async function everything(): Promise<void> {
   await log.close();
 }
 
-describe('[R-1426] no statement reads a table that grows from end to end', () => {
+describe('[R-1425] no statement reads a table that grows from end to end', () => {
   test.each([
     ['never analyzed', '', ''],
     ['analyzed', '', 'ANALYZE'],

@@ -107,7 +107,7 @@ async function counts(): Promise<Record<string, unknown> | undefined> {
   return (await as('owner', `SELECT ${tables.map(count).join()}`))[0];
 }
 
-describe('[R-1437] a row of the collectors’ role that no collector has stored', () => {
+describe('[R-1268] a row of the collectors’ role that no collector has stored', () => {
   test.each([
     ['a batch behind the last', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, NULL FROM lanes`],
     ['a seal of nobody', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, ${LEAF} FROM lanes`],
@@ -254,7 +254,7 @@ describe('[R-1437] a row of the collectors’ role that no collector has stored'
   });
 });
 
-describe('[R-1438] an id that stands in no batch', () => {
+describe('[R-1268] an id that stands in no batch', () => {
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
 
   test.each([
@@ -311,7 +311,7 @@ describe('[R-1438] an id that stands in no batch', () => {
   });
 });
 
-describe('[R-1439] the roles that are printed', () => {
+describe('[R-1265] the roles that are printed', () => {
   test('change no time, add no second row under a number, close no lane that is open, and no line of the access log', async () => {
     await makeRoles();
     const store = await open(1, `${schema}_a_writer`);
@@ -336,7 +336,7 @@ describe('[R-1439] the roles that are printed', () => {
   });
 });
 
-describe('[R-1440] a line of the access log', () => {
+describe('[R-1265] a line of the access log', () => {
   async function accessLog<Result>(
     user: string,
     work: (log: PostgresAccessLog) => Promise<Result>,

@@ -45,7 +45,7 @@ test('a migration can be run again, and the log stays what it was begun as', asy
   });
 });
 
-test('[R-1881] a log of an unreleased version is refused in one sentence, and nothing in it changes', async () => {
+test('[R-2031] a log of an unreleased version is refused in one sentence, and nothing in it changes', async () => {
   await stores();
   await sql(`UPDATE LOG.schema_migrations SET sha256 = 'x'`);
   const refusal = 'migration 1 was made by an unreleased version of the collector';
@@ -79,7 +79,7 @@ test('there are partitions for a year, more are made once a month, and events go
   expect(findings.find(({ subject }) => subject === 'partitions')).toMatchObject({ severity: 'warning' });
 });
 
-test('[R-1252] while the table of the month is detached nothing is acknowledged, and it goes on when it is back', async () => {
+test('[R-1251] while the table of the month is detached nothing is acknowledged, and it goes on when it is back', async () => {
   const store = await PostgresStore.open({
     ...{ address, lanes: 1, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
     sealKey: () => Promise.resolve(SEAL_KEY),
@@ -94,7 +94,7 @@ test('[R-1252] while the table of the month is detached nothing is acknowledged,
   await store.close();
 });
 
-test('[R-1255] a warning belongs to the statement that it came with, also behind its rows, and to no other', async () => {
+test('[R-1250] a warning belongs to the statement that it came with, also behind its rows, and to no other', async () => {
   await sql(`CREATE TABLE LOG.warns (n int);
     CREATE FUNCTION LOG.warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'late'; RETURN NULL; END $$;
     CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON LOG.warns DEFERRABLE INITIALLY DEFERRED

@@ -107,7 +107,7 @@ test('[R-1250] a standby of the standby is not written to, takes the place of th
   expect(await idsOn(last)).toEqual(batches.flat().map(idOf).toSorted());
 });
 
-test('[R-1255] a weaker synchronous_commit of a role does not count, for a connection asks for its own', async () => {
+test('[R-1250] a weaker synchronous_commit of a role does not count, for a connection asks for its own', async () => {
   await primary.query(`CREATE ROLE collector LOGIN SUPERUSER;
     ALTER ROLE collector SET synchronous_commit = 'remote_write'; ALTER ROLE collector SET client_min_messages = 'error'`);
   const store = await open('collector', primary.port);
@@ -118,7 +118,7 @@ test('[R-1255] a weaker synchronous_commit of a role does not count, for a conne
   expect(await appended).toEqual(['accepted']);
 });
 
-test('[R-1255] where what a connection asks for is lost on the way, nothing is acknowledged or signed with weaker settings', async () => {
+test('[R-1250] where what a connection asks for is lost on the way, nothing is acknowledged or signed with weaker settings', async () => {
   await primary.query(
     `CREATE ROLE collector LOGIN SUPERUSER; ALTER ROLE collector SET client_min_messages = 'warning'`,
   );
@@ -143,7 +143,7 @@ test('[R-1255] where what a connection asks for is lost on the way, nothing is a
   await connection.close();
 });
 
-test('[R-1270] whether what is stored is replicated is told, as it changes', async () => {
+test('[R-1435] whether what is stored is replicated is told, as it changes', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await stored(store, [candidate()]);
   expect(replicated.at(-1)).toBe(true);
@@ -161,7 +161,7 @@ test('[R-1270] whether what is stored is replicated is told, as it changes', asy
   expect(replicated.at(-1)).toBe(true);
 });
 
-test('[R-1427] while replication is away a store that is proved stores nothing, and an event one batch at most', async () => {
+test('[R-1250] while replication is away a store that is proved stores nothing, and an event one batch at most', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await stored(store, [candidate()]);
   const batches = async () => {
@@ -221,7 +221,7 @@ test('[R-1430] store check says which server of the address lacks its synchronou
   ]);
 });
 
-test('[R-1469] while no standby is connected, store check finds damage, and a collector without senders refuses', async () => {
+test('[R-1435] while no standby is connected, store check finds damage, and a collector without senders refuses', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await primary.query(`CREATE ROLE blind LOGIN; GRANT USAGE ON SCHEMA collector TO blind;
     GRANT SELECT ON ALL TABLES IN SCHEMA collector TO blind`);
@@ -262,7 +262,7 @@ test('[R-1469] while no standby is connected, store check finds damage, and a co
   expect(refusal()).toBe('the database does not answer');
 });
 
-test('[R-1473] a lock that is not had while no standby is connected is reported as the wait for the standby', async () => {
+test('[R-1430] a lock that is not had while no standby is connected is reported as the wait for the standby', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await standby.stop();
   await until(primary, 'NOT EXISTS (SELECT 1 FROM pg_stat_replication)');
@@ -275,7 +275,7 @@ test('[R-1473] a lock that is not had while no standby is connected is reported 
   );
 });
 
-test('[R-1470] batches that wait for their place longer than signing ever takes are no ok of store check', async () => {
+test('[R-1430] batches that wait for their place longer than signing ever takes are no ok of store check', async () => {
   const store = await open('postgres', primary.port, standby.port);
   const finding = async () => {
     const found = await examineLog(parseAddress(primary.url()));
@@ -292,7 +292,7 @@ test('[R-1470] batches that wait for their place longer than signing ever takes 
   expect(await finding()).toMatch(/^warning \d+ batch(es)? not sequenced, the oldest for \d+ s/);
 });
 
-test('[R-1431] store check says which settings do not reach a session, and which plan types are disabled', async () => {
+test('[R-1430] store check says which settings do not reach a session, and which plan types are disabled', async () => {
   const relay = await Relay.to(primary.port);
   onTestFinished(() => relay.close());
   const findings = async (user: string) => {

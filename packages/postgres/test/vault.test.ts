@@ -101,7 +101,7 @@ vaultConformance(subject);
 mutantsFail(subject);
 keysConformance(subject, runs);
 
-test('[R-1357] a write whose commit was not answered is committed again', async () => {
+test('[R-1323] a write whose commit was not answered is committed again', async () => {
   const place = await DatabasePlace.make();
   const vault = await place.open();
   const epoch = epochKey(1);

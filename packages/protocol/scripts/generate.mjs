@@ -61,7 +61,7 @@ if (startedAsScript) {
   for (const [path, text] of generate()) {
     if (onlySources && !path.startsWith('src/')) continue;
     const file = new URL(path, packageRoot);
-    // A file that stays as it is keeps its time, by which the compiler tells that nothing is to be done.
+    // An unchanged file keeps its time, so the compiler skips it.
     if (!existsSync(file) || readFileSync(file, 'utf8') !== text) writeFileSync(file, text);
   }
 }

@@ -20,6 +20,5 @@ export { ENVELOPE_AT, ENVELOPE_FIXED_BYTES, LEAF_BYTES, SALT_BYTES } from './lea
 export { decodeEnvelope, encodeEnvelope, encodeLeaf, envelopeSize } from './leaf.js';
 export type { Envelope } from './leaf.js';
 export { didYouMean, nearestName } from './nearest-name.js';
-export { isObject } from './objects.js';
-export type { Fields } from './objects.js';
-export { isOrganisation } from './organisation.js';
+export { isObject, isOrganisation } from './values.js';
+export type { Fields } from './values.js';

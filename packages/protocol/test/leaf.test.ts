@@ -99,8 +99,8 @@ describe('the envelope', () => {
     ['nothing', () => new Uint8Array(0), 'cut short'],
     ['a byte too few', () => encoded(sample).subarray(0, -1), 'cut short'],
     ['its fixed part alone', () => encoded(sample).subarray(0, ENVELOPE_FIXED_BYTES), 'cut short'],
-    ['version 2 [R-1881]', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
-    ['version 3 [R-1881]', () => encoded(sample).fill(3, 0, 1), 'unknown version'],
+    ['version 2 [R-2031]', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
+    ['version 3 [R-2031]', () => encoded(sample).fill(3, 0, 1), 'unknown version'],
     ['a kind too high', () => encoded(sample).fill(EVENT_KINDS.length, 1, 2), 'unknown kind'],
     [
       'a kind just below the own ones',

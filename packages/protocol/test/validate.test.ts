@@ -9,7 +9,7 @@ const cases = EVENT_KINDS.flatMap((kind) => PROFILES.map((profile) => ({ kind, p
 const REQUIREMENTS: Readonly<Record<string, readonly [string, string]>> = {
   event_id: ['[R-101]', '[R-101]'],
   run_id: ['[R-102]', '[R-102]'],
-  parent_event_id: ['[R-103]', '[R-103]'],
+  parent_event_id: ['[R-102]', '[R-102]'],
   timestamp: ['[R-104]', '[R-104]'],
   protocol_version: ['[R-105]', '[R-105]'],
   system_metadata: ['[R-106]', '[R-106]'],
@@ -18,9 +18,9 @@ const REQUIREMENTS: Readonly<Record<string, readonly [string, string]>> = {
   target_identity: ['[R-107]', '[R-115]'],
   inputs: ['[R-107]', '[R-115]'],
   artifact: ['[R-108]', '[R-108]'],
-  output: ['[R-109]', '[R-116]'],
-  outcome: ['[R-110]', '[R-117]'],
-  feedback: ['[R-111]', '[R-118]'],
+  output: ['[R-109]', '[R-115]'],
+  outcome: ['[R-110]', '[R-115]'],
+  feedback: ['[R-110]', '[R-115]'],
 };
 const fieldCases = FIELDS.flatMap((field) =>
   field.kinds.flatMap((kind) =>

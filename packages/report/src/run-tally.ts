@@ -94,7 +94,7 @@ export const AGES = [1, 7, 30, 90, Infinity] as const;
  * Outcomes within these days are counted for runs that are as old, so that runs of any age can be compared.
  */
 export const WAITS = AGES.slice(0, -1);
-/** */
+/** */
 const MOST_RATING = 5;
 
 export class RunTally {

@@ -161,7 +161,7 @@ describe('a report in a browser [R-715]', () => {
     ]);
   });
 
-  test('the part on each model opens by the keyboard [R-1876]', async () => {
+  test('the part on each model opens by the keyboard [R-715]', async () => {
     const page = await opened(1280, 'light');
     const part = page.locator('.model > details').first();
     const table = part.getByRole('table').first();
@@ -174,7 +174,7 @@ describe('a report in a browser [R-715]', () => {
     await page.close();
   });
 
-  test('is accessible, closed and open [R-1876]', async () => {
+  test('is accessible, closed and open [R-715]', async () => {
     for (const scheme of ['light', 'dark'] as const) {
       for (const width of [390, 1280]) {
         const page = await opened(width, scheme);
@@ -187,7 +187,7 @@ describe('a report in a browser [R-715]', () => {
     }
   });
 
-  test('for eight models takes four pages of paper, and more when one is open [R-1876]', async () => {
+  test('for eight models takes four pages of paper, and more when one is open [R-715]', async () => {
     const page = await browser.newPage();
     await page.setContent(reportPage(reported(eightModels()), (options) => options.join(' ')));
     // One is for the runs without a known model.

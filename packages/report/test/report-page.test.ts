@@ -39,18 +39,22 @@ describe('the page of a report [R-715]', () => {
     const text = textOf(pageOf(reported(CHANGE)));
     expect(text).toContain('Runs 200 1 model, ');
     expect(text).toContain('With an outcome 80.0\u202f% 160 of 200 runs');
-    expect(text).toMatch(
-      /sepsis-risk 5\.0\.0 differs First seen on 11 March 2026, after 4\.2\.0\. contradicted, of judged 12\.5.% of 80 6\.9 to 21\.5.% 62\.5.% of 80 51\.5 to 72\.3.% intervals do not overlap outcome within .*? latency p95 300.ms 900.ms/,
+    expect(text.replaceAll('\u202f', ' ')).toContain(
+      'sepsis-risk 5.0.0 differs First seen on 11 March 2026, after 4.2.0. contradicted, of judged ' +
+        '12.5 % of 80 6.9 to 21.5 % 62.5 % of 80 51.5 to 72.3 % intervals do not overlap outcome within ',
     );
+    expect(text).toMatch(/ latency p95 300.ms 900.ms/);
   });
 
   test('compares outcomes within the same time at the top', () => {
     const runs = CHANGE.map((run, i) => ({ ...run, outcomes: i < 100 || i % 2 === 0 ? ['validated'] : [] }));
     const text = textOf(pageOf(reported(runs)));
     // The newer runs are younger than 30 days.
-    expect(text).toMatch(
-      /5\.0\.0 differs .* outcome within 7 days 100.% of 100 96\.3 to 100.% 50\.0.% of 100 40\.4 to 59\.6.% intervals do not overlap/,
+    expect(text.replaceAll('\u202f', ' ')).toContain(
+      ' outcome within 7 days 100 % of 100 96.3 to 100 % 50.0 % of 100 40.4 to 59.6 % ' +
+        'intervals do not overlap',
     );
+    expect(text).toContain('5.0.0 differs ');
     const same = textOf(pageOf(reported(CHANGE)));
     expect(same).toMatch(/outcome within 7 days 80\.0.% .*? intervals overlap latency/);
     expect(text).toContain(
@@ -84,7 +88,7 @@ describe('the page of a report [R-715]', () => {
     expect(judged(versions(8, [0, 8]))).toBe('intervals do not overlap');
   });
 
-  test('draws the intervals of its findings on one scale, beside their numbers [R-1876]', () => {
+  test('draws the intervals of its findings on one scale, beside their numbers [R-715]', () => {
     const page = pageOf(reported(CHANGE));
     const row =
       /<tr class="compared">\s*<th scope="row">contradicted, of judged<[^]*?<\/tr>/.exec(page)?.[0] ?? '';
@@ -106,7 +110,7 @@ describe('the page of a report [R-715]', () => {
     expect(textOf(row)).toMatch(/6\.9 to 21\.5.% .* 51\.5 to 72\.3.%/);
   });
 
-  test('shows calls and tokens of each model, and calls that conflict [R-1879]', () => {
+  test('shows calls and tokens of each model, and calls that conflict [R-715]', () => {
     const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
     const reader = { model: 'reader', version: '2', ended: done };
     const planned = [
@@ -177,14 +181,15 @@ describe('the page of a report [R-715]', () => {
     expect(text).toMatch(/\d+ more versions with \d+ runs/);
   });
 
-  test('shows the endings of captured calls, if any [R-721]', () => {
+  test('shows the endings of captured calls, if any [R-715]', () => {
     const failed = { ending: 'failed', status: 429 };
     const done = { ending: 'complete', usage: { input_tokens: 1100, output_tokens: 7 } };
     const page = pageOf(reported([failed, done, done].map((ended, n) => ({ n: n + 1, ended }))));
     const text = textOf(page);
     expect(text).toContain('Failed calls 33.3\u202f% 1 of 3 captured');
-    expect(text).toMatch(
-      /failed calls 33\.3.%, 1 of 3 6\.1 to 79\.2.% of captured calls of models, most often with status 429 \(1\)/,
+    expect(text.replaceAll('\u202f', ' ')).toContain(
+      'failed calls 33.3 %, 1 of 3 6.1 to 79.2 % of captured calls of models, ' +
+        'most often with status 429 (1)',
     );
     expect(text).toContain('failed with status 429 1');
     expect(text).toContain('tokens in 2,200 (1,100 per call)');
@@ -219,7 +224,7 @@ function isListed(record: ClinicalRecord, { filter }: RunsRequest): boolean {
   );
 }
 
-describe('the commands on the page [R-1045]', () => {
+describe('the commands on the page [R-715]', () => {
   const RUNS: readonly WantedRun[] = Array.from({ length: 120 }, (_, i) => ({
     n: i + 1,
     day: (i % 40) - 5,
@@ -242,11 +247,9 @@ describe('the commands on the page [R-1045]', () => {
         reported(RUNS, { ...MARCH, clock }),
         (options) => `#${commands.push(options) - 1}#`,
       );
-      const rows = [
-        ...page.matchAll(
-          /<th scope="row">\s*([^<]*?)\s*<\/th>\s*<td class="text">\s*<code>#(\d+)#<\/code>\s*<\/td>\s*<td>(\d+)</g,
-        ),
-      ];
+      const cells =
+        /<th scope="row">([^<]*)<\/th>\s*<td class="text"><code>#(\d+)#<\/code><\/td>\s*<td>(\d+)</g;
+      const rows = [...page.matchAll(cells)];
       expect(rows).toHaveLength(commands.length);
       const seen = new Set<string>();
       for (const [, name = '', index, count] of rows) {

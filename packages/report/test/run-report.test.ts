@@ -38,7 +38,7 @@ const anyRuns = fc
 
 const HOUR = 3_600_000;
 const BEGAN = Date.UTC(2026, 2, 1, 8);
-/** Its limits are often times of events, or a millisecond beside one. */
+/** Its limits are often times of events, or a millisecond away. */
 const anyPeriod = fc
   .record({
     clock: fc.constantFrom('sender' as const, 'received' as const),
@@ -52,7 +52,7 @@ const anyPeriod = fc
   });
 
 describe('a report of a period [R-715]', () => {
-  test('counts of a run whose events are all of one step what it counts when it looks at each', () => {
+  test('counts a run within one step as it counts each event', () => {
     const near = fc.record({
       ...{ day: fc.integer({ min: -1, max: 4 }), late: fc.constantFrom(0, 0.5, 1, 1.5) },
       ...{ outcomes: fc.array(fc.constant('validated'), { maxLength: 2 }), after: fc.constantFrom(0, 1) },
@@ -90,7 +90,7 @@ describe('a report of a period [R-715]', () => {
     expect(shortcuts).toBeGreaterThan(0);
   });
 
-  test('is the same whatever the order of the runs', () => {
+  test('is the same for any order of the runs', () => {
     fc.assert(
       fc.property(anyRuns, (runs) => {
         expect(reported(runs.toReversed())).toEqual(reported(runs));
@@ -98,7 +98,7 @@ describe('a report of a period [R-715]', () => {
     );
   });
 
-  test('adds up: by version, by organisation, by day, by outcome and by age', () => {
+  test('adds up by version, organisation, day, outcome and age', () => {
     fc.assert(
       fc.property(anyRuns, (runs) => {
         const numbers = reported(runs);
@@ -130,19 +130,19 @@ describe('a report of a period [R-715]', () => {
     );
   });
 
-  test('counts a run in the period in which it began, with what is known of it since', () => {
+  test('counts a run in the period in which it began, with later outcomes', () => {
     const numbers = reported([
       { n: 1, day: 30, outcomes: ['contradicted'], after: 5 },
       { n: 2, day: -3, outcomes: ['validated'], after: 5 },
       { n: 3, day: 31 },
     ]);
     expect(numbers.all).toMatchObject({ runs: 1, events: 3, outcomes: { contradicted: 1, none: 0 } });
-    // The outcome of the second came in March, that of the first in April.
+    // The outcome of the second is of March, that of the first of April.
     expect(numbers.events_by_step.outcome.flat().filter((count) => count > 0)).toEqual([1]);
     expect(numbers.other_runs).toEqual({ runs: 1, events: 1 });
   });
 
-  test('counts events of no run by themselves, and as no run', () => {
+  test('counts events of no run separately', () => {
     const numbers = reported([
       { n: 1, outcomes: ['validated'] },
       { n: 2, ofNoRun: true, day: 3 },
@@ -162,7 +162,7 @@ describe('a report of a period [R-715]', () => {
     expect(numbers.other_runs).toEqual({ runs: 0, events: 0 });
   });
 
-  test('goes by the clock that it is asked to go by', () => {
+  test('counts by the clock that is asked for', () => {
     const runs: readonly WantedRun[] = [{ n: 1, day: 1, late: 20, outcomes: ['validated'] }];
     const days = (['sender', 'received'] as const).map((clock) => {
       const { all } = reported(runs, { ...MARCH, clock });
@@ -174,12 +174,12 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
-  test('begins with the first event where it is to, and counts what lies outside', () => {
+  test('can begin with the first event, and counts the events outside', () => {
     const runs: readonly WantedRun[] = [
       { n: 1, day: 4, outcomes: ['validated'], model: 'triage' },
       { n: 2, day: 6 },
       { n: 3, day: 3, ofNoRun: true },
-      // Of clocks that are wrong: in the year 2, and in the year 7502.
+      // Wrong clocks: the years 2 and 7502.
       { n: 4, day: -739_000 },
       { n: 5, day: 2_000_000, outcomes: ['partial'] },
     ];
@@ -194,17 +194,17 @@ describe('a report of a period [R-715]', () => {
     const asked = reported(runs);
     expect([asked.since, asked.steps.starts.length]).toEqual(['2026-03-01T00:00:00.000Z', 31]);
     expect(asked.all).toEqual({ ...numbers.all, runs_by_step: asked.all.runs_by_step });
-    // By the collector's clock the records of other times are not looked at.
+    // By the collector's clock, records of other times are not read.
     expect(reported(runs, { ...MARCH, clock: 'received' }).events_outside).toBeNull();
     expect(reported([], { ...MARCH, fromFirstEvent: true }).steps.starts).toHaveLength(31);
   });
 
-  test('tells a version that came after another from one that was there', () => {
+  test('recognises a version that is new in the period', () => {
     const { models } = reported([
       { n: 1, day: 2, version: '4.2.0' },
       { n: 2, day: 9, version: '5.0.0' },
       { n: 3, day: 4, version: '4.2.0' },
-      // It began before the period, and only its outcome came in it.
+      // It began before the period; only its outcome is in it.
       { n: 4, day: -2, version: '4.1.0', outcomes: ['validated'], after: 4 },
       { n: 5, withoutStart: true },
     ]);
@@ -218,7 +218,7 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
-  test('counts a run once, by its last outcome, and says where outcomes differ', () => {
+  test('counts a run once, by its last outcome, and runs with different outcomes', () => {
     const { all } = reported([
       { n: 1, outcomes: ['validated', 'contradicted'] },
       { n: 2, outcomes: ['contradicted', 'validated'] },
@@ -239,8 +239,8 @@ describe('a report of a period [R-715]', () => {
     expect(all.changed_outcomes).toBe(2);
   });
 
-  test('counts outcomes within a time of the runs that are as old', () => {
-    // Of 1 to 31 March, and the log ends on the 9th of April at midnight.
+  test('counts outcomes within a time for the runs that are as old', () => {
+    // The period is 1 to 31 March; the log ends on 10 April at midnight.
     const { all } = reported([
       { n: 1, day: 5, outcomes: ['validated'], after: 1 },
       { n: 2, day: 5, outcomes: ['validated', 'partial'], after: 7 },
@@ -286,7 +286,7 @@ describe('a report of a period [R-715]', () => {
     expect(all.ratings).toEqual({ count: 2, mean: 3.3, distribution: [0, 0, 1, 0, 0, 1] });
   });
 
-  test('takes a thumb as up or down by its direction, or else by its rating [R-1417]', () => {
+  test('a thumb is up or down by its direction, or else by its rating [R-1417]', () => {
     const thumbs = (more: object) => ({ feedback_type: 'thumbs', ...more });
     const up = [
       ...[{ direction: 'up' }, { direction: 'UP' }, { direction: 'thumbs_up' }, { direction: 'Thumb up ' }],
@@ -311,7 +311,7 @@ describe('a report of a period [R-715]', () => {
     expect(rated.thumbs_up).toMatchObject({ of: 0 });
   });
 
-  test('sums what is one model or one organisation too many', () => {
+  test('sums models and organisations beyond the bounds', () => {
     const numbers = reported(
       Array.from({ length: 520 }, (_, i) => ({ n: i + 1, model: `model-${i}`, organisation: `ward-${i}` })),
     );
@@ -323,7 +323,7 @@ describe('a report of a period [R-715]', () => {
     expect(long?.model_id).toHaveLength(121);
   });
 
-  test('counts how captured calls ended, by status, with their retries and tokens [R-721]', () => {
+  test('counts how captured calls ended, by status, with their retries and tokens [R-715]', () => {
     const done = {
       ending: 'complete',
       response_model: 'gpt-9',
@@ -349,7 +349,7 @@ describe('a report of a period [R-715]', () => {
     });
     expect(all.failed_runs).toBe(3);
     expect(all.numbers_in_text).toBe(1);
-    // Of the runs whose start names no version.
+    // These runs name no version at their start.
     const versions = models.flatMap((model) => model.versions);
     expect(versions.find(({ model_version }) => model_version === 'gpt-9')?.runs).toBe(2);
   });
@@ -390,13 +390,13 @@ describe('a report of a period [R-715]', () => {
       ['planner', 1, 1, 1],
       ['reader', 1, 4, 1],
     ]);
-    // Of one model that is asked for, calls in runs of another count, and these runs do not.
+    // With --model, its calls in runs of another model count, those runs do not.
     expect(of(numbers([{ model: 'reader' }]).models)).toEqual([['reader', 1, 4, 1]]);
     expect(of(numbers([{ model: 'reader', version: '' }]).models)).toEqual([['reader', 0, 1, 0]]);
     expect(of(numbers([{ model: 'planner' }]).models)).toEqual([['planner', 1, 1, 1]]);
   });
 
-  test('counts a time-out as a failure, and by itself what a provider has not finished [R-1703]', () => {
+  test('counts a time-out as a failure, and unfinished answers separately [R-1830]', () => {
     const { all } = reported([
       { n: 1, ended: { ending: 'failed', error_name: 'TimeoutError' } },
       { n: 2, ended: { ending: 'unfinished', response_model: 'gpt-9' } },
@@ -408,9 +408,9 @@ describe('a report of a period [R-715]', () => {
   });
 
   test.each([
-    ['one that has answered under the name that was asked for is new', 'complete', true],
-    ['calls that failed alone is not new', 'failed', false],
-  ])('a version behind %s [R-1703]', (_, ending, isNew) => {
+    ['a version that answered under the requested name is new', 'complete', true],
+    ['failed calls only is not new', 'failed', false],
+  ])('a version after %s [R-1830]', (_, ending, isNew) => {
     const numbers = reported([
       { n: 1, day: 1, ended: { ending, response_model: 'sepsis-risk' } },
       { n: 2, day: 2, ended: { ending: 'complete', response_model: 'a' } },
@@ -424,12 +424,12 @@ describe('a report of a period [R-715]', () => {
     expect(findingsOf(numbers).some(({ about }) => about.endsWith(' a'))).toBe(isNew);
   });
 
-  test('takes a version that the log has from before the period for no new one, whichever began first in it [R-715]', () => {
+  test('a version that the log has from before the period is not new [R-715]', () => {
     const of = (...days: readonly (readonly [version: string, day: number])[]) => {
       const { models } = reported(days.map(([version, day], n) => ({ n: n + 1, version, day })));
       return models[0]?.versions.map((each) => [each.model_version, each.is_new]);
     };
-    // In the period 5 comes first, and 4 once more after it.
+    // In the period 5 is first, then 4 again.
     expect(of(['4', -20], ['5', -3], ['5', 1], ['4', 2])).toEqual([
       ['4', false],
       ['5', false],
@@ -440,17 +440,17 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
-  test('compares a new version with the one before, not with calls that failed between them [R-1703]', () => {
+  test('compares a new version with the one before, not with failed calls between them [R-1830]', () => {
     const numbers = reported([
       { n: 1, day: 1, ended: { ending: 'complete', response_model: 'a' } },
       { n: 2, day: 2, ended: { ending: 'failed' } },
       { n: 3, day: 3, ended: { ending: 'complete', response_model: 'b' } },
     ]);
-    const told = findingsOf(numbers).flatMap(({ says }) => says);
-    expect(told).toContainEqual(expect.stringMatching(/^First seen on .*, after a\.$/));
+    const sentences = findingsOf(numbers).map(({ says }) => says);
+    expect(sentences).toContainEqual(expect.stringMatching(/^First seen on .*, after a\.$/));
   });
 
-  test('takes calls that failed, which count against what was asked for, for no new version [R-721] [R-1703]', () => {
+  test('failed calls, counted under the requested name, are no new version [R-715] [R-1830]', () => {
     const failed = { ending: 'failed', status: 500 };
     const done = (response_model: string) => ({ ending: 'complete', response_model });
     const { models } = reported([
@@ -468,7 +468,7 @@ describe('a report of a period [R-715]', () => {
     ]);
   });
 
-  test('takes the rating of a thumb for no rating [R-208]', () => {
+  test('the rating of a thumb is not counted as a rating [R-206]', () => {
     const feedback = [
       { feedback_type: 'thumbs', direction: 'up', rating_value: 1 },
       { feedback_type: 'rating', rating_value: 4 },
@@ -479,7 +479,7 @@ describe('a report of a period [R-715]', () => {
     expect(all.thumbs_up).toMatchObject({ count: 1, of: 1 });
   });
 
-  test('counts a rating that was sent as a text [R-208]', () => {
+  test('counts a rating that was sent as a text [R-206]', () => {
     const feedback = ['5', '4.5', 'five', 3].map((rating_value) => ({
       feedback_type: 'rating',
       rating_value,

@@ -8,7 +8,7 @@ function sketchOf(values: readonly number[]): QuantileSketch {
   return sketch;
 }
 
-test('[R-715] a percentile is within the error that it names of the value at its rank [R-1875]', () => {
+test('[R-715] a percentile is within the error that it names of the value at its rank', () => {
   const values = fc.array(fc.double({ min: 0.001, max: 1e10, noNaN: true }), { minLength: 100 });
   fc.assert(
     fc.property(values, (some) => {
@@ -31,7 +31,7 @@ test('p95 needs 20 values and p99 100', () => {
   expect(percentiles(100)).toMatchObject({ p99: 7 });
 });
 
-test('a percentile is exact where its bucket has one value, also after a merge [R-1875]', () => {
+test('a percentile is exact where its bucket has one value, also after a merge [R-715]', () => {
   const sketch = sketchOf([1000, 250]);
   sketch.merge(sketchOf(Array<number>(200).fill(1000)));
   expect(sketch.percentiles()).toEqual({ p50: 1000, p95: 1000, p99: 1000, relative_error: 0 });
@@ -40,8 +40,8 @@ test('a percentile is exact where its bucket has one value, also after a merge [
 });
 
 /**
- * Remission under 6-mercaptopurine, in weeks: E. J. Freireich and others, Blood 21 (1963) 699-716, the sample of most
- * textbooks on the estimate. Of 21 patients, 12 were still in remission when last seen.
+ * Remission under 6-mercaptopurine, in weeks: E. J. Freireich and others, Blood 21 (1963) 699-716, the sample
+ * of most textbooks on the estimate. Of 21 patients, 12 were still in remission when last seen.
  */
 const RELAPSED = [6, 6, 6, 7, 10, 13, 16, 22, 23];
 const STILL_WELL = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35];
@@ -79,7 +79,10 @@ test('a merge counts all runs, and days beyond the bounds count as the bound', (
   expect(new OutcomeWaiting().medianDays()).toBeNull();
 });
 
-/** R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Stat. Med. 17 (1998), table I, method 3. */
+/**
+ * R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Stat. Med. 17 (1998), table I,
+ * method 3.
+ */
 test.each([
   [81, 263, 0.2553, 0.3662],
   [15, 148, 0.0624, 0.1605],

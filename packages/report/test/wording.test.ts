@@ -4,7 +4,7 @@ import { durationText } from '../src/page/wording.js';
 
 const MILLISECONDS: Readonly<Record<string, number>> = { ms: 1, s: 1e3, min: 6e4, h: 3.6e6, d: 8.64e7 };
 
-describe('a duration has the digits that are known [R-1875]', () => {
+describe('a duration has only known digits [R-715]', () => {
   test.each([
     [0, 0, '0 ms'],
     [1000, 0, '1 s'],
@@ -21,7 +21,7 @@ describe('a duration has the digits that are known [R-1875]', () => {
     expect(durationText(value, error).replace('\u202f', ' ')).toBe(text);
   });
 
-  test('and its last digit stands for no less than the error', () => {
+  test('its last digit is at least the error', () => {
     fc.assert(
       fc.property(fc.double({ min: 0.01, max: 1e9, noNaN: true }), (value) => {
         const [number = '', unit = ''] = durationText(value, 0.005).split('\u202f');

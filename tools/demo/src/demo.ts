@@ -194,7 +194,7 @@ async function write(
 }
 
 function alreadyThere(file: string): CommandFailure {
-  return usage(`--out: ${file} exists already`);
+  return usage(`--out: ${file} exists and is not overwritten`);
 }
 
 async function send(

@@ -115,7 +115,7 @@ test('the summary is readable and names a run of each scenario', async () => {
   expect(accesses).toContain(`"command":"demo","filter":{"run":"${shown?.[1]}"`);
 });
 
-test('[R-724] without --url and --port it sends to the collector that holds the data directory', async () => {
+test('[R-725] without --url and --port it sends to the collector that holds the data directory', async () => {
   const { code, stdout, stderr } = await collector(['demo', '--data-dir', one.dataDir, '--runs', '1']);
   expect([code, stderr]).toEqual([0, '']);
   expect(stdout).toContain(` to ${one.running.url}/ `);
@@ -123,7 +123,7 @@ test('[R-724] without --url and --port it sends to the collector that holds the 
   expect(created.stdout).toContain(`curl -sS -X POST ${one.running.url}/event/`);
 });
 
-test('[R-724] the address that a killed collector left behind is not used', async () => {
+test('[R-725] the address that a killed collector left behind is not used', async () => {
   const dataDir = scratchDirectory();
   const killed = await start(dataDir);
   await killed.kill();
@@ -239,7 +239,10 @@ test('[R-717] --out writes the same events as are sent, and needs no collector',
   for (const body of bodies) expect(inFile).toContain(body);
 
   const again = await collector(['demo', ...plan, '--out', file]);
-  expect([again.code, again.stderr]).toEqual([2, `collector: --out: ${file} exists already\n`]);
+  expect([again.code, again.stderr]).toEqual([
+    2,
+    `collector: --out: ${file} exists and is not overwritten\n`,
+  ]);
   const nowhere = path.join(file, 'below');
   const failed = await collector(['demo', ...plan, '--out', nowhere]);
   expect([failed.code, failed.stderr]).toEqual([

@@ -24,8 +24,8 @@ Options:
   -h, --help           print this help
   --version            print the version
 
-drain stops immediately if the collector rejects the key, if its certificate is not trusted (NODE_EXTRA_CA_CERTS=FILE
-adds an authority), or if the address is not a collector's. No event is lost.
+drain stops immediately if the collector rejects the key, if its certificate is not trusted
+(NODE_EXTRA_CA_CERTS=FILE adds an authority), or if the address is not a collector's. No event is lost.
 
 Exit codes:
   0    success

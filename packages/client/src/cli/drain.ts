@@ -109,7 +109,8 @@ function asJson({ found, sent, erased, still, refused, quarantined, held, damage
 
 function* inWords({ sent, still, atLeast, refused, erased, quarantined, held, ...rest }: Result) {
   const { notTaken, damage } = rest;
-  yield `${counted(sent, 'event')} sent, ${still ?? `at least ${atLeast}`} still waiting, ${refused} refused.`;
+  const waiting = still ?? `at least ${atLeast}`;
+  yield `${counted(sent, 'event')} sent, ${waiting} still waiting, ${refused} refused.`;
   if (erased > 0) yield `${counted(erased, 'event')} deleted: the collector had stored and erased them.`;
   for (const { path, waiting, why } of notTaken) {
     const count = waiting === null ? 'an unknown number of events' : counted(waiting, 'event');
@@ -227,7 +228,8 @@ class Course {
     const still = performance.now() - this.#progressAt;
     if (this.#timeoutMs !== undefined && still >= this.#timeoutMs) return this.end('given up');
     const minutes = PATIENCE_MS / 60_000;
-    const said = `${counted(watched, 'part')} of another host or before a restart: adopted when unchanged for ${minutes} minutes`;
+    const parts = counted(watched, 'part');
+    const said = `${parts} of another host or before a restart: adopted when unchanged for ${minutes} minutes`;
     if (this.#live) this.#output.progress(`${counted(sent, 'event')} sent; ${said}`);
     else if (!this.#reported.has(said)) {
       this.#reported.add(said);

@@ -59,12 +59,12 @@ function quarantineSums({ quarantine }: InspectedSpool) {
   return { events, sealed, unreadable };
 }
 
-/** The names are a promise. */
+/** The names are stable. */
 function asJson(directory: string, spool: InspectedSpool): object {
   const { waiting, bytes, oldest, uncounted } = sums(spool);
   return {
     directory,
-    // Of a spool that cannot be counted as a whole no number is said that could be taken for it.
+    // Null rather than a partial count.
     waiting: uncounted > 0 ? null : waiting,
     waiting_bytes: uncounted > 0 ? null : bytes,
     oldest: oldest ?? null,
@@ -139,7 +139,10 @@ function holderOf({ holder }: InspectedSpool['parts'][number]): string {
   return holder.pid === undefined ? 'a process' : `process ${holder.pid}`;
 }
 
-/* `show --events`: one line for each waiting or refused event, without its content unless --contents is given. */
+/*
+ * `show --events`: one line for each waiting or refused event, without its content unless --contents is
+ * given.
+ */
 
 /** Length of the longest kind. */
 const KIND_WIDTH = 17;

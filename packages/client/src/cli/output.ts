@@ -1,6 +1,6 @@
 /**
- * Output of the command, line by line. Control characters are escaped: events, file names and answers of servers must not
- * control the terminal.
+ * Output of the command, line by line. Control characters are escaped: events, file names and answers of
+ * servers must not control the terminal.
  */
 import { writeSync } from 'node:fs';
 

@@ -1,6 +1,7 @@
 /**
- * Ignores stray signals. Imported first, because the command holds API keys: without a listener SIGUSR1 opens Node's
- * inspector, which lets local users read them, and the others end the process (docs/internals/adr/0010-signals.md).
+ * Ignores stray signals. Imported first, because the command holds API keys: without a listener SIGUSR1 opens
+ * Node's inspector, which lets local users read them, and the others end the process
+ * (docs/internals/adr/0010-signals.md).
  */
 import inspector from 'node:inspector';
 
@@ -11,9 +12,11 @@ const STRAY = [
 
 for (const signal of STRAY) process.on(signal, () => undefined);
 
-/** Closes an inspector that a SIGUSR1 before the listener opened, but not one that the command line requested. */
+/**
+ * Closes an inspector that a SIGUSR1 before the listener opened, but not one that the command line requested.
+ */
 function closeInspector(): void {
-  // eslint-disable-next-line no-restricted-properties -- an option of Node, which config/ would be read too late for
+  // eslint-disable-next-line no-restricted-properties -- NODE_OPTIONS belongs to Node, not to the client
   const asked = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].some((text) =>
     text.includes('--inspect'),
   );

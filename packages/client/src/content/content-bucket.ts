@@ -1,6 +1,6 @@
 /**
- * Stores content in an S3-compatible bucket, each object under `<prefix><hash>`. The service shows an object only when
- * it is complete, and checks it against the signed hash.
+ * Stores content in an S3-compatible bucket, each object under `<prefix><hash>`. The service shows an object
+ * only when it is complete, and checks it against the signed hash.
  */
 import { setTimeout } from 'node:timers';
 import { AwsV4Signer } from 'aws4fetch';
@@ -15,7 +15,9 @@ export interface AwsCredentials {
 
 export interface BucketOptions {
   readonly bucket: string;
-  /** Address of the service, such as https://s3.eu-central-1.amazonaws.com. The bucket is added to its path. */
+  /**
+   * Address of the service, such as https://s3.eu-central-1.amazonaws.com. The bucket is added to its path.
+   */
   readonly endpoint: string | URL;
   readonly region: string;
   /** A function is called before every request, because temporary credentials expire. */
@@ -41,7 +43,8 @@ export class ContentBucket implements ContentStore {
     const given: unknown = options.endpoint;
     const endpoint = typeof given === 'string' || given instanceof URL ? String(given) : '';
     const base = URL.canParse(endpoint) ? new URL(endpoint) : undefined;
-    // An invalid endpoint is an error of the deployment: each content is refused, and the application continues.
+    // An invalid endpoint is an error of the deployment: each content is refused, and the application
+    // continues.
     this.#base = base && /^https?:$/.test(base.protocol) ? base : undefined;
   }
 

@@ -6,12 +6,15 @@ import { types } from 'node:util';
 
 export interface ContentStore {
   /**
-   * On return the content is durable under its hash; readers never see a part of it. Existing content stays. The promise
-   * must settle: pending content occupies memory, and beyond 32 MiB events are refused.
+   * On return the content is durable under its hash; readers never see a part of it. Existing content stays.
+   * The promise must settle: pending content occupies memory, and beyond 32 MiB events are refused.
    * @param sha256 hash of the content in lower-case hexadecimal.
    */
   put(content: Uint8Array, sha256: string): Promise<void>;
-  /** Synchronous version for the end of the process. Without it, events with pending content are lost and counted. */
+  /**
+   * Synchronous version for the end of the process. Without it, events with pending content are lost and
+   * counted.
+   */
   putNow?(content: Uint8Array, sha256: string): void;
 }
 
@@ -24,7 +27,10 @@ export function sha256Of(content: Uint8Array): string {
   return createHash('sha256').update(content).digest('hex');
 }
 
-/** Copies the bytes, which the caller may overwrite. @returns undefined for neither a string nor a Uint8Array. */
+/**
+ * Copies the bytes, which the caller may overwrite.
+ * @returns undefined for neither a string nor a Uint8Array.
+ */
 export function copyOf(content: unknown): Uint8Array | undefined {
   if (typeof content === 'string') return Buffer.from(content);
   return types.isUint8Array(content) ? new Uint8Array(content) : undefined;
@@ -35,15 +41,18 @@ const { O_RDONLY, O_NONBLOCK } = fs.constants;
 const TO_READ = O_RDONLY | O_NONBLOCK;
 
 /**
- * Stores content in `<directory>/<first two digits of the hash>/<hash>`, readable by its owner only. A file is flushed
- * under another name and then renamed.
+ * Stores content in `<directory>/<first two digits of the hash>/<hash>`, readable by its owner only. A file
+ * is flushed under another name and then renamed.
  */
 export class ContentDirectory implements ContentStore {
   readonly #root: string | undefined;
   /** Directories that are durable. */
   readonly #made = new Set<string>();
 
-  /** @param directory an empty name refuses all content, so that none is stored in the working directory by mistake. */
+  /**
+   * @param directory an empty name refuses all content, so that none is stored in the working directory by
+   * mistake.
+   */
   constructor(directory: string) {
     this.#root = directory === '' ? undefined : path.resolve(directory);
   }

@@ -16,10 +16,10 @@ export interface Answer {
 }
 
 /**
- * `stored`: done. `later`: the same again, after a pause that grows. `unwelcome`: the fault is the key's or the
- * address's, so that every event would be answered so; an operator can fix it, and the event is kept and tried again
- * slowly. `not permitted`: the same for events of this kind alone. `erased`: it was stored and has been erased there, so
- * nobody may keep it here. `refused`: this event will never be taken.
+ * `stored`: the event is done. `later`: send it again after a growing pause. `unwelcome`: key or address is
+ * wrong, so every event would get this answer; keep it and try again slowly. `not permitted`: the same for
+ * events of this kind only. `erased`: the collector has erased the event, so no copy may remain. `refused`:
+ * permanently refused.
  */
 export type Verdict = 'stored' | 'later' | 'unwelcome' | 'not permitted' | 'erased' | 'refused';
 
@@ -87,13 +87,15 @@ export function readRetryAfter(value: string | undefined, now: number): number |
 }
 
 /*
- * Heads of answers (RFC 9112). Parsing is strict, because the result decides whether an event is deleted: a head that two
- * parsers could read differently is rejected.
+ * Heads of answers (RFC 9112). Parsing is strict, because the result decides whether an event is deleted: a
+ * head that two parsers could read differently is rejected.
  */
 
 export interface AnswerHead {
   readonly status: number;
-  /** How the body ends: after this number of bytes, with its last chunk, or with the connection (section 6.3). */
+  /**
+   * How the body ends: after this number of bytes, with its last chunk, or with the connection (section 6.3).
+   */
   readonly body: number | 'chunked' | 'until closed';
   /** Whether another request may follow on the connection. */
   readonly keepsOpen: boolean;

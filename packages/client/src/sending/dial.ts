@@ -12,7 +12,10 @@ export interface Route {
   readonly proxy?: string | URL | undefined;
 }
 
-/** Requests cannot be sent: key, address, certificate or proxy is missing or invalid. The message repeats none of them. */
+/**
+ * Requests cannot be sent: key, address, certificate or proxy is missing or invalid. The message repeats none
+ * of them.
+ */
 export class CannotSend extends Error {
   override name = 'CannotSend';
 }

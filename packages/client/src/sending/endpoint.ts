@@ -1,6 +1,6 @@
 /**
- * Posts events to the collector over its own HTTP/1.1 connections, one request at a time on each. `node:http` costs
- * almost three times the processor time (docs/internals/adr/0045-client.md).
+ * Posts events to the collector over its own HTTP/1.1 connections, one request at a time on each. `node:http`
+ * costs almost three times the processor time (docs/internals/adr/0045-client.md).
  */
 import { performance } from 'node:perf_hooks';
 import { clearInterval, setImmediate, setInterval, setTimeout } from 'node:timers';
@@ -157,8 +157,8 @@ function keyOf({ apiKey }: Destination): string {
 }
 
 /*
- * A connection carries one request, its answer, and then the next request. There is no pipelining: if a proxy lost
- * count, an answer could be taken for that of another event.
+ * A connection carries one request, its answer, and then the next request. There is no pipelining: if a proxy
+ * lost count, an answer could be taken for that of another event.
  */
 
 interface Request {

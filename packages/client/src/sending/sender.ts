@@ -1,9 +1,10 @@
 /**
- * Sends the waiting events, a bounded number at a time, until each one is stored, erased by the collector, or in
- * quarantine. Only requests in progress keep the process alive.
+ * Sends the waiting events, a bounded number at a time, until each one is stored, erased by the collector, or
+ * in quarantine. Only requests in progress keep the process alive.
  *
- * The gate delays all events: each failure of the collector closes it for longer, and then one event is tried at a time.
- * A retry delays a single event, so that an event on which the collector fails does not delay the others.
+ * The gate delays all events: each failure of the collector closes it for longer, and then one event is tried
+ * at a time. A retry delays a single event, so that an event on which the collector fails does not delay the
+ * others.
  */
 import { performance } from 'node:perf_hooks';
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers';
@@ -53,9 +54,9 @@ interface Delivery {
 }
 
 export class Sender {
-  /** Events stored by the collector. */
+  /** Events that the collector has stored. */
   sent = 0;
-  /** Events that it has erased since it took them, and that are deleted here. */
+  /** Events that the collector has erased, and that are deleted here. */
   erased = 0;
   readonly #options: SenderOptions;
   readonly #concurrency: number;
@@ -92,7 +93,8 @@ export class Sender {
 
   /**
    * Resolves when no event waits, or the signal is aborted.
-   * @param orHeldUp also resolve when a problem that waiting does not fix, such as a wrong key, prevents sending.
+   * @param orHeldUp also resolve when a problem that waiting does not fix, such as a wrong key, prevents
+   * sending.
    */
   idle(signal: AbortSignal, orHeldUp = false): Promise<void> {
     return new Promise((resolve) => {

@@ -1,4 +1,6 @@
-/** Reasons why events could not be sent, as reported to the application. See docs/CLIENT_SPEC.md, "Sending". */
+/**
+ * Reasons why events could not be sent, as reported to the application. See docs/CLIENT_SPEC.md, "Sending".
+ */
 import type { EventKind } from '@clinical-events/protocol';
 import type { Answer, Verdict } from './answer.js';
 import { CannotSend } from './dial.js';

@@ -54,7 +54,8 @@ export interface Abandoned {
 
 /**
  * Reads the headers of the segments in a directory, and changes nothing.
- * @throws SpoolKeyWrong if the key does not open one of them; SpoolUnwritable for a segment of an earlier format.
+ * @throws SpoolKeyWrong if the key does not open one of them; SpoolUnwritable for a segment of an earlier
+ * format.
  */
 export async function examine(
   files: SpoolFiles,
@@ -113,8 +114,8 @@ export async function examineBlind(
 }
 
 /**
- * Moves the segments to `target`, and removes their directory. Skips segments that another process adopted meanwhile, and
- * those that cannot be renamed because the disk is full.
+ * Moves the segments to `target`, and removes their directory. Skips segments that another process adopted
+ * meanwhile, and those that cannot be renamed because the disk is full.
  */
 export async function adopt(
   files: SpoolFiles,
@@ -178,8 +179,8 @@ async function surveyed(
 }
 
 /**
- * Counts the waiting events of the segment: by its end frame if none is done, otherwise by reading all of it. Sets
- * `readToEnd` if no event waits and the segment is undamaged and complete.
+ * Counts the waiting events of the segment: by its end frame if none is done, otherwise by reading all of it.
+ * Sets `readToEnd` if no event waits and the segment is undamaged and complete.
  */
 export async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
   const done = await loadMarks(files, segment);
@@ -235,7 +236,10 @@ async function firstCapturedAt(files: SpoolFiles, fd: number): Promise<number | 
   return capturedAt <= LATEST ? capturedAt : undefined;
 }
 
-/** @returns up to SEGMENT_HEADER_BYTES of the file; undefined if it is gone; a reason if it cannot be a segment. */
+/**
+ * @returns up to SEGMENT_HEADER_BYTES of the file; undefined if it is gone; a reason if it cannot be a
+ * segment.
+ */
 async function readHead(files: SpoolFiles, file: string): Promise<Buffer | string | undefined> {
   try {
     return await reading(files, file, async (fd) => {

@@ -1,9 +1,9 @@
 /**
- * Writes events to segments. Events that arrive during a write form a group, which the next write stores as a whole. One
- * write, with its flush in `fsync` mode, is in progress at a time.
+ * Writes events to segments. Events that arrive during a write form a group, which the next write stores as a
+ * whole. One write, with its flush in `fsync` mode, is in progress at a time.
  *
- * After a failed write the file is truncated to the start of the group, and nothing more is appended to that segment:
- * its frame numbers are used, and after a failed flush the kernel may have dropped unwritten pages.
+ * After a failed write the file is truncated to the start of the group, and nothing more is appended to that
+ * segment: its frame numbers are used, and after a failed flush the kernel may have dropped unwritten pages.
  */
 import path from 'node:path';
 import { setImmediate } from 'node:timers';
@@ -176,8 +176,8 @@ export class Appender {
   }
 
   /**
-   * Writes all pending events synchronously, at the end of the process. The write in progress is repeated: both store
-   * the same bytes at the same place.
+   * Writes all pending events synchronously, at the end of the process. The write in progress is repeated:
+   * both store the same bytes at the same place.
    */
   writeNow(): void {
     this.refuse(new SpoolClosed('the process is ending'));
@@ -298,7 +298,9 @@ export class Appender {
     return fd;
   }
 
-  /** Ends the current segment. Without its end frame, an adopter must read the segment to count its events. */
+  /**
+   * Ends the current segment. Without its end frame, an adopter must read the segment to count its events.
+   */
   async #finish(): Promise<void> {
     if (!this.#open) return;
     const { files, onTrouble } = this.#options;

@@ -1,6 +1,6 @@
 /**
- * The waiting events: segments in the order of reading, taken events, and marks of done events. Of events that are not
- * taken it keeps only their number, so a million waiting events need no memory.
+ * The waiting events: segments in the order of reading, taken events, and marks of done events. Of events
+ * that are not taken it keeps only their number, so a million waiting events need no memory.
  */
 import { survey } from './adoption.js';
 import { errorCode, type SpoolFiles } from './files.js';
@@ -132,8 +132,8 @@ export class Backlog {
   }
 
   /**
-   * The events available now: see `Spool.take`. Events given back come first in every other call, so that neither they
-   * nor new ones starve. One call at a time.
+   * The events available now: see `Spool.take`. Events given back come first in every other call, so that
+   * neither they nor new ones starve. One call at a time.
    */
   async collect(count: number, bytes: number): Promise<TakenEvent[]> {
     const batch: Batch = { events: [], count, bytes };
@@ -166,7 +166,10 @@ export class Backlog {
     return this.#taken.has(event as TakenEvent);
   }
 
-  /** Counts segments again whose rest is over. Events appended meanwhile wait; segments without any are removed. */
+  /**
+   * Counts segments again whose rest is over. Events appended meanwhile wait; segments without any are
+   * removed.
+   */
   async endRests(): Promise<void> {
     const rested = [...this.#resting].filter(({ restsUntil }) => restsUntil <= performance.now());
     if (rested.length > 0) await this.notes.written();
@@ -359,8 +362,8 @@ export class Backlog {
 }
 
 /**
- * Limit of the marks in memory while the disk accepts none, some MiB. Further done events are not marked: they are sent
- * again after a restart, and the collector recognises the duplicates.
+ * Limit of the marks in memory while the disk accepts none, some MiB. Further done events are not marked:
+ * they are sent again after a restart, and the collector recognises the duplicates.
  */
 const MOST_MARKS = 1 << 17;
 

@@ -1,6 +1,7 @@
 /**
- * Writes captured events that no open spool has at the end of the process, synchronously, to a new part without a lock.
- * Its `owner` is removed last: after a crash before that, other processes wait three minutes before they adopt it.
+ * Writes captured events that no open spool has at the end of the process, synchronously, to a new part
+ * without a lock. Its `owner` is removed last: after a crash before that, other processes wait three minutes
+ * before they adopt it.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -83,7 +84,8 @@ const keyed = (key: Uint8Array, series: string, number: number) => sealOf(key, s
 
 /**
  * Size of all segments and of the quarantine.
- * @throws SpoolKeyWrong if the key does not open a segment: events with this key could not be read together with it.
+ * @throws SpoolKeyWrong if the key does not open a segment: events with this key could not be read together
+ * with it.
  */
 function storedBytes(root: string, key: Uint8Array | undefined): number {
   let bytes = 0;

@@ -1,4 +1,7 @@
-/** The spool on disk: the appender writes, the backlog reads, and the process directory keeps other processes away. */
+/**
+ * The spool on disk: the appender writes, the backlog reads, and the process directory keeps other processes
+ * away.
+ */
 import type { EventKind } from '@clinical-events/protocol';
 import { type Abandoned, adopt, examine } from './adoption.js';
 import { Appender } from './appender.js';
@@ -47,8 +50,9 @@ interface Parts {
 
 /**
  * Opens a spool. On return the events that ended processes left in the directory wait in it too.
- * @throws SpoolUnwritable if the directory cannot be used, or other users can write to it; SpoolKeyWrong for an invalid
- * key and for events that the key does not open, before anything is changed; RangeError for an invalid size.
+ * @throws SpoolUnwritable if the directory cannot be used, or other users can write to it; SpoolKeyWrong for
+ * an invalid key and for events that the key does not open, before anything is changed; RangeError for an
+ * invalid size.
  */
 export async function openSpool(options: SpoolOptions): Promise<Spool> {
   return options.durability === 'memory' ? new MemorySpool(options) : DiskSpool.open(options);

@@ -1,7 +1,7 @@
 /**
- * Every file operation of the spool, so that tests can make each one fail. Errors are neither retried nor hidden.
- * Asynchronous calls run in Node's thread pool, so a slow disk never blocks the application. Calls that end in `Now` are
- * synchronous, for the end of the process.
+ * Every file operation of the spool, so that tests can make each one fail. Errors are neither retried nor
+ * hidden. Asynchronous calls run in Node's thread pool, so a slow disk never blocks the application. Calls
+ * that end in `Now` are synchronous, for the end of the process.
  */
 import fs from 'node:fs';
 import net from 'node:net';
@@ -25,8 +25,8 @@ export interface SpoolFiles {
   /** No error if it does not exist. */
   remove(file: string): Promise<void>;
   /**
-   * `new` fails with EEXIST and `read` with ENOENT; `write` creates the file if necessary. New files have mode 0600. All
-   * fail for links and other files that are not regular, and never block on a pipe.
+   * `new` fails with EEXIST and `read` with ENOENT; `write` creates the file if necessary. New files have
+   * mode 0600. All fail for links and other files that are not regular, and never block on a pipe.
    */
   open(file: string, how: 'read' | 'write' | 'new'): Promise<number>;
   close(fd: number): Promise<void>;
@@ -207,8 +207,9 @@ export async function moved(files: SpoolFiles, from: string, to: string): Promis
 }
 
 /*
- * The lock: its holder listens on a Unix socket. The kernel accepts connections while the event loop is busy, and refuses
- * them once the process has ended. A process id in a file lost, because containers do not see each other's processes.
+ * The lock: its holder listens on a Unix socket. The kernel accepts connections while the event loop is busy,
+ * and refuses them once the process has ended. A process id in a file lost, because containers do not see
+ * each other's processes.
  */
 
 /** `free`: no process listens. `missing`: the socket does not exist. All other results count as `held`. */
@@ -222,7 +223,8 @@ export interface HeldLock {
 const LONGEST_PATH = 103;
 
 /**
- * A path for socket calls. A path that is too long is shortened through the descriptor of its directory in /proc.
+ * A path for socket calls. A path that is too long is shortened through the descriptor of its directory in
+ * /proc.
  * @throws RangeError on systems without /proc.
  */
 function reachable(file: string): { name: string; fd: number | undefined } {

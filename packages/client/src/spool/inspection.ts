@@ -1,6 +1,7 @@
 /**
- * Spools as the commands read them: counts for `show`, every event and byte for `show --events` and `--check`, and the
- * way back out of quarantine. Nothing but `requeue` changes the directory, and no lock is held.
+ * Spools as the commands read them: counts for `show`, every event and byte for `show --events` and
+ * `--check`, and the way back out of quarantine. Nothing but `requeue` changes the directory, and no lock is
+ * held.
  */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
@@ -34,8 +35,6 @@ async function partsOf(root: string, files: SpoolFiles): Promise<string[]> {
   const names = (await files.list(root)).filter((name) => SERIES_NAME.test(name));
   return names.map((name) => path.join(root, name));
 }
-
-/* Counts */
 
 /** The directory of one process. */
 interface InspectedPart {
@@ -159,7 +158,10 @@ async function inspectQuarantine(
 
 const CODE = /^[a-z][a-z0-9_]{0,63}$/;
 
-/** Status and code in the form of the protocol. Other words of a server may quote patient data, and are left out. */
+/**
+ * Status and code in the form of the protocol. Other words of a server may quote patient data, and are left
+ * out.
+ */
 export function reasonOf(refusal: { readonly status: unknown; readonly code?: unknown }): {
   status: string;
   code: string;
@@ -171,8 +173,6 @@ export function reasonOf(refusal: { readonly status: unknown; readonly code?: un
     code: known ? code : code === undefined ? '' : 'an unknown code',
   };
 }
-
-/* Every event and byte */
 
 interface SpoolFinding {
   /** The file or directory concerned. */
@@ -208,8 +208,8 @@ type Visit = (event: VisitedEvent) => void | Promise<void>;
 
 /**
  * Reads every byte of the parts and of the quarantine. Concurrent changes by living processes may be missed.
- * @throws SpoolKeyWrong if the key does not open all segments; errors of the file system, except those of reading a
- * segment, which are findings; errors of `visit`.
+ * @throws SpoolKeyWrong if the key does not open all segments; errors of the file system, except those of
+ * reading a segment, which are findings; errors of `visit`.
  */
 export async function readSpool(
   directory: string,
@@ -298,9 +298,7 @@ async function isHeld(files: SpoolFiles, root: string, part: string): Promise<bo
   return !(await new Neighbours(files, root, () => undefined).abandoned()).includes(part);
 }
 
-/* Lines of the quarantine */
-
-export interface QuarantinedEvent {
+interface QuarantinedEvent {
   readonly kind: EventKind;
   /** RFC 3339. */
   readonly capturedAt: string;
@@ -313,7 +311,9 @@ export interface QuarantinedLine {
   readonly offset: number;
   /** With the line break. */
   readonly size: number;
-  /** `sealed`: the key does not open it. Undefined: not a line of a quarantine, such as one torn by a crash. */
+  /**
+   * `sealed`: the key does not open it. Undefined: not a line of a quarantine, such as one torn by a crash.
+   */
   readonly event: QuarantinedEvent | 'sealed' | undefined;
 }
 
@@ -416,9 +416,6 @@ export async function* linesOf(files: SpoolFiles, fd: number): AsyncGenerator<Li
   if (position > offset) yield line(position);
 }
 
-/* Requeue: a file is moved, its events are appended to a spool, and the file is removed. If this is interrupted, an
-   event is in both places at worst, and the collector recognises the duplicate. */
-
 /** Events, and bytes of them, that are appended together. */
 const GROUP_EVENTS = 256;
 const GROUP_BYTES = 1 << 20;
@@ -430,9 +427,11 @@ export interface Requeued {
 }
 
 /**
- * On return the events that were in quarantine wait in `spool`, which is open on the same directory.
- * @throws SpoolKeyWrong for a line that the key does not open, before anything is changed; errors of `append` and of
- * the file system, after which the other events are still in quarantine.
+ * Moves the events in quarantine to `spool`, which is open on the same directory: each file is renamed, its
+ * events are appended, and it is removed. After an interruption an event may be in both places, which the
+ * collector detects.
+ * @throws SpoolKeyWrong for a line that the key does not open, before anything is changed; errors of `append`
+ * and of the file system, after which the other events are still in quarantine.
  */
 export async function requeue(
   directory: string,

@@ -1,4 +1,7 @@
-/** The spool in memory, for tests and for hosts without a writable disk. All of it is lost when the process ends. */
+/**
+ * The spool in memory, for tests and for hosts without a writable disk. All of it is lost when the process
+ * ends.
+ */
 import type { EventKind } from '@clinical-events/protocol';
 import {
   type OnTrouble,

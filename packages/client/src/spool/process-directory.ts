@@ -1,11 +1,13 @@
 /**
- * Each open spool has a directory of its own, a part, so that no two processes write to one file. `lock` is a socket on
- * which the holder listens (files.ts). `owner` names host and process; it is touched every 10 seconds, and removed when
- * the spool is closed. The directory is renamed to its final name once the lock is held.
+ * Each open spool has a directory of its own, a part, so that no two processes write to one file. `lock` is a
+ * socket on which the holder listens (files.ts). `owner` names host and process; it is touched every 10
+ * seconds, and removed when the spool is closed. The directory is renamed to its final name once the lock is
+ * held.
  *
- * A part is abandoned if it has no `owner`; if its `owner` names this boot of this host, and no process listens on `lock`;
- * or if `lock` is missing, or `owner` names another host or boot, and `owner` was not touched for three minutes, by the
- * monotonic clock of the observer. Any process may then adopt it: it renames the segments into its own part.
+ * A part is abandoned if it has no `owner`; if its `owner` names this boot of this host, and no process
+ * listens on `lock`; or if `lock` is missing, or `owner` names another host or boot, and `owner` was not
+ * touched for three minutes, by the monotonic clock of the observer. Any process may then adopt it: it
+ * renames the segments into its own part.
  */
 import path from 'node:path';
 import { types } from 'node:util';
@@ -46,7 +48,7 @@ export function refuseShared(directory: string, owner: { uid: number; mode: numb
   }
   if ((owner.mode & 0o022) !== 0) {
     throw new SpoolUnwritable(
-      `other users can write to ${directory} (mode ${owner.mode.toString(8)}): change its mode, or use a subdirectory`,
+      `other users can write to ${directory} (mode ${owner.mode.toString(8)}): change its mode`,
     );
   }
 }
@@ -239,8 +241,8 @@ async function readOwner(
 
 /**
  * Checks directory and key as the application gave them.
- * @throws SpoolUnwritable for an empty directory name; SpoolKeyWrong for an invalid key, so that events are never
- * written unencrypted by mistake.
+ * @throws SpoolUnwritable for an empty directory name; SpoolKeyWrong for an invalid key, so that events are
+ * never written unencrypted by mistake.
  */
 export function placeOf({ directory, key }: Pick<SpoolOptions, 'directory' | 'key'>): {
   readonly root: string;

@@ -1,6 +1,7 @@
 /**
- * Encryption of the spool by AES-256-GCM (NIST SP 800-38D). Each segment has its own key, derived by HKDF-SHA256
- * (RFC 5869) from the given key and the segment id, so the number of a frame is a sufficient nonce.
+ * Encryption of the spool by AES-256-GCM (NIST SP 800-38D). Each segment has its own key, derived by
+ * HKDF-SHA256 (RFC 5869) from the given key and the segment id, so the number of a frame is a sufficient
+ * nonce.
  */
 import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
@@ -57,7 +58,9 @@ const IDENTITY_BYTES = 32;
 const NO_HEADER = Buffer.alloc(0);
 const ZERO_NONCE = Buffer.alloc(NONCE_BYTES);
 
-/** Encrypts a line of the quarantine: 32 random bytes, from which its key is derived, then ciphertext and tag. */
+/**
+ * Encrypts a line of the quarantine: 32 random bytes, from which its key is derived, then ciphertext and tag.
+ */
 export function sealText(key: Uint8Array, text: string): Buffer {
   const plain = Buffer.from(text);
   const sealed = Buffer.alloc(IDENTITY_BYTES + plain.length + TAG_BYTES);

@@ -1,13 +1,14 @@
 /**
- * The segment format of docs/CLIENT_SPEC.md ("Spool format"): header, frames and marks, and the reader of frames. All
- * integers are little-endian, except those in the segment id.
+ * The segment format of docs/CLIENT_SPEC.md ("Spool format"): header, frames and marks, and the reader of
+ * frames. All integers are little-endian, except those in the segment id.
  *
- * Header of 64 bytes: 0 "CE-SPOOL", 8 version (2), 9 cipher (0 none, 1 AES-256-GCM), 12 size (64), 16 segment id
- * (13 bytes of the series, 3 bytes big-endian number), 32 key check (16 bytes), 60 CRC-32 of bytes 0 to 59.
+ * Header of 64 bytes: 0 "CE-SPOOL", 8 version (2), 9 cipher (0 none, 1 AES-256-GCM), 12 size (64), 16 segment
+ * id (13 bytes of the series, 3 bytes big-endian number), 32 key check (16 bytes), 60 CRC-32 of bytes 0 to
+ * 59.
  *
- * Frame: 0 CRC-32 of the segment id and bytes 4 to the end, 4 marker FF 5A CE FE, 8 size, 12 kind (index in EVENT_KINDS;
- * 255 ends the segment), 13 flags (1 sealed), 16 time of capture in Unix milliseconds (8 bytes), 24 number of frames
- * before it (8 bytes), 32 body; if sealed, ciphertext and a tag of 16 bytes.
+ * Frame: 0 CRC-32 of the segment id and bytes 4 to the end, 4 marker FF 5A CE FE, 8 size, 12 kind (index in
+ * EVENT_KINDS; 255 ends the segment), 13 flags (1 sealed), 16 time of capture in Unix milliseconds (8 bytes),
+ * 24 number of frames before it (8 bytes), 32 body; if sealed, ciphertext and a tag of 16 bytes.
  */
 import path from 'node:path';
 import { randomBytes } from 'node:crypto';
@@ -16,13 +17,14 @@ import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { reading, type SpoolFiles } from './files.js';
 import { KEY_CHECK_BYTES, Seal, TAG_BYTES } from './seal.js';
 
-/* Names */
-
 const SERIES_BYTES = 13;
 const SEGMENT_NAME = /^([0-9a-f]{32})\.segment$/;
 export const SERIES_NAME = /^[0-9a-f]{26}$/;
 
-/** A new series, in hex: 6 bytes of Unix milliseconds and 7 random bytes. Later series sort after earlier ones. */
+/**
+ * A new series, in hex: 6 bytes of Unix milliseconds and 7 random bytes. Later series sort after earlier
+ * ones.
+ */
 export function newSeries(): string {
   const bytes = randomBytes(SERIES_BYTES);
   bytes.writeUIntBE(Date.now(), 0, 6);
@@ -43,8 +45,6 @@ export const marksFile = (name: string) => `${name}.done`;
 export function segmentNameOf(file: string): string | undefined {
   return SEGMENT_NAME.exec(file)?.[1];
 }
-
-/* Header */
 
 export const SEGMENT_HEADER_BYTES = 64;
 /** A larger file is not a segment: no client writes one, and reading it could take forever. */
@@ -84,12 +84,10 @@ export function decodeSegmentHeader(header: Buffer): SegmentHeader {
   };
 }
 
-/* Frames */
-
 export const FRAME_HEADER_BYTES = 32;
 /** UTF-8 text does not contain the byte FF, so no event contains the marker. */
-export const MARKER = Buffer.from([0xff, 0x5a, 0xce, 0xfe]);
-export const MARKER_OFFSET = 4;
+const MARKER = Buffer.from([0xff, 0x5a, 0xce, 0xfe]);
+const MARKER_OFFSET = 4;
 const SEALED = 1;
 const END_OF_SEGMENT = 255;
 /** Times and numbers stay below 2^53, so a double holds them exactly. */
@@ -194,7 +192,10 @@ export function frameCapturedAt(source: Buffer, offset: number): number {
   return readUint64(source, offset + 16);
 }
 
-/** Whether the last bytes of a segment are an interrupted write: the start of a frame that would end beyond them. */
+/**
+ * Whether the last bytes of a segment are an interrupted write: the start of a frame that would end beyond
+ * them.
+ */
 function looksCut(source: Buffer, offset: number, bytes: number): boolean {
   const marker = Math.max(0, Math.min(MARKER.length, bytes - MARKER_OFFSET));
   const at = offset + MARKER_OFFSET;
@@ -219,8 +220,11 @@ function writeUint64(target: Buffer, value: number, offset: number): void {
   target.writeUInt32LE(Math.floor(value / HIGH), offset + 4);
 }
 
-/* Marks: the file beside a segment that lists its done events, in batches: CRC-32 of the segment id and bytes 4 to the
-   end, their number N, and N offsets of frames. It is never flushed: the events of a lost mark are sent again. */
+/*
+ * Marks: a file beside the segment that lists done events in batches: CRC-32 of the segment id and bytes 4 to
+ * the end, their number N, and N offsets of frames. It is never flushed: events of a lost mark are sent
+ * again.
+ */
 
 const MARKS_HEADER_BYTES = 8;
 const MARK_BYTES = 4;
@@ -235,7 +239,10 @@ export function encodeMarks(offsets: readonly number[], checksumStart: number): 
   return batch;
 }
 
-/** Stops at the first invalid batch. @returns the offsets of done frames, and the end of the valid batches. */
+/**
+ * Stops at the first invalid batch.
+ * @returns the offsets of done frames, and the end of the valid batches.
+ */
 function decodeMarks(file: Buffer, checksumStart: number): { done: Set<number>; end: number } {
   const done = new Set<number>();
   let end = 0;
@@ -285,8 +292,8 @@ export class WaitingSegment {
   /** The file must stay: a part of it could not be read or copied to `damaged/`. */
   keep = false;
   /**
-   * By performance.now(): before this time the file is not removed, because its writer may have been paused and may
-   * still append to it.
+   * By performance.now(): before this time the file is not removed, because its writer may have been paused
+   * and may still append to it.
    */
   restsUntil = 0;
   /** Offsets of done events that are not written down. */
@@ -310,14 +317,15 @@ export class WaitingSegment {
     this.complete = !this.own;
   }
 
-  /** Whether it holds nothing that is needed. Damage in another spool's segment is known only after reading all of it. */
+  /**
+   * Whether it holds nothing that is needed. Damage in another spool's segment is known only after reading
+   * all of it.
+   */
   get finished(): boolean {
     if (!this.complete || this.left > 0) return false;
     return this.readToEnd || (this.own && this.unread.events === 0);
   }
 }
-
-/* Reading */
 
 const PIECE_BYTES = 256 << 10;
 /** Reads retry with this size, so that a bad sector hides no more than its block. */
@@ -340,7 +348,9 @@ export interface LostBytes {
   readonly cut: boolean;
 }
 
-/** Reads the frames of a segment in order. After damage it continues at the next frame, found by its marker. */
+/**
+ * Reads the frames of a segment in order. After damage it continues at the next frame, found by its marker.
+ */
 export class SegmentReader {
   /** The last read error. The bytes that could not be read count as zeros. */
   unreadable: unknown;
@@ -482,7 +492,10 @@ export class FrameCount {
     return cut && !this.#ended;
   }
 
-  /** Events without a frame that are not done. Without an end frame, events lost after the last frame do not count. */
+  /**
+   * Events without a frame that are not done. Without an end frame, events lost after the last frame do not
+   * count.
+   */
   get missing(): number {
     return Math.max(0, this.#written - this.events - (this.#marks - this.done));
   }

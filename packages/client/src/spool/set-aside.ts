@@ -1,6 +1,6 @@
 /**
- * What a spool sets aside: refused events in `quarantine/<series>.ndjson`, and damaged bytes in `damaged/`. Files in
- * `damaged/` stay until an operator removes them.
+ * What a spool sets aside: refused events in `quarantine/<series>.ndjson`, and damaged bytes in `damaged/`.
+ * Files in `damaged/` stay until an operator removes them.
  */
 import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
@@ -51,7 +51,10 @@ export class Quarantine {
     this.path = path.join(options.root, 'quarantine', `${options.series}.ndjson`);
   }
 
-  /** On return the line is in the file. @throws SpoolFull, SpoolUnwritable; then it was removed again if possible. */
+  /**
+   * On return the line is in the file.
+   * @throws SpoolFull, SpoolUnwritable; then it was removed again if possible.
+   */
   add(event: SpooledEvent, refusal: Refusal): Promise<void> {
     const line = Buffer.from(`${quarantineLine(event, refusal, this.#options.key)}\n`);
     const written = this.#writing.then(() => this.#write(line));
@@ -141,7 +144,8 @@ export class DamagedFiles {
   }
 
   /**
-   * Copies the bytes to a file named after their place, durably. Zeros, which a power loss leaves, are not kept.
+   * Copies the bytes to a file named after their place, durably. Zeros, which a power loss leaves, are not
+   * kept.
    * @param name of the segment or file that contains them.
    * @returns the path; undefined for zeros.
    */

@@ -1,13 +1,13 @@
 /**
- * The spool as the rest of the client sees it: captured events wait in it, in order, until the collector has stored
- * them. It knows nothing of HTTP or runs. docs/CLIENT_SPEC.md describes its files.
+ * The spool as the rest of the client sees it: captured events wait in it, in order, until the collector has
+ * stored them. It knows nothing of HTTP or runs. docs/CLIENT_SPEC.md describes its files.
  */
 import type { EventKind } from '@clinical-events/protocol';
 import type { SpoolFiles } from './files.js';
 
 /**
- * When an append resolves. `fsync`: the event is on stable storage. `os`: the operating system has it, so it survives
- * the process but not a power loss. `memory`: immediately, and it is lost when the process ends.
+ * When an append resolves. `fsync`: the event is on stable storage. `os`: the operating system has it, so it
+ * survives the process but not a power loss. `memory`: immediately, and it is lost when the process ends.
  */
 export type Durability = 'fsync' | 'os' | 'memory';
 
@@ -43,7 +43,9 @@ export interface SpoolOptions {
   readonly maxBytes?: number;
   /** Replaced in tests. */
   readonly files?: SpoolFiles;
-  /** How long `owner` must be unchanged before adoption when the lock cannot tell. 3 minutes; less in tests. */
+  /**
+   * How long `owner` must be unchanged before adoption when the lock cannot tell. 3 minutes; less in tests.
+   */
   readonly patienceMs?: number;
   readonly onTrouble?: OnTrouble;
   /** Called for damage in addition to `onTrouble`. */
@@ -97,26 +99,28 @@ export interface SpoolState {
 
 export interface Spool {
   /**
-   * Resolves once the event is as durable as the mode says. The body is copied before this returns. Events written
-   * together share one promise.
-   * @throws SpoolFull, SpoolClosed, SpoolUnwritable; then the event is not in the spool, unless `uncertain` is set.
+   * Resolves once the event is as durable as the mode says. The body is copied before this returns. Events
+   * written together share one promise.
+   * @throws SpoolFull, SpoolClosed, SpoolUnwritable; then the event is not in the spool, unless `uncertain`
+   * is set.
    */
   append(kind: EventKind, body: Uint8Array): Promise<'durable'>;
   /**
-   * Waits for durable events that are not taken, and returns them in order: at most `count` and about `bytes`, and at
-   * least one of any size. One call at a time.
+   * Waits for durable events that are not taken, and returns them in order: at most `count` and about
+   * `bytes`, and at least one of any size. One call at a time.
    * @returns an empty array once the spool is closed or the signal is aborted; then nothing is taken.
    */
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]>;
   /**
-   * The event is stored by the collector. This is written down within a second; after a crash before that, the event
-   * is sent again, and the collector recognises the duplicate.
+   * The event is stored by the collector. This is written down within a second; after a crash before that,
+   * the event is sent again, and the collector recognises the duplicate.
    */
   done(event: SpooledEvent): void;
   /** The event was not sent: `take` returns it again. */
   giveBack(event: SpooledEvent): void;
   /**
-   * On return the event and its refusal are in quarantine, as durable as the mode says, and the event is done.
+   * On return the event and its refusal are in quarantine, as durable as the mode says, and the event is
+   * done.
    * @throws SpoolFull, SpoolUnwritable; then nothing has changed.
    */
   quarantine(event: SpooledEvent, refusal: Refusal): Promise<void>;

@@ -87,7 +87,7 @@ test('[R-866] a segment of a later version is left, named, and never counted as 
   expect(fs.readFileSync(segment)).toEqual(before);
 });
 
-test('[R-1721] what a process left before a restart of its host is watched, named, and taken when it stays quiet', async () => {
+test('[R-854] what a process left before a restart of its host is watched, named, and taken when it stays quiet', async () => {
   const { directory, spool, part } = await spoolWith({ close: false });
   // As after kill -9 and a restart: another boot, and no one listens.
   const left = `${directory}-left`;

@@ -358,7 +358,7 @@ test('[R-866] drain tells a cause once, and gives up after so long without progr
 });
 
 test.runIf(canMount)(
-  '[R-893] drain takes nothing on a full disk, says so, and sends all once there is room',
+  '[R-852] drain takes nothing on a full disk, says so, and sends all once there is room',
   async () => {
     const collector = await fakeCollector();
     const wish = { directory: 'spool', durability: 'fsync', prefix: 'f', do: 'fill and be killed' };
@@ -397,7 +397,7 @@ test('[R-866] a signal ends drain in order', async () => {
   expect(await shown(directory)).toMatchObject({ waiting: 3, parts: [{ held: false }] });
 });
 
-test('[R-1465] stray signals do not end drain, and SIGUSR1 opens no debugger', async () => {
+test('[R-609] stray signals do not end drain, and SIGUSR1 opens no debugger', async () => {
   let child: ReturnType<typeof spawn> | undefined;
   const collector = await fakeCollector((_event, response) => {
     for (const signal of STRAY) child?.kill(signal);

@@ -153,7 +153,7 @@ test.each([
   ['another status', '{"status":"queued"}', false],
   ['null', 'null', false],
   ['nothing', '', false],
-])('[R-894] the body of a 201, %s, says whether a collector has answered', (_what, body, accepted) => {
+])('[R-862] the body of a 201, %s, says whether a collector has answered', (_what, body, accepted) => {
   const sized = `${OK}Content-Length: ${body.length}\r\n\r\n${body}`;
   for (const size of [1, 7, 1000]) {
     expect(read(sized, [size])).toEqual({ status: 201, accepted });
@@ -162,7 +162,7 @@ test.each([
   }
 });
 
-test('[R-892] the id of a request is read from each answer, and only one that may stand in a log', () => {
+test('[R-861] the id of a request is read from each answer, and only one that may stand in a log', () => {
   const reader = new AnswerReader();
   const answered = (line: string) =>
     read(`${OK}Date: x\r\n${line}Content-Length: 0\r\n\r\n`, [], reader)?.requestId;
@@ -214,7 +214,7 @@ test('an Error body is read, and of any other text nothing is', () => {
   );
 });
 
-test('[R-894] what nests too deep to be written down is left out of a refusal', () => {
+test('[R-862] what nests too deep to be written down is left out of a refusal', () => {
   const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
   const read = (levels: number) => readErrorBody(`{"code":"c","details":${nested(levels)}}`);
   expect(read(32)).toEqual({ code: 'c', details: JSON.parse(nested(32)) as unknown });

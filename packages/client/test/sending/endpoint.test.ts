@@ -135,7 +135,7 @@ const ERASED = `HTTP/1.1 409 x\r\nContent-Length: ${ERASED_BODY.length}\r\n\r\n$
 
 // The system takes all of them but the last from a client at once, and the server has read 64 KiB at most.
 test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
-  '[R-1468] an answer to a part of %d bytes deletes no event, and a server that reads gets all of them',
+  '[R-862] an answer to a part of %d bytes deletes no event, and a server that reads gets all of them',
   async (length) => {
     const body = LARGE.subarray(0, length);
     for (const answer of [CREATED, ERASED]) {
@@ -158,7 +158,7 @@ test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
   },
 );
 
-test('[R-1468] an answer of which a part has come before the event was sent deletes none', async () => {
+test('[R-862] an answer of which a part has come before the event was sent deletes none', async () => {
   const { url } = await hastyServer(CREATED.slice(0, 20), CREATED.slice(20));
   await expect(post(endpointAt(url), LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
 });
@@ -193,7 +193,7 @@ function blockUntil(said: Int32Array, count: number): void {
   for (let now = Atomics.load(said, 0); now < count; now = Atomics.load(said, 0)) Atomics.wait(said, 0, now);
 }
 
-test('[R-1468] a 201 that is there before a new connection has sent its request deletes no event', async () => {
+test('[R-862] a 201 that is there before a new connection has sent its request deletes no event', async () => {
   const { url, said } = await talkativeServer('connection');
   const answer = post(endpointAt(url));
   // The connection is begun in the next tick.
@@ -203,7 +203,7 @@ test('[R-1468] a 201 that is there before a new connection has sent its request 
   await expect(answer).rejects.toThrow();
 });
 
-test('[R-1468] a second 201 on a connection deletes no event that is sent after it', async () => {
+test('[R-862] a second 201 on a connection deletes no event that is sent after it', async () => {
   const { url, said } = await talkativeServer('twice');
   const endpoint = endpointAt(url);
   expect(await post(endpoint)).toEqual(STORED);
@@ -228,7 +228,7 @@ test('[R-862] a connection that was closed while it was idle is replaced, and on
   expect(sockets.length).toBe(before + 1);
 });
 
-test('[R-894] a 201 counts for nothing when the rest of its answer never comes', async () => {
+test('[R-862] a 201 counts for nothing when the rest of its answer never comes', async () => {
   const { url } = await rawServer((socket) => socket.write(CREATED.slice(0, -1)));
   await expect(post(endpointAt(url, { patienceMs: 50 }))).rejects.toThrow('no answer within 0.05 s');
   const endpoint = endpointAt(url);
@@ -348,7 +348,7 @@ test('[R-862] a collector whose certificate no one vouches for, or is for anothe
   expect(requests).toEqual([]);
 });
 
-test('[R-1468] behind TLS too an answer to a part of an event deletes none', async () => {
+test('[R-862] behind TLS too an answer to a part of an event deletes none', async () => {
   // It answers each piece that comes.
   const { url, authority } = await tlsServer();
   trust([authority.certificate]);
@@ -439,7 +439,7 @@ test('[R-862] a client certificate is shown, and one that cannot be used is repo
   await expect(post(wrong)).rejects.toThrow(CannotSend);
 });
 
-test('[R-1468] large events that were answered in part are sent again, and none is lost', async () => {
+test('[R-862] large events that were answered in part are sent again, and none is lost', async () => {
   const collector = await fakeCollector();
   let connections = 0;
   const between = net.createServer((socket) => {

@@ -116,7 +116,7 @@ test.each([400, 409, 413, 415])(
   },
 );
 
-test('[R-1332] an event that the collector has erased is deleted and counted, and no copy of it is kept', async () => {
+test('[R-1331] an event that the collector has erased is deleted and counted, and no copy of it is kept', async () => {
   let erased = '';
   const collector = await fakeCollector(
     ({ event }, response) =>
@@ -233,7 +233,7 @@ test.each([
   },
 );
 
-test("[R-894] a 201 that is no collector's stores nothing: it is told, and the event is sent again", async () => {
+test("[R-862] a 201 that is no collector's stores nothing: it is told, and the event is sent again", async () => {
   let portal = true;
   const collector = await fakeCollector((_event, response) =>
     portal ? answer(response, 201, '<html>Please log in</html>') : false,
@@ -248,7 +248,7 @@ test("[R-894] a 201 that is no collector's stores nothing: it is told, and the e
   expect(idsOf(collector)).toEqual(ids);
 });
 
-test('[R-894] a refusal with details of any depth is a refusal, and holds nothing up', async () => {
+test('[R-862] a refusal with details of any depth is a refusal, and holds nothing up', async () => {
   const deep = `{"code":"c","details":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
   const collector = await fakeCollector((_event, response, number) =>
     number === 1 ? answer(response, 400, deep, { 'X-Request-Id': 'r-1' }) : false,

@@ -225,7 +225,7 @@ async function fullDisk(events: number): Promise<{ disk: MemoryDisk; names: stri
   return { disk, names: Array.from({ length: events - 1 }, (_, i) => event(`${i + 1}`).toString()) };
 }
 
-test('[R-893] on a full disk a restart adopts nothing, and adopts and captures when there is room', async () => {
+test('[R-852] on a full disk a restart adopts nothing, and adopts and captures when there is room', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { disk, names } = await fullDisk(40);
@@ -256,7 +256,7 @@ async function drainOf(disk: MemoryDisk): Promise<readonly SpooledEvent[]> {
   return taken;
 }
 
-test('[R-893] a full disk without the directory of the spool keeps no one from capturing later', async () => {
+test('[R-852] a full disk without the directory of the spool keeps no one from capturing later', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const disk = new MemoryDisk();
@@ -280,7 +280,7 @@ test('[R-893] a full disk without the directory of the spool keeps no one from c
   expect((await drainOf(disk)).map(textOf)).toEqual([event('there is room').toString()]);
 });
 
-test('[R-893] what is done on a disk that takes no marks is sent again by the next start, and nothing is lost', async () => {
+test('[R-852] what is done on a disk that takes no marks is sent again by the next start, and nothing is lost', async () => {
   const { disk, spool } = await onDisk({ segmentBytes: 700 });
   const names = Array.from({ length: 40 }, (_, i) => event(`${i}`).toString());
   for (const name of names) await spool.append('outcome', Buffer.from(name));
@@ -296,7 +296,7 @@ test('[R-893] what is done on a disk that takes no marks is sent again by the ne
   expect(disk.files(ROOT)).toEqual([]);
 });
 
-test('[R-893] marks that cannot be written take a bounded part of the memory', async () => {
+test('[R-852] marks that cannot be written take a bounded part of the memory', async () => {
   const { process, spool } = await onDisk({ segmentBytes: 64 << 20 });
   process.fate = (operation, file) => (operation === 'open' && file.endsWith('.done') ? 'before' : undefined);
   const BOUND = 1 << 17;
@@ -319,7 +319,7 @@ test('[R-893] marks that cannot be written take a bounded part of the memory', a
 
 const WORDY = { ...REFUSAL, details: 'x'.repeat(3000), code: 'c' };
 
-test('[R-895] what is in quarantine is within the size of the spool, also after a restart', async () => {
+test('[R-852] what is in quarantine is within the size of the spool, also after a restart', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { disk, spool } = await onDisk({ maxBytes: 5000, segmentBytes: 300 });
@@ -344,7 +344,7 @@ test('[R-895] what is in quarantine is within the size of the spool, also after 
   await next.close();
 });
 
-test('[R-895] a full spool still puts what is refused into quarantine, without the words of the refusal', async () => {
+test('[R-852] a full spool still puts what is refused into quarantine, without the words of the refusal', async () => {
   const { disk, spool } = await onDisk({ maxBytes: 8000, segmentBytes: 1000 });
   const count = 50;
   await Promise.all(Array.from({ length: count }, (_, i) => spool.append('outcome', event(`${i}`))));

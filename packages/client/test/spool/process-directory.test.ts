@@ -165,7 +165,7 @@ describe('a spool that runs', () => {
   });
 
   test.each(['at the next write', 'when it shows that it lives'])(
-    '[R-1722] whose directory was taken away begins another one with one warning, %s',
+    '[R-854] whose directory was taken away begins another one with one warning, %s',
     async (when) => {
       vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
       onTestFinished(() => void vi.useRealTimers());

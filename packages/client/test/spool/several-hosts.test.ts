@@ -62,7 +62,7 @@ async function pass(seconds: number): Promise<void> {
 }
 
 test.each(['restarted', 'another'])(
-  '[R-1721] what a process of a host left is adopted on the %s host after three minutes, and not before',
+  '[R-854] what a process of a host left is adopted on the %s host after three minutes, and not before',
   async () => {
     const disk = new MemoryDisk();
     const dead = await onHost('boot 1', disk);
@@ -83,7 +83,7 @@ test.each(['restarted', 'another'])(
   },
 );
 
-test('[R-1721] two hosts by mistake are each warned once, and nothing is lost', async () => {
+test('[R-854] two hosts by mistake are each warned once, and nothing is lost', async () => {
   const disk = new MemoryDisk();
   const [one, two] = [await onHost('one', disk), await onHost('two', disk)];
   for (let at = 0; at < 40; at++) {
@@ -99,7 +99,7 @@ test('[R-1721] two hosts by mistake are each warned once, and nothing is lost', 
   expect([one.troubles, two.troubles]).toEqual([warned, warned]);
 });
 
-test('[R-1722] a process that was stopped for five minutes begins a new part, refuses nothing and loses nothing', async () => {
+test('[R-854] a process that was stopped for five minutes begins a new part, refuses nothing and loses nothing', async () => {
   const disk = new MemoryDisk();
   const paused = await onHost('one', disk);
   await paused.append('before');
@@ -116,7 +116,7 @@ test('[R-1722] a process that was stopped for five minutes begins a new part, re
   expect(paused.sent).toEqual(['after', 'and after that']);
 });
 
-test('[R-1722] a write to a segment that was adopted a moment before is made once more, and found there too', async () => {
+test('[R-854] a write to a segment that was adopted a moment before is made once more, and found there too', async () => {
   const disk = new MemoryDisk();
   const paused = await onHost('one', disk);
   await paused.append('before');

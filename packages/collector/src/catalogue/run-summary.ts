@@ -87,7 +87,7 @@ const OUTCOME_TYPE = new MemberName('outcome_type');
 const FEEDBACK_TYPE = new MemberName('feedback_type');
 const RATING_VALUE = new MemberName('rating_value');
 const DIRECTION = new MemberName('direction');
-/** */
+/** */
 export const MOST_RATING = 5;
 
 type Timed = TimedEvent;
@@ -141,8 +141,8 @@ function momentOf(timed: Timed): Moment {
 type Span = Pick<RunSummary, 'firstSequence' | 'lastSequence' | 'times' | 'began' | 'counts'>;
 
 /**
- * The start time of a record by the sender's clock, in milliseconds since 1970: its first start, otherwise its
- * earliest event.
+ * The start time of a record by the sender's clock, in milliseconds since 1970: its first start, otherwise
+ * its earliest event.
  */
 export function beganBySender(events: readonly Timed[], start: Timed | undefined): number {
   if (start !== undefined) return sentAtOf(start);

@@ -8,7 +8,7 @@ import { OUTCOME_WORDS } from '../records/vocabulary.js';
 import { CALL_COLUMNS, CONFLICTS, LEVELS, MISSING, SUMMARY_COLUMNS } from './columns.js';
 
 /** Increment it with every change of a table, or of the meaning of a row. */
-export const VERSION = 11;
+export const VERSION = 12;
 
 const CALL_INDEXES = ['model', 'target', 'user']
   .map((name) => `CREATE INDEX call_${name} ON call (${name}) WHERE ${name} IS NOT NULL;`)

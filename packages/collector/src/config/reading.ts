@@ -6,8 +6,7 @@ import path from 'node:path';
 import { didYouMean } from '@clinical-events/protocol';
 import { isLoopback } from '../loopback.js';
 import { formatByteSize, formatDuration } from '../quantity.js';
-import { JsonOutline } from '../json-outline.js';
-import { parseJson, placeIn, stringEnd } from '../json-text.js';
+import { JsonOutline, parseJson, placeIn, stringEnd } from '../json-text.js';
 import {
   CLIENT_VARIABLES,
   CONFIG_VARIABLE,

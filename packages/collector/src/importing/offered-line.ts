@@ -20,8 +20,7 @@ import {
 } from '@clinical-events/protocol';
 import { faultOf, notUtf8 } from '../ledger/examine.js';
 import { readJson } from '../ledger/strict-json.js';
-import { JsonOutline } from '../json-outline.js';
-import { OPEN_BRACE, OPEN_BRACKET, pastScalar, pastSpace, unitsOf } from '../json-text.js';
+import { JsonOutline, OPEN_BRACE, OPEN_BRACKET, pastScalar, pastSpace, unitsOf } from '../json-text.js';
 
 /** A range of text: from `start` up to, not including, `end`. */
 export interface Place {

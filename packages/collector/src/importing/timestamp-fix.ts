@@ -7,8 +7,7 @@
  * unchanged.
  */
 import type { EventKind } from '@clinical-events/protocol';
-import { JsonOutline } from '../json-outline.js';
-import { OPEN_BRACE } from '../json-text.js';
+import { JsonOutline, OPEN_BRACE } from '../json-text.js';
 import { type Place, placeOf } from './offered-line.js';
 
 /** An RFC 3339 date-time without offset; also with a space, as databases write it. */

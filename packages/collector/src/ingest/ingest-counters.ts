@@ -140,12 +140,12 @@ export const QUEUE_NUMBERS: readonly Declared<QueueState>[] = [
   }),
   gauge({
     name: 'collector_queue_capacity_events',
-    help: 'Events beyond which senders are told to retry.',
+    help: 'Limit of these events; beyond it, requests are refused.',
     read: ({ maxEvents }) => maxEvents,
   }),
   gauge({
     name: 'collector_queue_capacity_bytes',
-    help: 'Bytes beyond which senders are told to retry.',
+    help: 'Limit of these bytes; beyond it, requests are refused.',
     read: ({ maxBytes }) => maxBytes,
   }),
 ];

@@ -1,8 +1,8 @@
 /** Reads JSON texts strictly: with a limit of depth, and without repeated member names. */
 import { ERRORS } from '@clinical-events/protocol';
 import { NAMED_FIELDS } from '@clinical-events/protocol/validate';
-import { JsonOutline } from '../json-outline.js';
 import {
+  JsonOutline,
   OPEN_BRACE,
   OPEN_BRACKET,
   parseJson,

@@ -222,7 +222,7 @@ export function differencesIn(places: KeyPlaces, directory: string): string[] {
   );
 }
 
-/** Whether all directories have the newest state of the key of a hold; false if one of them cannot be read. */
+/** Whether all directories have the newest state of a hold's key; false if one cannot be read. */
 export function isHoldKeyEverywhere(places: KeyPlaces, hold: string): boolean {
   const vault = vaultOf(places);
   const names = [holdName(hold)];

@@ -145,7 +145,7 @@ export function encodeKeyState(state: KeyState, epochKey: KeyObject): Buffer {
   return file;
 }
 
-/** The unencrypted header of a key state; undefined if it is damaged, or from another version of the collector. */
+/** The unencrypted header of a key state; undefined if it is damaged or of another version. */
 export function keyStateHeader(file: Buffer): Omit<KeyState, 'trees'> | undefined {
   if (file.length < SEALED + TAG_BYTES || file.toString('latin1', 0, 8) !== MAGIC) return undefined;
   if (crc32(file.subarray(12)) !== file.readUInt32LE(8)) return undefined;

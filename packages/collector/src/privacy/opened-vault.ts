@@ -176,8 +176,7 @@ function assertOneKey({ copies }: KeyVault, name: RecordName, stored: readonly B
   if (checks.size > 1)
     throw new KeysUnfit(
       `${copies.join(', ')} have different keys in ${name}: they were used separately. Pass those ` +
-        'that belong ' +
-        'together to --encryption-keys, and keep the others',
+        'that belong together to --encryption-keys, and keep the others',
     );
 }
 

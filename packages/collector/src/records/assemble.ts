@@ -1,6 +1,6 @@
 /**
  * Makes the record of a run from its events: a pure function with the same result for any order of the events
- * (R-205). Each event occurs once in `metadata.events`; the sender's data also occurs where it belongs, as
+ * (R-206). Each event occurs once in `metadata.events`; the sender's data also occurs where it belongs, as
  * sent, with all unknown fields. docs/reference/records.md, "How a record is made", has the rules in words.
  */
 import {

@@ -15,7 +15,7 @@ export type Clock = (typeof CLOCKS)[number];
  * are counted as other words and not shown.
  */
 
-/** The result of a run: the vocabulary of R-117 and further words, in the order of the page. */
+/** The result of a run: the vocabulary of R-115 and further words, in the order of the page. */
 export const OUTCOME_WORDS = [
   'validated',
   'partial',

@@ -6,8 +6,8 @@
  */
 import { type Envelope, SALT_BYTES } from '@clinical-events/protocol';
 import type { Candidate } from './contract/events.js';
-import { JsonOutline } from '../json-outline.js';
 import {
+  JsonOutline,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COMMA,

@@ -95,8 +95,7 @@ export const FINDINGS = {
       id_unregistered: (event: string) => `${event} is not in event_ids: it could be stored again`,
       ids_without_batch: (ids: number, lane: number, batch: number) =>
         `event_ids has ${counted(ids, 'id')} without a batch, so events with these ids are refused; ` +
-        'the first is in ' +
-        `batch ${batch} of lane ${lane}; collector store quarantine frees them`,
+        `the first is in batch ${batch} of lane ${lane}; collector store quarantine frees them`,
       lane_uneven: (lane: number, batches: number, last: number) =>
         `lane ${lane} has ${batches} batches, but the last one is number ${last}`,
       places_after_end: (batches: number) =>
@@ -125,8 +124,7 @@ export const FINDINGS = {
         `entry ${sequence} on`,
       end_missing: (sequence: number, count: number, source: string, signed: number) =>
         `${entryRange(sequence, count)} ${are(count)} missing from the end of the log, or this is an ` +
-        'older copy of ' +
-        `it: ${source} was signed over ${entries(signed)}`,
+        `older copy of it: ${source} was signed over ${entries(signed)}`,
       entries_missing: (source: string, signed: number, held: number, after: number) =>
         `${source} was signed over ${entries(signed)}, but the log holds ${held}: the others are ` +
         'missing from its end ' +
@@ -144,24 +142,20 @@ export const FINDINGS = {
         `${file} holds no event, and others follow it: it was inserted or emptied`,
       segment_overlaps: (file: string, begins: number, due: number) =>
         `${file} begins with event ${begins}, but the segment before it ends with event ${due - 1}: ` +
-        'one of them ' +
-        'was inserted or renumbered',
+        'one of them was inserted or renumbered',
       log_differs: () => 'the log is not the one that was signed; the position of the change is unknown',
       log_differs_from: (sequence: number, leaves: number, signed: number, first: string) =>
         `from entry ${sequence} on the log is not the one that was signed: entries were removed, inserted, ` +
         `reordered or all altered; it holds ${leaves}, and ${signed} were signed; the first: ${first}`,
       roots_contradict: (one: string, other: string, size: number) =>
         `${one} and ${other} are both signed by a key of this log over ${entries(size)} but have ` +
-        'different roots: ' +
-        'the log was forked',
+        'different roots: the log was forked',
       log_rebuilt: (source: string, size: number, range: string, before: string) =>
         `the log is not the one of ${entries(size)} that ${source} was signed over: it was rebuilt ` +
-        'or forked in ' +
-        `${range}; ${before}`,
+        `or forked in ${range}; ${before}`,
       log_forked: (source: string, later: string, size: number, range: string, before: string) =>
         `this log and ${source} differ in ${range}; ${before}; both are signed by keys of this log ` +
-        '(this log in ' +
-        `${later}, over ${entries(size)}): the log was restored from an old copy, or rebuilt`,
+        `(this log in ${later}, over ${entries(size)}): the log was restored from an old copy, or rebuilt`,
     },
   },
   unreadable: {
@@ -174,12 +168,10 @@ export const FINDINGS = {
       segment_irregular: (file: string) => `${file} is not a regular file and was not opened`,
       root_unknown: (source: string, size: number) =>
         `the log cannot be compared with ${source}, signed over ${entries(size)}: entries cannot be ` +
-        'read, and the ' +
-        'tree lacks their hashes',
+        'read, and the tree lacks their hashes',
       root_uncertain: (source: string, size: number, range: string) =>
         `the log does not give the root of ${source} over ${entries(size)}; because entries cannot ` +
-        'be read, the ' +
-        `position of the change is unknown; possible range: ${range}`,
+        `be read, the position of the change is unknown; possible range: ${range}`,
       access_log_unreadable: (file: string, why: string) => `${file} ${why}`,
     },
   },
@@ -194,8 +186,7 @@ export const FINDINGS = {
         `${events} cannot be opened: the key is missing, and no action in the log destroyed it; a ` +
         'note beside the ' +
         'keys names an erasure but proves nothing; if this log was restored, start the collector, ' +
-        'which copies the ' +
-        'erasure into the log',
+        'which copies the erasure into the log',
     },
   },
   /** An encrypted payload has a key that an action destroyed. */
@@ -205,8 +196,7 @@ export const FINDINGS = {
     says: {
       key_back: (events: string) =>
         `${events} can be opened, although an action in the log destroyed the keys: the keys are an ` +
-        'older copy, ' +
-        'and the next start destroys them',
+        'older copy, and the next start destroys them',
     },
   },
   /** An action erased events under a hold. */
@@ -242,8 +232,7 @@ export const FINDINGS = {
         `${counted(count, 'checkpoint')} cannot be checked: there is no key of the log`,
       newest_by_earlier_key: (source: string) =>
         `${source} is signed only by a key older than the keys given; give the log's first key, or ` +
-        'wait for the ' +
-        'next checkpoint',
+        'wait for the next checkpoint',
       rotation_missing: (file: string, why: string) => `${file}: ${why}`,
       rotation_unfit: (number: number, why: string) =>
         `--key: rotation note number ${number} cannot be followed: ${why}`,
@@ -277,8 +266,7 @@ export const FINDINGS = {
         `${sequence} of the log: lines were altered, removed, inserted or reordered${after}`,
       lines_missing: (file: string, sequence: number, said: number, had: number, after: string) =>
         `${file} has ${counted(had, 'whole line')}, but entry ${sequence} of the log covers ${said}: ` +
-        'the others ' +
-        `are missing${after}`,
+        `the others are missing${after}`,
       lines_fewer: (file: string, sequence: number, said: number, after: string) =>
         `entry ${sequence} of the log covers ${counted(said, 'line')}, fewer than the head before ` +
         `it: ${file} was ` +
@@ -304,8 +292,7 @@ export const FINDINGS = {
     says: {
       tail_torn: (bytes: number) =>
         `${counted(bytes, 'byte')} after the last event, most likely of a batch that was never ` +
-        'acknowledged; unless ' +
-        'a collector is writing them, the next start moves them to ledger/torn',
+        'acknowledged; unless a collector is writing them, the next start moves them to ledger/torn',
       bytes_unused: (bytes: number) => `${counted(bytes, 'byte')} that are not an event and are never read`,
       first_difference: (sequence: number, proven: number, after: string) =>
         `first mismatch: entry ${sequence}; ` +
@@ -318,8 +305,7 @@ export const FINDINGS = {
           : 'it would show more precisely which events have changed'),
       tree_derived: () =>
         'the events are those that were signed, and the hashes in tree/ are derived from them: ' +
-        'remove tree/ while ' +
-        'no collector runs, and the next start rebuilds it',
+        'remove tree/ while no collector runs, and the next start rebuilds it',
       keys_unfit: (why: string) => `no payload was opened: ${why}`,
       keys_destroyed_later: (events: number) =>
         `${counted(events, 'event')} cannot be opened: an erasure newer than this copy destroyed their keys`,
@@ -329,15 +315,13 @@ export const FINDINGS = {
       nothing_signed: () => 'no entry is stored or signed yet',
       unsigned: (count: number, sequence: number, since: string) =>
         `${entries(count)} from number ${sequence} on ${are(count)} not covered by a checkpoint yet; ` +
-        'the oldest ' +
-        `was received at ${since}`,
+        `the oldest was received at ${since}`,
       sinks_unread: (file: string, why: string) => `${file} cannot be read and was not compared: ${why}`,
       checkpoint_passed_over: (source: string, why: string, others: number) =>
         `${source} was ignored: ${why}${more(others)}`,
       signed_by_earlier_keys: (source: string, others: number) =>
         `${source}${others === 0 ? '' : ` and ${others} more`}: signed only by keys older than those ` +
-        'given; ' +
-        'compared with the log',
+        'given; compared with the log',
       key_of_another_log: (origin: string) => `--key: key ignored: it belongs to the log ${origin}`,
       head_unknown: (sequence: number) => `entry ${sequence} is an access-log head in an unknown format`,
       line_foreign_shared: (file: string, line: number, others: number, writer: string) =>
@@ -361,8 +345,7 @@ function foreignLine(file: string, line: number, others: number, writer: string)
 function withoutPlace(count: number, lane: number, batches: number): string {
   return (
     `${entries(count)} of lane ${lane}, in ${counted(batches, 'batch', 'batches')}, ${have(count)} ` +
-    'no position in ' +
-    `the log and ${are(count)} not signed yet`
+    `no position in the log and ${are(count)} not signed yet`
   );
 }
 
@@ -462,8 +445,7 @@ export const CHECKS = {
     warning(
       'events',
       `${counted(count, 'event')}, each checked, except ${counted(unopened, 'payload')} that could ` +
-        'not be opened: ' +
-        'there are no keys',
+        'not be opened: there are no keys',
     ),
   events_unlisted: (count: number) => damage('events', `${count} more findings: see collector verify`),
   tail_whole: () => ok('tail', 'ends after a whole event'),
@@ -478,8 +460,7 @@ export const CHECKS = {
     damage(
       'id index',
       `it covers ${covered} bytes of events, but the log has ${bytes}: durable events are missing ` +
-        'from its end (if ' +
-        'the index is of another copy of this ledger, delete index/)',
+        'from its end (if the index is of another copy of this ledger, delete index/)',
     ),
   index_damaged: () => warning('id index', 'damaged in part; the next start rebuilds that part'),
   index_in_memory: (bytes: number) =>
@@ -507,8 +488,7 @@ export const CHECKS = {
     warning(
       'signing key',
       `${file} does not exist, and without it no collector starts; after a restore, copy it back; if ` +
-        'a program ' +
-        'signs, give doctor the same --signing-keys command:PROGRAM',
+        'a program signs, give doctor the same --signing-keys command:PROGRAM',
     ),
   signing_key_denied: (file: string) => warning('signing key', `this user may not read ${file}`),
   signing_key_unfit: (why: string) => damage('signing key', `${why}; no collector starts with it`),

@@ -30,7 +30,7 @@ export function isShared({ store }: Pick<StoreSettings, 'store'>): boolean {
 
 /**
  * Loads the driver of an address.
- * @throws Unusable if it is not installed, RangeError if it is not {@link isShared}.
+ * @throws Unusable if it is not installed; RangeError if the address is not {@link isShared}.
  */
 export async function driverOf(address: string): Promise<StoreDriver> {
   const scheme = schemeOf(address);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { certificateName } from '../../src/access/principal.js';
 
-describe('the name that a key is bound to [R-822]', () => {
+describe('the name that a key is bound to [R-821]', () => {
   test.each([
     ['dns:app.example.org', 'dns:app.example.org'],
     ['dns:App.Example.ORG', 'dns:app.example.org'],

@@ -104,7 +104,7 @@ describe('a file that the first collectors made', () => {
   }
   const old = { keyId: 'aaaaaaaaaaaa', note: 'an old one', clientCertificate: undefined };
 
-  test('keeps its keys when it is brought up to date, and takes bound ones [R-822]', async () => {
+  test('keeps its keys when it is brought up to date, and takes bound ones [R-821]', async () => {
     const keys = openKeys(oldFile());
     await createKey(keys, { organisation: 'o', permissions: 'all', clientCertificate: 'dns:app' }, NOW);
     expect(await keys.list()).toMatchObject([old, { clientCertificate: 'dns:app' }]);

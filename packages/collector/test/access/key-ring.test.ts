@@ -173,7 +173,7 @@ describe('a refresh', () => {
 });
 
 describe('a look for a key that is not known', () => {
-  test('[R-411] finds one that was made since the last look', async () => {
+  test('[R-504] finds one that was made since the last look', async () => {
     const { store, ring } = await ringWith();
     const { text } = await createKey(store, ALL, NOW);
     expect(ring.authenticate(text, NOW)).toBe('key_invalid');
@@ -181,7 +181,7 @@ describe('a look for a key that is not known', () => {
     accepted(ring.authenticate(text, NOW));
   });
 
-  test('[R-411] is another one than that which had begun before', async () => {
+  test('[R-504] is another one than that which had begun before', async () => {
     const { store, ring } = await ringWith();
     const before = await store.version();
     let answer = (): void => undefined;
@@ -197,7 +197,7 @@ describe('a look for a key that is not known', () => {
     accepted(ring.authenticate(text, NOW));
   });
 
-  test('[R-411] is shared by all who wait, at most 50 times a second, and no one waits for a second one', async () => {
+  test('[R-504] is shared by all who wait, at most 50 times a second, and no one waits for a second one', async () => {
     const { store, ring } = await ringWith();
     const version = vi.spyOn(store, 'version');
     const began = performance.now();

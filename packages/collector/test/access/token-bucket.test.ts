@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { formatRateLimit, parseRateLimit, TokenBucket } from '../../src/access/principal.js';
 
-test('[R-407] a full bucket lets its burst through at once and then says how long to wait', () => {
+test('[R-409] a full bucket lets its burst through at once and then says how long to wait', () => {
   const bucket = new TokenBucket({ perSecond: 1, burst: 3 });
   expect([1, 2, 3, 4].map(() => bucket.take(1000))).toEqual([0, 0, 0, 1]);
   expect(bucket.take(1999)).toBe(1);

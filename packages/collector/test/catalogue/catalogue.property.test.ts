@@ -53,7 +53,7 @@ const plan = fc.record({
   byJobs: fc.boolean(),
 });
 
-test('[R-1020] [R-1021] [R-1834] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
+test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
   await fc.assert(
     fc.asyncProperty(plan, async ({ events, cuts, mostEntries, byJobs }) => {
       const dataDir = await directoryOf(events);

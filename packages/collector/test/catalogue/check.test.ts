@@ -88,7 +88,7 @@ function found(condition = '1'): Found[] {
   );
 }
 
-describe('[R-1521] a row is found that is not what the log makes of its events:', () => {
+describe('[R-703] a row is found that is not what the log makes of its events:', () => {
   beforeEach(async () => {
     await fill(EVENTS);
     await update();
@@ -144,7 +144,7 @@ describe('[R-1521] a row is found that is not what the log makes of its events:'
     ['the tokens of a call', 'UPDATE call SET input_tokens = 4711 WHERE run = :run AND number = 1'],
     ['a call that is gone', 'DELETE FROM call WHERE run = :run AND number = 1'],
     ['calls of a run that has none', 'UPDATE call SET run = -run WHERE run = :run'],
-  ])('%s [R-1834]', async (_, sql) => {
+  ])('%s [R-1836]', async (_, sql) => {
     const run = found('id IN (SELECT run FROM call WHERE number = 2 AND model IS NOT NULL)')[0];
     if (run === undefined) expect.unreachable();
     edit((database) => database.prepare(sql).run({ run: run.id }));
@@ -241,7 +241,7 @@ describe('[R-1521] a row is found that is not what the log makes of its events:'
   });
 });
 
-test('[R-1522] what the log has got since is no difference, wherever an update ended', async () => {
+test('[R-703] what the log has got since is no difference, wherever an update ended', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.integer({ min: 1, max: EVENTS.length }), { maxLength: 4 }), async (cuts) => {
       fs.rmSync(directory, { recursive: true, force: true });
@@ -254,7 +254,7 @@ test('[R-1522] what the log has got since is no difference, wherever an update e
   );
 });
 
-test('[R-1522] a catalogue that is written while it is compared is compared as it was at one moment', async () => {
+test('[R-703] a catalogue that is written while it is compared is compared as it was at one moment', async () => {
   await fill(FIRST_PART);
   await update();
   const checks: CatalogueCheck[] = [];
@@ -299,7 +299,7 @@ describe('of an encrypted log', () => {
     await fillDirectory(dataDir, [[entry]], 16 << 10, encryptionIn(dataDir));
   }
 
-  test('[R-1521] a name that was sealed by another key', async () => {
+  test('[R-703] a name that was sealed by another key', async () => {
     expect(await checked()).toMatchObject(RIGHT);
     const elsewhere = path.join(dataDir, 'elsewhere');
     await fillDirectory(elsewhere, [FIRST_PART.map(stored)], 16 << 10, encryptionIn(elsewhere));
@@ -319,12 +319,12 @@ describe('of an encrypted log', () => {
     expect(await checked()).toMatchObject({ named: [{ recordId: run.record, organisation: null }] });
   });
 
-  test('[R-1521] without the keys nothing can be compared', async () => {
+  test('[R-703] without the keys nothing can be compared', async () => {
     fs.renameSync(path.join(dataDir, 'encryption-keys'), path.join(dataDir, 'away'));
     expect(await checked()).toEqual({ state: 'closed' });
   });
 
-  test('[R-1522] an erasure that is not taken in yet is no difference, and hides none', async () => {
+  test('[R-703] an erasure that is not taken in yet is no difference, and hides none', async () => {
     const name = (organisation: string) => `organisation = ${numberOf(organisation)}`;
     const [kept, erased, ...others] = found(`target IS NOT NULL AND circle IS NULL AND ${name('default')}`);
     if (erased === undefined || kept === undefined) expect.unreachable();

@@ -121,7 +121,7 @@ test.each([
   "UPDATE run SET ratings = '1 2'",
   'UPDATE run SET model = 99999',
   'UPDATE event SET kind = 99',
-])('[R-1022] after %s a record is damage, and no count', async (sql) => {
+])('[R-1020] after %s a record is damage, and no count', async (sql) => {
   const catalogue = await catalogueOf(ODD);
   const database = new DatabaseSync(path.join(scratch, 'catalogue', 'catalogue.sqlite'));
   database.exec(sql);

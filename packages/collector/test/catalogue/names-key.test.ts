@@ -66,7 +66,7 @@ function holds(key: SyntheticIv, name = TARGET): boolean {
     .some((file) => fs.readFileSync(path.join(directory, file)).includes(key.seal(name)));
 }
 
-describe('[R-2014] a key of names that is replaced', () => {
+describe('[R-1338] a key of names that is replaced', () => {
   test('seals all names again while the old one is there, and no byte is under that any more', async () => {
     const first = await madeBy(OLD);
     const before = contentsOf(first);
@@ -94,7 +94,7 @@ describe('[R-2014] a key of names that is replaced', () => {
     expect(contentsOf(slow)).toEqual(await expectedOf(dataDir, EVENTS.length));
   });
 
-  test('[R-1811] is written under by nobody who has an older one alone', async () => {
+  test('[R-1020] is written under by nobody who has an older one alone', async () => {
     const slow = await madeBy(OLD, 20);
     const other = opened(OLD);
     await withKeys([NEW, OLD], (log) => other.update(log, { through: 30 }));
@@ -146,7 +146,7 @@ describe('[R-2014] a key of names that is replaced', () => {
   });
 });
 
-test('[R-1811] names that stand in the clear are sealed once encryption has begun', async () => {
+test('[R-1020] names that stand in the clear are sealed once encryption has begun', async () => {
   const catalogue = opened();
   await withLog(dataDir, (log) => catalogue.update(log));
   await withKeys([NEW], (log) => catalogue.update(log));

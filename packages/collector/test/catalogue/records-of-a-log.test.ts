@@ -78,7 +78,7 @@ function firstSequence({ metadata }: ClinicalRecord): number {
   return Math.min(...metadata.events.map(({ sequence }) => sequence));
 }
 
-test('the catalogue makes the records that grouping in memory makes, oldest first [R-711] [R-1060]', async () => {
+test('the catalogue makes the records that grouping in memory makes, oldest first [R-711]', async () => {
   await fc.assert(
     fc.asyncProperty(oddLog(40), async (events) => {
       const dataDir = await directoryOf(events);
@@ -92,7 +92,7 @@ test('the catalogue makes the records that grouping in memory makes, oldest firs
   );
 });
 
-test('the order in which events were stored makes no difference to the records [R-205] [R-711]', async () => {
+test('the order in which events were stored makes no difference to the records [R-206] [R-711]', async () => {
   const log = oddLog(25).chain((events) =>
     fc.tuple(fc.constant(events), fc.shuffledSubarray(events, { minLength: events.length })),
   );
@@ -163,7 +163,7 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
   );
 });
 
-test('each run that has changed comes once with what was told the last time [R-713]', async () => {
+test('each run that has changed comes once with what was told the last time [R-1001]', async () => {
   await fc.assert(
     fc.asyncProperty(oddLog(30), fc.integer({ min: 0, max: 30 }), async (events, cut) => {
       const before = await directoryOf(events.slice(0, Math.min(cut, events.length - 1)));
@@ -182,7 +182,7 @@ test('each run that has changed comes once with what was told the last time [R-7
   );
 });
 
-test('records come by the sender’s clock where that is asked for [R-1046]', async () => {
+test('records come by the sender’s clock where that is asked for [R-711]', async () => {
   await fc.assert(
     fc.asyncProperty(oddLog(30), async (events) => {
       const { all } = await madeOfEach(await directoryOf(events), [{ order: 'sender' }, {}]);

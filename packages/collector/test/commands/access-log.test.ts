@@ -74,7 +74,7 @@ async function inProcess(
 }
 
 describe('the access log', () => {
-  test('[R-716] has a line for the beginning of a reading and one for its end, and knows them again', () => {
+  test('[R-702] has a line for the beginning of a reading and one for its end, and knows them again', () => {
     const end = beginAccess(dataDir, { command: 'events', filter: { kind: 'outcome' } });
     expect(lines().map(kindOf)).toEqual(['begun']);
     end({ events: 2, complete: true });
@@ -82,7 +82,7 @@ describe('the access log', () => {
     expect(JSON.parse(lines()[1] ?? '')).toMatchObject({ events: 2, complete: true });
   });
 
-  test('[R-1050] says that a reading was by patient or by user, and not whose', () => {
+  test('[R-1343] says that a reading was by patient or by user, and not whose', () => {
     const filter = {
       target: 'patient-zwiebelkuchen',
       user: 'dr-adlerhorst',
@@ -118,7 +118,7 @@ describe('the access log', () => {
     expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
   });
 
-  test('[R-718] [R-1511] tells what no command has written, and passes over members that it does not know', () => {
+  test('[R-718] [R-702] tells what no command has written, and passes over members that it does not know', () => {
     const noted = JSON.stringify({
       ...{
         at: '2026-03-04T05:06:07.089Z',
@@ -193,7 +193,7 @@ describe('the access log', () => {
     expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of another');
   });
 
-  test('[R-702] [R-716] has what each command was asked for, who asked, and nothing of an event', async () => {
+  test('[R-702] has what each command was asked for, who asked, and nothing of an event', async () => {
     const [eventId, runId] = [randomUUID(), randomUUID()];
     const body = sampleEvent('inference-start', { event_id: eventId, run_id: runId });
     await fillSigned(dataDir, [
@@ -259,7 +259,7 @@ describe('the access log', () => {
     },
   );
 
-  test('[R-716] [R-1510] names who acts, by a login where there is one, and what that was concluded from', async () => {
+  test('[R-702] names who acts, by a login where there is one, and what that was concluded from', async () => {
     const { uid, username } = os.userInfo();
     const evidence = { uid, user: username };
     const of = async (loginuid: string | undefined, sudo: string, by?: string) => {
@@ -299,7 +299,7 @@ describe('the access log', () => {
     });
   });
 
-  test('[R-1510] knows a user who logged in by the name in the system, and says when there is none', async () => {
+  test('[R-702] knows a user who logged in by the name in the system, and says when there is none', async () => {
     const name = (uid: number) => execFileSync('id', ['-nu', String(uid)], { encoding: 'utf8' }).trim();
     const { uid } = os.userInfo();
     // One that is not of this process.
@@ -310,7 +310,7 @@ describe('the access log', () => {
     expect((await inProcess(undefined, 'auditor')).acting).toBeNull();
   });
 
-  test('[R-1514] finds who made a plan, and when, by no other line that has its SHA-256', async () => {
+  test('[R-702] finds who made a plan, and when, by no other line that has its SHA-256', async () => {
     const plan = createHash('sha256').update('a plan').digest('hex');
     const begin = (command: string, filter: object, more: object = {}) =>
       beginAccess(dataDir, { command, filter: { ...filter }, ...more });
@@ -342,7 +342,7 @@ describe('the access log', () => {
     });
   });
 
-  test('[R-716] of several readers at once has the lines of each, whole, also behind a torn one', async () => {
+  test('[R-702] of several readers at once has the lines of each, whole, also behind a torn one', async () => {
     await fillSigned(dataDir, [[loggedEvent('one')]]);
     fs.writeFileSync(file, '{"at":"2026-');
     const readers = Array.from({ length: 8 }, (_, i) =>
@@ -362,7 +362,7 @@ describe('the access log', () => {
     expect(ended.sort()).toEqual(begun.map(({ reading }) => reading).sort());
   });
 
-  test('[R-716] on a disk that takes half of a line nothing is given out, and the next reading is noted whole', async () => {
+  test('[R-702] on a disk that takes half of a line nothing is given out, and the next reading is noted whole', async () => {
     await fillSigned(dataDir, [[loggedEvent('one')]]);
     const preload = `
       import fs from 'node:fs';

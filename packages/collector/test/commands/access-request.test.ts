@@ -126,7 +126,7 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
   expect([nothing.code, nothing.stderr]).toEqual([6, expect.stringContaining('names one of the ids')]);
 });
 
-test('[R-1563] an id that stands in several organisations is refused with counts, until one is named', async () => {
+test('[R-1562] an id that stands in several organisations is refused with counts, until one is named', async () => {
   const key = await createKey(dataDir);
   const icu = await createKey(dataDir, '--organisation', 'icu');
   const collector = await start(dataDir);

@@ -99,7 +99,7 @@ function acts(keyId: string): readonly [args: string[], filter: object, done?: o
 }
 
 describe('an act', () => {
-  test('[R-1512] has a line before and a line after it, which say what it was about and no secret and no person', async () => {
+  test('[R-702] has a line before and a line after it, which say what it was about and no secret and no person', async () => {
     const { collector, key } = await running();
     const { filter } = lines()[0] ?? {};
     const keyId = String(filter?.['key_id']);
@@ -125,7 +125,7 @@ describe('an act', () => {
     expect([intact, access_log]).toMatchObject([true, { unsigned_lines: 0, unended: 0 }]);
   });
 
-  test('[R-1513] is not done where its line cannot be written', async () => {
+  test('[R-702] is not done where its line cannot be written', async () => {
     const { collector } = await running();
     const keyId = String(lines()[0]?.filter?.['key_id']);
     const state = async () => {
@@ -170,7 +170,7 @@ describe('an act', () => {
   });
 
   test.skipIf(!canMount)(
-    '[R-1513] is not done on a read-only file system, where reading needs no line',
+    '[R-702] is not done on a read-only file system, where reading needs no line',
     async () => {
       const { collector } = await running();
       await collector.stop();
@@ -185,7 +185,7 @@ describe('an act', () => {
     },
   );
 
-  test('[R-1513] before the first start has its lines in the directory that it makes, which the log has heads of', async () => {
+  test('[R-702] before the first start has its lines in the directory that it makes, which the log has heads of', async () => {
     await done('keys', 'create', '--permissions', 'all');
     expect(newest()).toMatchObject({ command: 'keys create', complete: true });
     expect(fs.statSync(log).mode & 0o777).toBe(0o600);

@@ -138,7 +138,7 @@ test('[R-811] --follow goes on over a restart of the collector, up to a signal, 
   const two = await send(second.port);
   await expect.poll(held).toBe(2);
   expect(await idsIn(await restored())).toEqual(new Set([one, two]));
-  // [R-1457] The console knows that the next round is due within seconds.
+  // [R-811] The console knows that the next round is due within seconds.
   const note = () => readBackupNote(dataDir);
   expect(note()).toMatchObject({ follows: true });
   following.process.kill('SIGTERM');
@@ -207,7 +207,7 @@ describe('[R-811] a back-up', () => {
     expect(key(backups)).toBe(key(dataDir));
   });
 
-  test('[R-837] is logged in the access log as a reading and for the console, and changes nothing else', async () => {
+  test('[R-811] is logged in the access log as a reading and for the console, and changes nothing else', async () => {
     await fillSigned(dataDir, batches(3));
     const before = contents(dataDir);
     const { events } = await backedUp();
@@ -497,7 +497,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
     expect(fs.existsSync(path.join(backups, 'checkpoints', 'latest'))).toBe(false);
   });
 
-  test('[R-1962] when a signed leaf has changed and its checksum fits, the copy is not the log that was signed', async () => {
+  test('[R-811] when a signed leaf has changed and its checksum fits, the copy is not the log that was signed', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     await backedUp();
     const before = fs.readFileSync(path.join(backups, 'checkpoints', 'latest'), 'utf8');

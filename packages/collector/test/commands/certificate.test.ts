@@ -272,7 +272,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     expect(await json(action)).toMatchObject({ whole: false, events: 1 });
   });
 
-  test('[R-1541] of a log that was restored has what the record says', async () => {
+  test('[R-1344] of a log that was restored has what the record says', async () => {
     const action = await beside(() => erase((sequence) => sequence === 7));
     const [backups, target] = [path.join(root, 'backups'), path.join(root, 'restored')];
     expect((await on('backup', backups, '--keys-elsewhere')).code).toBe(0);
@@ -291,7 +291,7 @@ describe('[R-1344] the certificate of an erasure', () => {
   });
 });
 
-describe('[R-1543] encrypted bytes', () => {
+describe('[R-1344] encrypted bytes', () => {
   test('are pending until a collector has removed them, and then have a time that stays', async () => {
     const early = await beside(() => erase((sequence) => sequence <= 50));
     expect(await json(early)).toMatchObject({ bytes_removed: null, bytes_left: 50 });
@@ -313,7 +313,7 @@ describe('[R-1543] encrypted bytes', () => {
   });
 });
 
-describe('[R-1544] erase --list', () => {
+describe('[R-1344] erase --list', () => {
   test('lists actions, oldest first, and their state', async () => {
     expect(await on('erase', '--list')).toMatchObject({ code: 0, stdout: '' });
     const action = await beside(async () => {
@@ -347,7 +347,7 @@ describe('[R-1544] erase --list', () => {
   });
 });
 
-describe('[R-1545] erase plan --certificate', () => {
+describe('[R-1344] erase plan --certificate', () => {
   test('plans what the certificate of an erasure names, and no event of another organisation with the same id', async () => {
     // As in a copy of the log from before the erasure.
     const older = path.join(root, 'older');

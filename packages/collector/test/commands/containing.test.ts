@@ -77,7 +77,7 @@ test('[R-1862] runs with all words in inputs and outputs are found, newest first
     expect(await found('--contains', words)).toEqual([[], `collector: no run matches\n${searched(4)}`]);
 });
 
-test('[R-1863] the words come from a file or standard input too, and stand in no log and no message', async () => {
+test('[R-1343] the words come from a file or standard input too, and stand in no log and no message', async () => {
   await fillDirectory(dataDir, [EVENTS]);
   const file = path.join(path.dirname(dataDir), 'words.txt');
   fs.writeFileSync(file, 'fever\nGroße\n');
@@ -96,7 +96,7 @@ test('[R-1863] the words come from a file or standard input too, and stand in no
 });
 
 test.each([[' ?! '], ['@'], ['@.'], ['-', '--user', '-']])(
-  '[R-1863] %j is refused, and nothing is read',
+  '[R-1343] %j is refused, and nothing is read',
   async (...args) => {
     await fillDirectory(dataDir, [EVENTS]);
     const { code, stdout } = await run(['runs', '--data-dir', dataDir, '--contains', ...args]);

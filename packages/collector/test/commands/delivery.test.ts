@@ -49,7 +49,7 @@ async function held(): Promise<string[]> {
   return logged.flatMap(({ said }) => (said.does === 'hold' ? [said.action] : []));
 }
 
-describe('[R-1550] [R-1551] a command', () => {
+describe('[R-1550] [R-1335] a command', () => {
   const withdrawn = 'withdrawn: nothing was changed';
   const begun = 'a collector has begun the request';
 
@@ -139,7 +139,7 @@ describe('an erasure', () => {
   });
 
   test.each(['before', 'behind'])(
-    '[R-1551] whose request meets a full disk is not laid (%s the rename)',
+    '[R-1335] whose request meets a full disk is not laid (%s the rename)',
     async (when) => {
       const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
       const real = nodeFiles.replace.bind(nodeFiles);
@@ -158,7 +158,7 @@ describe('an erasure', () => {
     [{ state: 'refused', because: 'partly', reason: 'only a part of it was erased' }, 8],
     [{ state: 'refused', because: 'impossible', reason: 'not encrypted' }, 8],
   ] as [LifecycleAnswer & { reason: string }, number][])(
-    '[R-1552] that is refused: %o',
+    '[R-1550] that is refused: %o',
     async (answer, exitCode) => {
       const { action, end } = erasing();
       await laid();
@@ -167,7 +167,7 @@ describe('an erasure', () => {
     },
   );
 
-  test('[R-1553] that waits for a directory of keys says which, and where its certificate will be', async () => {
+  test('[R-1550] that waits for a directory of keys says which, and where its certificate will be', async () => {
     const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     onTestFinished(() => written.mockRestore());
     const { action, end } = erasing();

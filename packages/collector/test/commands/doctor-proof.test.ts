@@ -87,7 +87,7 @@ describe('collector doctor on the proof', () => {
         fs.mkdirSync(file);
       },
     ],
-  ])('[R-883] reports a private key file that %s, as the start of a collector does', async (_, act) => {
+  ])('[R-905] reports a private key file that %s, as the start of a collector does', async (_, act) => {
     const file = signingKeyFile();
     act(file);
     const { code, lines } = await said();
@@ -97,7 +97,7 @@ describe('collector doctor on the proof', () => {
     expect([started.code, started.stderr]).toEqual([3, expect.stringContaining(file)]);
   });
 
-  test('[R-881] reports a rotation whose note is gone while the old key still signs, as verify and a start do', async () => {
+  test('[R-904] reports a rotation whose note is gone while the old key still signs, as verify and a start do', async () => {
     const before = await said();
     expect((await run(['signing-key', 'rotate', '--data-dir', dataDir])).code).toBe(0);
     await fillSigned(dataDir, [[loggedEvent('by both keys')]]);
@@ -217,7 +217,7 @@ describe('collector doctor on the proof', () => {
     expect(await collector.stop()).toBe(0);
   });
 
-  test('[R-906] [R-882] reports the state of each sink', async () => {
+  test('[R-906] reports the state of each sink', async () => {
     const at = new Date().toISOString();
     writeSinkStates(dataDir, [
       { sink: 'dir:/mnt/worm', state: 'ok', size: 300, at },

@@ -89,7 +89,7 @@ describe('collector doctor', () => {
   test.each([
     ['missing', (file: string) => fs.rmSync(file)],
     ['empty', (file: string) => fs.truncateSync(file)],
-  ])('[R-614] warns of events with a keys.db that is %s, and no start makes a key', async (_, act) => {
+  ])('[R-505] warns of events with a keys.db that is %s, and no start makes a key', async (_, act) => {
     await createKey(dataDir);
     await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
     act(path.join(dataDir, 'keys.db'));
@@ -110,7 +110,7 @@ describe('collector doctor', () => {
     expect((await post(collector.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
   });
 
-  test('[R-614] an empty keys.db is left alone where its -wal holds something', async () => {
+  test('[R-505] an empty keys.db is left alone where its -wal holds something', async () => {
     await createKey(dataDir);
     fs.truncateSync(path.join(dataDir, 'keys.db'));
     const log = path.join(dataDir, 'keys.db-wal');
@@ -156,7 +156,7 @@ describe('collector doctor', () => {
   });
 
   test.each(['lock', 'keys.db', 'ledger/0000000000000001.segment', 'checkpoints/latest', 'tree/level-00'])(
-    '[R-616] a directory in the place of %s ends a start and an examination with 3, and is named',
+    '[R-615] a directory in the place of %s ends a start and an examination with 3, and is named',
     async (name) => {
       await createKey(dataDir);
       await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
@@ -170,7 +170,7 @@ describe('collector doctor', () => {
     },
   );
 
-  test('[R-616] a lock with bytes in it ends a start with 3 and is named, and readers do not mind', async () => {
+  test('[R-615] a lock with bytes in it ends a start with 3 and is named, and readers do not mind', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
     const file = path.join(dataDir, 'lock');
@@ -389,7 +389,7 @@ describe('on a full disk', () => {
   ];
 
   test.skipIf(!canMount).each(states)(
-    '[R-613] where keys.db %s, keys are listed and examined, and what must write says that no space is left',
+    '[R-604] where keys.db %s, keys are listed and examined, and what must write says that no space is left',
     async (state, act) => {
       const key = await createKey(dataDir);
       await fillSigned(dataDir, [[EVENTS[0] ?? candidate()]]);

@@ -229,7 +229,7 @@ describe('[R-1996] encryption-keys rewrap', () => {
   });
 });
 
-describe('[R-1450] [R-1451] a first start', () => {
+describe('[R-1324] a first start', () => {
   test.each([1, 2, 3])('whose KMS fails at call %i is continued by the next one', async (call) => {
     const kms = path.join(root, 'kms');
     const script = `#!/bin/sh\nread text\necho >> "$0.asked"\n[ "$(wc -l < "$0.asked")" -ne ${call} ] || exit 1\necho "$text" | rev\n`;
@@ -237,7 +237,7 @@ describe('[R-1450] [R-1451] a first start', () => {
     const args = ['--encryption-keys', `${keys},${mirror}`, '--kek', `command:${kms}`];
     const failed = await run(['serve', '--port', '0', '--data-dir', dataDir, ...args]);
     expect([failed.code, failed.stderr]).toEqual([2, expect.stringContaining('kms ended with exit code 1')]);
-    // [R-1451]
+    // [R-1324]
     const doctor = await run(['doctor', '--data-dir', dataDir]);
     expect([doctor.code, doctor.stderr]).toEqual([0, '']);
     expect(doctor.stdout).toMatch(/WARNING +encryption /);
@@ -258,7 +258,7 @@ describe('[R-1450] [R-1451] a first start', () => {
   });
 });
 
-describe('[R-1452] a wrong kek in one directory', () => {
+describe('[R-1324] a wrong kek in one directory', () => {
   test('is told by log, doctor and status, and costs no event', async () => {
     const key = await createKey(dataDir);
     const first = await start(dataDir, mirrored);
@@ -288,7 +288,7 @@ describe('[R-1452] a wrong kek in one directory', () => {
   });
 });
 
-describe('[R-1326] verify', () => {
+describe('[R-1339] verify', () => {
   const texts = Array.from({ length: 20 }, (_, i) => loggedEvent(`event ${i}`));
 
   async function verified(): Promise<Verified> {
@@ -356,7 +356,7 @@ describe('[R-1326] verify', () => {
 });
 
 describe('[R-1328] a back-up', () => {
-  test('[R-1500] wants a mirror of the keys, holds none, and is restored with it and a warning', async () => {
+  test('[R-1328] wants a mirror of the keys, holds none, and is restored with it and a warning', async () => {
     const key = await createKey(dataDir);
     const alone = await start(dataDir, ['--encryption', 'on', '--encryption-keys', keys]);
     await sendTwo(alone, key);
@@ -379,7 +379,7 @@ describe('[R-1328] a back-up', () => {
     const restored = await run(['restore', backups, '--data-dir', target]);
     expect(restored.code, restored.stderr).toBe(0);
     expect(restored.stdout.replace(/\s+/g, ' ')).toContain('start the collector with the mirror of them');
-    // [R-1500]
+    // [R-1328]
     expect(restored.stdout.replace(/\s+/g, ' ')).toMatch(
       /WARNING: what was erased after \d{4}-.*Z is in this back-up/,
     );
@@ -414,7 +414,7 @@ describe('[R-1320] a reader without keys', () => {
   });
 });
 
-describe('[R-1329] encryption-keys status', () => {
+describe('[R-1325] encryption-keys status', () => {
   test('tells directories, mirrors that lag, and what is a risk', async () => {
     const key = await createKey(dataDir);
     const plain = await run(['encryption-keys', 'status', '--data-dir', dataDir]);

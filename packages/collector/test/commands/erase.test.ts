@@ -244,7 +244,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     expect(await gone()).toEqual([]);
   });
 
-  test('[R-1571] takes a namesake in another organisation for another person', async () => {
+  test('[R-1570] takes a namesake in another organisation for another person', async () => {
     const [mine] = await whole({ target: SUBJECT });
     await whole({ target: SUBJECT }, 'ward');
     await whole({ target: SUBJECT }, 'ward');
@@ -263,7 +263,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     expect((await plan('--event', twice.event_id, '--organisation', 'ward')).events).toHaveLength(1);
   });
 
-  test('[R-1572] finds a run whose row is gone from the catalogue', async () => {
+  test('[R-1342] finds a run whose row is gone from the catalogue', async () => {
     const mine = await whole({ target: SUBJECT });
     const inner = await begin({ parent: mine[0] });
     expect((await on('runs', '--target', SUBJECT)).stdout).toContain(mine[0]);
@@ -283,7 +283,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     );
   });
 
-  test('[R-1370] reads the file as it was meant, and says which id no start has', async () => {
+  test('[R-1343] reads the file as it was meant, and says which id no start has', async () => {
     await whole({ target: SUBJECT });
     for (const text of [`\ufeff${SUBJECT}\r\n`, `  ${SUBJECT}\u00a0\r\n\r\n`, `\t${SUBJECT} \r`]) {
       fs.writeFileSync(subjects, text);
@@ -315,7 +315,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
   });
 });
 
-describe('[R-1573] a plan by run, event or certificate', () => {
+describe('[R-1570] a plan by run, event or certificate', () => {
   test('marks what is named, and lists what is nested in it', async () => {
     const mine = await whole({ target: SUBJECT });
     const inner = await whole({ target: OTHER, parent: mine[0] });
@@ -371,7 +371,7 @@ describe('[R-1573] a plan by run, event or certificate', () => {
   });
 });
 
-describe('[R-1574] what comes late for a run that an action erased whole', () => {
+describe('[R-1570] what comes late for a run that an action erased whole', () => {
   test('is counted by every plan, and marked by the one for it unless a late start names a target', async () => {
     const [mine] = await whole({ target: SUBJECT });
     const [other] = await whole({ target: SUBJECT });
@@ -460,7 +460,7 @@ describe('[R-1580] a plan is applied', () => {
     await expectIntact();
   });
 
-  test('[R-1581] by nobody for whom the access log has no line of its plan, or of another log', async () => {
+  test('[R-1580] by nobody for whom the access log has no line of its plan, or of another log', async () => {
     const mine = await whole({ target: SUBJECT });
     const { file } = await plan(...bySubject());
     const log = path.join(dataDir, 'access.log');
@@ -494,7 +494,7 @@ describe('[R-1580] a plan is applied', () => {
     expect((await on('verify')).code).toBe(3);
   });
 
-  test('[R-1582] only where no hold has begun and no policy was set since', async () => {
+  test('[R-1580] only where no hold has begun and no policy was set since', async () => {
     const [mine, theirs] = [await whole({ target: SUBJECT }), await whole({ target: OTHER })];
     const before = await plan(...bySubject());
     await hold('CASE-7', '--run', theirs[0]);
@@ -516,7 +516,7 @@ describe('[R-1580] a plan is applied', () => {
     expect(await gone()).toEqual(mine);
   });
 
-  test('[R-1583] [R-1375] a hold keeps what is nested in a held run, and every run that names a held person', async () => {
+  test('[R-1342] a hold keeps what is nested in a held run, and every run that names a held person', async () => {
     const mine = await whole({ target: SUBJECT });
     const inner = await whole({ target: OTHER, parent: mine[1] });
     const innermost = await begin({ parent: inner[1] });
@@ -533,7 +533,7 @@ describe('[R-1580] a plan is applied', () => {
     expect((await plan('--run', mine[0])).marked).toEqual(mine);
   });
 
-  test('[R-1584] a floor yields to four reasons, where that is asked for', async () => {
+  test('[R-1580] a floor yields to four reasons, where that is asked for', async () => {
     const mine = await whole({ target: SUBJECT });
     await setPolicy({ floors: [{ id: 'law', keep: 'P10Y' }], default: { keep: 'P10Y' } });
     const { file, events, stdout } = await plan(...bySubject());
@@ -569,7 +569,7 @@ describe('[R-1580] a plan is applied', () => {
     await expectIntact();
   });
 
-  test('[R-1585] a later start refuses that makes a run somebody else’s or a held person’s; other events are reported', async () => {
+  test('[R-1580] a later start refuses that makes a run somebody else’s or a held person’s; other events are reported', async () => {
     const runs = await Promise.all(Array.from({ length: 6 }, () => begin({ target: SUBJECT })));
     const [mine = '', again = '', relabelled = '', unknown = '', inner = '', last = ''] = runs;
     const outer = await begin({});
@@ -605,7 +605,7 @@ describe('[R-1580] a plan is applied', () => {
     expect(await gone()).not.toContain(later);
   });
 
-  test('[R-1586] with payloads that could not be opened only by --incomplete, which the certificate says', async () => {
+  test('[R-1570] with payloads that could not be opened only by --incomplete, which the certificate says', async () => {
     const [outer] = await whole({ target: OTHER });
     // Each process has buckets of its own.
     await collector.stop();
@@ -638,7 +638,7 @@ describe('[R-1580] a plan is applied', () => {
     expect((await plan('--run', inner)).of(inner)).toEqual(['run', 'not compared', false, hidden]);
   });
 
-  test('[R-1587] leaves what has no key, and says so with exit code 7', async () => {
+  test('[R-1570] leaves what has no key, and says so with exit code 7', async () => {
     await collector.stop();
     for (const directory of [dataDir, path.join(root, 'keys'), path.join(root, 'mirror')])
       fs.rmSync(directory, { recursive: true });
@@ -663,7 +663,7 @@ describe('[R-1580] a plan is applied', () => {
     expect(await gone()).toEqual([later]);
   });
 
-  test('[R-1588] not where no collector runs, and then nothing is laid', async () => {
+  test('[R-1550] not where no collector runs, and then nothing is laid', async () => {
     await whole({ target: SUBJECT });
     await collector.stop();
     const { file } = await plan(...bySubject());
@@ -677,7 +677,7 @@ describe('[R-1580] a plan is applied', () => {
 const preload = (module: string) =>
   `--import=${pathToFileURL(path.resolve(import.meta.dirname, '../running', module)).href}`;
 
-describe('[R-1589] a plan or its application that is cut off', () => {
+describe('[R-1580] a plan or its application that is cut off', () => {
   test('by a kill at any step leaves a whole plan or none, and a whole erasure or none', async () => {
     const mine = await whole({ target: SUBJECT });
     const killed = async (args: readonly string[], step: number) => {
@@ -746,7 +746,7 @@ describe('[R-1589] a plan or its application that is cut off', () => {
   });
 });
 
-describe('[R-1577] what collector erase is asked', () => {
+describe('[R-1570] what collector erase is asked', () => {
   test.each([
     [[], /--subject-file, --run, --event, --late and --certificate/],
     [['--run', 'a1b2c3d4', '--event', randomUUID()], /one of/],

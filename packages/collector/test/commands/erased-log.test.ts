@@ -129,7 +129,7 @@ function everything(...directories: readonly string[]): Buffer {
 }
 
 describe('[R-1334] what a collector erased', () => {
-  test('[R-1347] opens for no reader, and its log is proved', async () => {
+  test('[R-1339] opens for no reader, and its log is proved', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const mine = await sendRun(collector, key, SUBJECT);
@@ -161,7 +161,7 @@ describe('[R-1334] what a collector erased', () => {
       `"payload":"erased","action":"${String(certificate['action'])}"`,
     );
 
-    // [R-1351]
+    // [R-1334]
     expect(record).toMatchObject([{ metadata: { completeness: { level: 'erased' } } }]);
     const listed = (await on('runs', '--json')).stdout.trim().split('\n');
     expect(listed.map((line) => JSON.parse(line) as object)).toContainEqual(
@@ -182,7 +182,7 @@ describe('[R-1334] what a collector erased', () => {
       .map((line) => JSON.parse(line) as object);
     expect(logged).toMatchObject([{ does: 'erase', reason: 'erasure-request', events: 2, state: 'done' }]);
 
-    // [R-1347]
+    // [R-1339]
     const proof = path.join(root, 'proof');
     const id = mine.events[1]?.event.event_id ?? '';
     expect((await on('proof', id, '--out', proof)).code).toBe(0);
@@ -261,7 +261,7 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
   });
 });
 
-describe('[R-1345] a log that the next start has compacted', () => {
+describe('[R-2025] a log that the next start has compacted', () => {
   test('is verified, backed up and restored as ever', async () => {
     const text = 'x'.repeat(1100);
     const batches = Array.from({ length: 8 }, () => Array.from({ length: 50 }, () => loggedEvent(text)));
@@ -302,7 +302,7 @@ describe('[R-1345] a log that the next start has compacted', () => {
   });
 });
 
-describe('[R-2028] erase apply --wait', () => {
+describe('[R-2025] erase apply --wait', () => {
   test('ends when no file of the data directory has the encrypted bytes, or says what is left', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
@@ -376,7 +376,7 @@ describe('[R-1339] verify', () => {
   });
 });
 
-describe('[R-1372] an older state of the log with the keys of today', () => {
+describe('[R-1336] an older state of the log with the keys of today', () => {
   test('is explained by no note beside the keys, and learns erasures when it is started', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
@@ -411,7 +411,7 @@ describe('[R-1372] an older state of the log with the keys of today', () => {
   });
 });
 
-describe('[R-1501] an erasure under a hold', () => {
+describe('[R-1339] an erasure under a hold', () => {
   test('is found by verify, whoever had it done', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
@@ -456,7 +456,7 @@ describe('[R-1501] an erasure under a hold', () => {
       3,
       expect.stringContaining('although the hold CASE-7 was on'),
     ]);
-    // [R-1502] The entry that erased it, and what a proof of it says.
+    // [R-701] The entry that erased it, and what a proof of it says.
     const { sequence, entryId } =
       openStore(dataDir)
         .events.actions?.()
@@ -473,7 +473,7 @@ describe('[R-1501] an erasure under a hold', () => {
     const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
     expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
     expect(checked.stdout).toMatch(/from +the collector itself/);
-    // [R-2033]
+    // [R-2031]
     const proved = independentAction(
       fs.readFileSync(proof, 'utf8'),
       Buffer.from(printed.body),
@@ -496,7 +496,7 @@ describe('[R-1501] an erasure under a hold', () => {
   });
 });
 
-describe('[R-1348] the keys', () => {
+describe('[R-1325] the keys', () => {
   test('get a mirror, a copy that certificates name, and a new epoch', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, ['--encryption-keys', keys]);
@@ -532,7 +532,7 @@ describe('[R-1348] the keys', () => {
   });
 });
 
-describe('[R-1500] restore with keys', () => {
+describe('[R-1328] restore with keys', () => {
   test('takes out of them what the back-up itself or a note beside them says is erased, and names the way where neither does', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
@@ -584,7 +584,7 @@ describe('[R-1500] restore with keys', () => {
   });
 });
 
-describe('[R-1367] a hold', () => {
+describe('[R-1342] a hold', () => {
   const allKept = async () => (await storedEvents(dataDir)).map((event) => isOpen(event));
 
   test.each(['erase apply', 'retention run'])(
@@ -618,7 +618,7 @@ describe('[R-1367] a hold', () => {
     },
   );
 
-  test('is on what is nested in a run, and on each person that a start of it names [R-1375]', async () => {
+  test('is on what is nested in a run, and on each person that a start of it names [R-1342]', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const send = async (event: object, kind: 'inference-start' | 'outcome') =>
@@ -733,7 +733,7 @@ describe('[R-1367] a hold', () => {
   });
 });
 
-describe('[R-1368] directories of keys', () => {
+describe('[R-1325] directories of keys', () => {
   const byPerson = (...more: readonly string[]) => erasing(['--subject-file', subjects], ...more);
   const keyIn = (directory: string) => {
     const reader = readKeys({ directories: [directory], kek: '' });
@@ -817,7 +817,7 @@ describe('[R-1368] directories of keys', () => {
   });
 });
 
-describe('[R-1369] a back-up whose newest event was erased since', () => {
+describe('[R-1328] a back-up whose newest event was erased since', () => {
   test('starts with the keys of today, which know that', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
@@ -840,7 +840,7 @@ describe('[R-1369] a back-up whose newest event was erased since', () => {
   });
 });
 
-describe('[R-1370] a policy', () => {
+describe('[R-1343] a policy', () => {
   test('in which a name stands twice, or that is nested too deep, is refused', async () => {
     const policy = path.join(root, 'policy.json');
     const floors = '"floors":[{"id":"law","keep":"P10Y"}]';

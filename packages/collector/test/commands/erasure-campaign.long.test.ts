@@ -599,7 +599,7 @@ function applying(file: string, reason: string, overrides: boolean): string[] {
   return overrides ? [...argv, '--override-floor'] : argv;
 }
 
-test(`[R-1590] [R-1591] [R-1592] [R-1593] [R-1594] of ${PLANS} random plans each names and erases what it may, and nothing else`, async () => {
+test(`[R-1570] [R-1580] [R-1335] [R-1336] of ${PLANS} random plans each names and erases what it may, and nothing else`, async () => {
   const memory = '/dev/shm';
   const commands = new Commands();
   onTestFinished(() => commands.end());

@@ -30,7 +30,7 @@ beforeEach(async () => {
   await fillDirectory(dataDir, [], undefined, encryptionIn(dataDir));
 });
 
-describe('[R-1541] the record of an erasure', () => {
+describe('[R-1344] the record of an erasure', () => {
   test('is read as it was kept, by its owner alone, and holds no name in the clear', async () => {
     const record = await keepErasureRecord(dataDir, FACTS);
     expect(erasureRecordOf(dataDir, ACTION, record)).toEqual({

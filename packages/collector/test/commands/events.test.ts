@@ -128,7 +128,7 @@ describe('collector events', () => {
     expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
   });
 
-  test.each(['', 'nowhere'])('[R-1406] without a ledger ends with 6 and says so (in %j)', async (inside) => {
+  test.each(['', 'nowhere'])('[R-701] without a ledger ends with 6 and says so (in %j)', async (inside) => {
     const directory = path.join(dataDir, inside);
     expect(await run(['events', '--data-dir', directory])).toEqual({
       ...{ code: 6, stdout: '', stderr: expect.stringContaining(`${directory} holds no ledger`) as string },
@@ -159,7 +159,7 @@ describe('collector events', () => {
     [['records', '--run', RUN], `run ${RUN}`, ''],
     [['records', '--run', RUN, '--format', 'csv', '--since', '2026-01-01'], `run ${RUN}`, NARROWED],
     [['proof', RUN], `event ${RUN}`, ''],
-  ])('[R-723] %j says with exit code 6 that there is none', async (args, what, narrowed) => {
+  ])('[R-701] %j says with exit code 6 that there is none', async (args, what, narrowed) => {
     await fillSigned(dataDir, [[candidate({ kind: 'outcome' })]]);
     expect(await run([...args, '--data-dir', dataDir])).toEqual({
       ...{ code: 6, stdout: '' },
@@ -167,7 +167,7 @@ describe('collector events', () => {
     });
   });
 
-  test("[R-1502] --event with a number prints an entry of the log's own as it is stored, logged like any reading, and nothing else", async () => {
+  test("[R-701] --event with a number prints an entry of the log's own as it is stored, logged like any reading, and nothing else", async () => {
     const first = EVENTS[0] as (typeof EVENTS)[number];
     await fillSigned(dataDir, [[first]]);
     await storedEvents(dataDir);

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { onStop } from '../../src/commands/exit-codes.js';
 
-test('[R-1402] a Ctrl-C that npm passes on does not end a command which the terminal has interrupted', () => {
+test('[R-1400] a Ctrl-C that npm passes on does not end a command which the terminal has interrupted', () => {
   const before = process.listenerCount('SIGINT');
   const stop = vi.fn();
   const remove = onStop(stop);

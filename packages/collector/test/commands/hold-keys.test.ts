@@ -86,8 +86,8 @@ function withKeysIn(data: string, keys: readonly string[]): string {
   return data;
 }
 
-describe('[R-2010] the record of a hold', () => {
-  test('[R-2012] is under a key of its own: the hold stays when names and epochs are replaced, and is on what comes later', async () => {
+describe('[R-1342] the record of a hold', () => {
+  test('[R-1342] is under a key of its own: the hold stays when names and epochs are replaced, and is on what comes later', async () => {
     const other = await begin(OTHER);
     await done('hold', 'add', 'CASE-4711', '--subject-file', subjects);
     expect(named([SUBJECT, 'CASE-4711'], path.join(dataDir, 'lifecycle'), ...directories)).toEqual([]);
@@ -104,7 +104,7 @@ describe('[R-2010] the record of a hold', () => {
     expect(await done('hold', 'list', '--json')).toContain('"subjects":1');
   });
 
-  test('[R-2011] opens nowhere once the hold is released: not in an old copy with the keys of today', async () => {
+  test('[R-1342] opens nowhere once the hold is released: not in an old copy with the keys of today', async () => {
     await begin(SUBJECT);
     const run = await begin(OTHER);
     await done('hold', 'add', 'CASE-4711', '--subject-file', subjects, '--run', run);
@@ -126,7 +126,7 @@ describe('[R-2010] the record of a hold', () => {
     expect((await on('verify')).code).toBe(0);
   });
 
-  test('[R-2011] is released to its end by the next start, where a directory of keys was away', async () => {
+  test('[R-1342] is released to its end by the next start, where a directory of keys was away', async () => {
     const [, mirror = ''] = directories;
     await done('hold', 'add', 'CASE-4711', '--subject-file', subjects);
     const oldData = copyOf(dataDir);
@@ -152,8 +152,8 @@ describe('[R-2010] the record of a hold', () => {
   });
 });
 
-describe('[R-2013] names', () => {
-  test('[R-2015] of erased runs open nowhere but where old data meet old keys', async () => {
+describe('[R-1338] names', () => {
+  test('[R-1336] of erased runs open nowhere but where old data meet old keys', async () => {
     const [his, other] = [await begin(SUBJECT), await begin(OTHER)];
     expect(await done('runs')).toContain(SUBJECT);
     await collector.stop();

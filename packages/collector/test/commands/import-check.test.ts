@@ -17,7 +17,7 @@ function file(lines: readonly string[]): string {
   return made;
 }
 
-describe('collector import --check [R-1122]', () => {
+describe('collector import --check [R-714]', () => {
   test('counts what passes, tells every fault without a value of it, and leaves nothing', async () => {
     const sparse = outcomeText('"MRN 4711"');
     const input = file([

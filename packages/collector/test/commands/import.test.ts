@@ -114,7 +114,7 @@ describe('collector import [R-714]', () => {
     expect(fs.readdirSync(scratch).toSorted()).toEqual(['data', 'events.ndjson', 'key', 'printed.ndjson']);
   });
 
-  test('[R-1882] says that it imports, whatever door the events came by where they are from', async () => {
+  test('[R-1880] says that it imports, whatever door the events came by where they are from', async () => {
     const lines = [outcomeText('1'), outcomeText('2')].map((body) =>
       JSON.stringify({ kind: 'outcome', door: 'otlp', body }),
     );
@@ -184,7 +184,7 @@ describe('collector import [R-714]', () => {
     expect(await storedEvents(dataDir)).toHaveLength(3);
   });
 
-  test('[R-1120] a line that is not what it says, or is for another organisation, is refused and not sent', async () => {
+  test('[R-714] a line that is not what it says, or is for another organisation, is refused and not sent', async () => {
     const event = outcomeText('1');
     const id = (JSON.parse(event) as { event_id: string }).event_id;
     const [other, wrap] = [randomUUID(), (more: object) => JSON.stringify({ kind: 'outcome', ...more })];
@@ -335,7 +335,7 @@ describe('collector import [R-714]', () => {
   });
 });
 
-describe('the collector that is imported into [R-1121]', () => {
+describe('the collector that is imported into [R-714]', () => {
   test('not there, not a collector, or with another key: nothing is sent and nothing left', async () => {
     const input = file(outcomes(1));
     const away = await run(['import', input, '--url', 'http://127.0.0.1:9', '--key', `@${keyFile}`]);

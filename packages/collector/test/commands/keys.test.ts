@@ -54,7 +54,7 @@ describe('create', () => {
     expect(stdout).toContain('https://collector.example:8080/event/inference-start');
   });
 
-  test('binds a key to a client certificate, which list shows and rotate keeps [R-822]', async () => {
+  test('binds a key to a client certificate, which list shows and rotate keeps [R-821]', async () => {
     const dataDir = scratchDirectory();
     const bound = await create(
       dataDir,
@@ -278,7 +278,7 @@ describe.each(['rotate', 'revoke'])('%s', (name) => {
   });
 });
 
-test('[R-411] a running collector accepts a key as soon as it is made, also while unknown keys are presented', async () => {
+test('[R-504] a running collector accepts a key as soon as it is made, also while unknown keys are presented', async () => {
   const dataDir = scratchDirectory('data');
   const running = await start(dataDir);
   const send = async (key: string) => {

@@ -125,11 +125,11 @@ describe('collector runs', () => {
     [`--until ${new Date(BEGAN + 3 * HOUR).toISOString()} --clock received`, [2, 1]],
     [`--until ${new Date(BEGAN).toISOString()} --clock sender --limit 3`, [8, 7, 6]],
     ['--outcome none:300d --clock sender --only failed', [3]],
-  ])('[R-1075] %s lists the runs that match, newest first', async (args, expected) => {
+  ])('[R-1040] %s lists the runs that match, newest first', async (args, expected) => {
     expect(await listed(...args.split(' ').filter((word) => word !== ''))).toEqual(expected);
   });
 
-  test('[R-1040] [R-1075] says how many there are, how to see more and how to see one, and is noted without names', async () => {
+  test('[R-1040] says how many there are, how to see more and how to see one, and is noted without names', async () => {
     const first = await collector('runs', '--target', 'p-1', '--limit', '2');
     expect([first.code, first.stdout.split('\n').length], first.stderr).toEqual([0, 4]);
     expect(first.stdout).toContain(`\n${id(8)}  `);
@@ -146,7 +146,7 @@ describe('collector runs', () => {
     expect(JSON.parse(notes[1] ?? '')).toMatchObject({ state: 'ended', events: 3, complete: true });
   });
 
-  test('[R-1878] counts exactly what it lists, also of more than ten thousand', async () => {
+  test('[R-1040] counts exactly what it lists, also of more than ten thousand', async () => {
     const more = Array.from({ length: 10_010 }, (_, i) => eventOf(100_000 + i, 'outcome'));
     const batches = Array.from({ length: 11 }, (_, i) => more.slice(i * 1000, (i + 1) * 1000));
     await fillDirectory(dataDir, batches);
@@ -160,7 +160,7 @@ describe('collector runs', () => {
     expect(await counted('5')).toEqual([5, 'the newest 5 of more than 10000 runs']);
   });
 
-  test('[R-1455] takes the ids of persons from a file or standard input, and notes no more than that it was given one', async () => {
+  test('[R-1343] takes the ids of persons from a file or standard input, and notes no more than that it was given one', async () => {
     const [target, user] = ['target', 'user'].map((name) => path.join(dataDir, `${name}.txt`)) as [
       string,
       string,
@@ -183,7 +183,7 @@ describe('collector runs', () => {
     expect(notes).not.toMatch(/p-1|dr-b|target\.txt/);
   });
 
-  test('[R-1455] a file that does not hold one id is refused, and no id is repeated', async () => {
+  test('[R-1343] a file that does not hold one id is refused, and no id is repeated', async () => {
     const file = path.join(dataDir, 'ids.txt');
     for (const content of [undefined, '', ' \n\n', 'dr-a\ndr-b\n', Buffer.of(0xff, 0xfe, 0x70, 0)]) {
       if (content !== undefined) fs.writeFileSync(file, content);
@@ -201,7 +201,7 @@ describe('collector runs', () => {
     expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
   });
 
-  test('[R-1076] an empty list warns of each name that no run has, and suggests none of a person', async () => {
+  test('[R-1040] an empty list warns of each name that no run has, and suggests none of a person', async () => {
     const names = ['--target', 'p-3', '--user', 'dr-a', '--app', 'triag', '--organisation', 'ward-8'];
     const { code, stdout, stderr } = await collector('runs', '--format', 'csv', ...names, '--model', 'risc');
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^record_id,[a-z_,]+\r\n$/)]);
@@ -212,7 +212,7 @@ describe('collector runs', () => {
     expect(stderr).not.toMatch(/p-1|dr-a/);
   });
 
-  test('[R-1076] an empty list of a time says that the senders’ clocks have runs in it, where they do', async () => {
+  test('[R-1040] an empty list of a time says that the senders’ clocks have runs in it, where they do', async () => {
     const period = (days: number) => [
       ...['--since', new Date(BEGAN - days * 86_400_000).toISOString()],
       ...['--until', new Date(BEGAN - (days - 1) * 86_400_000).toISOString()],
@@ -225,7 +225,7 @@ describe('collector runs', () => {
       expect(await told(...args), args.join(' ')).toBe('collector: no run matches\n');
   });
 
-  test('[R-1041] [R-1042] [R-1075] what senders wrote is printed safe in every form', async () => {
+  test('[R-1040] what senders wrote is printed safe in every form', async () => {
     const csv = await collector('runs', '--format', 'csv', '--for-spreadsheet', '--feedback', 'rating');
     expect(csv.stdout).toMatch(/^\ufeffrecord_id,/);
     expect(csv.stdout).toContain(',"=""=1+1""",');
@@ -237,7 +237,7 @@ describe('collector runs', () => {
     }
   });
 
-  test('[R-1075] bad input is refused before anything is read or noted', async () => {
+  test('[R-1040] bad input is refused before anything is read or noted', async () => {
     for (const args of [
       ['--outcome', 'wrong'],
       ['--limit', '0'],
@@ -252,7 +252,7 @@ describe('collector runs', () => {
 });
 
 describe('the catalogue of a command', () => {
-  test('[R-1078] that is damaged, cut, emptied or of another log is rebuilt, and the answer is right', async () => {
+  test('[R-1020] that is damaged, cut, emptied or of another log is rebuilt, and the answer is right', async () => {
     const damages: (() => void)[] = [
       () => fs.truncateSync(catalogueFile(), 5000),
       () => fs.writeFileSync(catalogueFile(), ''),
@@ -277,7 +277,7 @@ describe('the catalogue of a command', () => {
     expect(await listed('--target', 'p-1')).toEqual([8, 5, 4, 2, 1]);
   });
 
-  test('[R-1078] that shows its damage when it is asked is rebuilt, and asked once more', async () => {
+  test('[R-1020] that shows its damage when it is asked is rebuilt, and asked once more', async () => {
     const signal = new AbortController().signal;
     const access = await openCatalogue({ dataDir, quiet: true, signal });
     try {
@@ -298,7 +298,7 @@ describe('the catalogue of a command', () => {
     }
   });
 
-  test('[R-1079] is not waited for without end: the command reports it, with exit code 5', async () => {
+  test('[R-1020] is not waited for without end: the command reports it, with exit code 5', async () => {
     await listed();
     const holder = new DatabaseSync(catalogueFile());
     holder.exec('BEGIN IMMEDIATE');
@@ -313,21 +313,21 @@ describe('the catalogue of a command', () => {
     }
   });
 
-  test('[R-1079] an update that a signal ends gives its reason, and leaves no lock', async () => {
+  test('[R-1020] an update that a signal ends gives its reason, and leaves no lock', async () => {
     const stop = new AbortController();
     stop.abort(new Error('interrupted'));
     await expect(openCatalogue({ dataDir, quiet: true, signal: stop.signal })).rejects.toThrow('interrupted');
     expect(await listed('--only', 'failed')).toEqual([3]);
   });
 
-  test('[R-1078] of a log that is damaged is not made: the damage is reported with exit code 3', async () => {
+  test('[R-1020] of a log that is damaged is not made: the damage is reported with exit code 3', async () => {
     const [first = ''] = segmentPaths(dataDir);
     flipBit(first, frameOffset(first, EVENTS, 3) + 200);
     const { code, stdout, stderr } = await collector('runs');
     expect([code, stdout, stderr]).toEqual([3, '', expect.stringMatching(/event 3/)]);
   });
 
-  test('[R-1077] is not made in TMPDIR where the data directory can be written and something else is wrong', async () => {
+  test('[R-1020] is not made in TMPDIR where the data directory can be written and something else is wrong', async () => {
     fs.rmSync(path.join(dataDir, 'catalogue'), { recursive: true, force: true });
     fs.mkdirSync(catalogueFile(), { recursive: true });
     const TMPDIR = temporaryDirectory();
@@ -342,7 +342,7 @@ describe('the catalogue of a command', () => {
   });
 
   test.runIf(canMount)(
-    '[R-1077] of a read-only copy is made in TMPDIR, and goes with the process',
+    '[R-1020] of a read-only copy is made in TMPDIR, and goes with the process',
     async () => {
       const temp = temporaryDirectory();
       try {
@@ -373,7 +373,7 @@ describe('runs and events by their ids', () => {
       .filter((line) => line !== '')
       .map((line) => JSON.parse(line) as PrintedEvent);
 
-  test('[R-1080] events --run and --event print what is in the log, by the catalogue', async () => {
+  test('[R-701] events --run and --event print what is in the log, by the catalogue', async () => {
     const all = parsed((await collector('events')).stdout);
     for (const n of [1, 5, 8]) {
       const { stdout } = await collector('events', '--run', id(n).toUpperCase());
@@ -387,7 +387,7 @@ describe('runs and events by their ids', () => {
     expect([elsewhere.code, elsewhere.stdout]).toEqual([6, '']);
   });
 
-  test('[R-1043] [R-1080] a short id means the one run that begins so, and several are named', async () => {
+  test('[R-1040] [R-701] a short id means the one run that begins so, and several are named', async () => {
     const twin = `${id(1).slice(0, -1)}f`;
     const whole = '99999999-0000-4000-8000-000000000001';
     await fillDirectory(dataDir, [[candidate({ runId: whole }), candidate({ runId: twin })]]);

@@ -73,7 +73,7 @@ const keyOf = (sent: readonly Sent[], organisation: string, id: string): RecordK
 });
 const idsOf = (found: readonly LogRun[]) => found.map(({ recordId }) => recordId).sort();
 
-describe('[R-1575] runs in the log', () => {
+describe('[R-1570] runs in the log', () => {
   test.each(Array.from({ length: runs(400, 15) }, (_, i) => SEED + i))(
     'are collected with all that is nested in them and all that they are nested in (seed %i)',
     async (seed) => {
@@ -124,7 +124,7 @@ describe('[R-1575] runs in the log', () => {
   );
 });
 
-test('[R-1375] a hold on a run holds what hangs on the event that would open it, also where that never came', () => {
+test('[R-1342] a hold on a run holds what hangs on the event that would open it, also where that never came', () => {
   const [held, other] = [uuid(1), uuid(2)];
   const record = {
     format: 'clinical-events/hold/v1',

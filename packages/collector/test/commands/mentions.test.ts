@@ -4,7 +4,7 @@ import { Mentions, NOT_FOUND_BY_SEARCH } from '../../src/commands/lifecycle/ment
 
 const isIn = (id: string, body: string) => new Mentions([id]).areIn(Buffer.from(body));
 
-describe('[R-1578] an id that a payload mentions', () => {
+describe('[R-1570] an id that a payload mentions', () => {
   test.each([
     ['as it is', 'patient-4711-ß', '{"a":"of patient-4711-ß."}'],
     ['as an escape of JSON', 'patient-4711-ß', String.raw`{"a":"patient-4711-\u00df"}`],
@@ -71,7 +71,7 @@ describe('[R-1578] an id that a payload mentions', () => {
   });
 });
 
-test('[R-1578] a plan says of misspelt, abbreviated, split and encoded ids that a search does not find them', () => {
+test('[R-1570] a plan says of misspelt, abbreviated, split and encoded ids that a search does not find them', () => {
   for (const word of ['misspelt', 'abbreviated', 'split', 'encoded'])
     expect(NOT_FOUND_BY_SEARCH).toContain(word);
 });

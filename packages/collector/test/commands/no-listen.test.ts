@@ -44,7 +44,7 @@ async function asked({ output }: Running, target: string) {
   return { status: answer.status, text: await answer.text() };
 }
 
-describe('[R-1446] collector serve --no-listen', () => {
+describe('[R-1550] collector serve --no-listen', () => {
   test('takes no port for events, does all else, and ends in order', async () => {
     const id = await filled();
     const taken = net.createServer().listen(0, '127.0.0.1');
@@ -91,7 +91,7 @@ describe('[R-1446] collector serve --no-listen', () => {
   });
 });
 
-describe('[R-1447] where no collector runs', () => {
+describe('[R-1550] where no collector runs', () => {
   test('a command that acts on stored events changes nothing, and says what to start', async () => {
     const id = await filled();
     const policy = path.join(root, 'policy.json');

@@ -27,7 +27,7 @@ beforeAll(() => {
 
 afterAll(() => fs.rmSync(installation, { recursive: true, force: true }));
 
-test('[R-1407] the help lists commands whose package is missing', () => {
+test('[R-1400] the help lists commands whose package is missing', () => {
   const { status, stdout } = collector('--help');
   expect(status).toBe(0);
   for (const name of ['store', 'mirror', 'report', 'demo'])
@@ -42,7 +42,7 @@ test.each([
   ['--store: ', ['serve', '--store', STORE]],
   ['--store: ', ['verify', '--store', STORE]],
   ['--store: ', ['keys', 'list', '--store', STORE]],
-] as const)('[R-1407] a missing package is one sentence, and exit code 2: %s%j', (option, args) => {
+] as const)('[R-1400] a missing package is one sentence, and exit code 2: %s%j', (option, args) => {
   const { status, stdout, stderr } = collector(...args);
   expect([status, stdout]).toEqual([2, '']);
   expect(stderr).toBe(

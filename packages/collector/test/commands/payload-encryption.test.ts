@@ -46,7 +46,7 @@ function expectThere({ tag, key }: EventKey): void {
     expect(readKeys({ directories: [directory], kek: '' })?.keyOf(tag, 'icu', 1)).toBe(key);
 }
 
-describe('[R-1995] keys move from the default place', () => {
+describe('[R-1996] keys move from the default place', () => {
   test('by a start that names others: these have all of them, and nothing is left in the data directory', async () => {
     const key = await filled();
     await start(safe, mirror);

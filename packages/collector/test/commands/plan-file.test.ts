@@ -68,7 +68,7 @@ const refused = (text: string | Buffer, why: string | RegExp) => {
   });
 };
 
-describe('[R-1576] a plan that is read', () => {
+describe('[R-1580] a plan that is read', () => {
   test('is what was written, in any layout', () => {
     expect(read(TEXT)).toEqual(WRITTEN);
     const { events, ...rest } = JSON.parse(TEXT) as Record<string, unknown>;
@@ -178,7 +178,7 @@ describe('[R-1576] a plan that is read', () => {
   );
 });
 
-describe('[R-1576] a plan that is printed', () => {
+describe('[R-1580] a plan that is printed', () => {
   test('lists runs, what is not marked and why, what is blocked, and what was not searched', () => {
     const text = planTable(WRITTEN);
     expect(text).toMatch(

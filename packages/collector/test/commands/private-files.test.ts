@@ -67,7 +67,7 @@ function everythingIn(directory: string): string[] {
 }
 
 test.runIf(process.getuid?.() === 0)(
-  '[R-1373] what root does in the directories of another user is that user’s, and is written through no link',
+  '[R-615] what root does in the directories of another user is that user’s, and is written through no link',
   async () => {
     const scratch = temporaryDirectory();
     onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));

@@ -75,7 +75,7 @@ function tiles(...args: readonly string[]) {
 
 const SIZES = [0, 1, 2, 255, 256, 257, 511, 512, 1000, 1024];
 
-describe('[R-909] an exported directory', () => {
+describe('[R-908] an exported directory', () => {
   test(`is read by an independent reader, at ${SIZES.join(', ')} events, rebuilt or gone on from the size before`, async () => {
     const grown = `${target}-grown`;
     let size = 0;
@@ -130,7 +130,7 @@ describe('[R-909] an exported directory', () => {
   });
 });
 
-describe('[R-909] an export that goes on', () => {
+describe('[R-908] an export that goes on', () => {
   test('writes only what is new, removes the partial tiles that are full now, and keeps the others', async () => {
     await fillSigned(dataDir, [events(700)]);
     expect(await exported()).toMatchObject({ before: 0, written: 7 });
@@ -204,7 +204,7 @@ describe('[R-909] an export that goes on', () => {
   });
 });
 
-describe('[R-909] an export refuses, and leaves the checkpoint that is there,', () => {
+describe('[R-908] an export refuses, and leaves the checkpoint that is there,', () => {
   async function refused(code: number, message: string | RegExp): Promise<void> {
     const checkpoint = path.join(target, 'checkpoint');
     const before = fs.existsSync(checkpoint) ? fs.readFileSync(checkpoint, 'utf8') : undefined;
@@ -352,7 +352,7 @@ describe('[R-909] an export refuses, and leaves the checkpoint that is there,', 
   });
 });
 
-test('[R-908] [R-909] beside a collector under load, proofs hold and each export is whole', async () => {
+test('[R-908] beside a collector under load, proofs hold and each export is whole', async () => {
   const key = await createKey(dataDir);
   const collector = await start(dataDir, ['--checkpoint-interval-ms', '100']);
   onTestFinished(() => collector.kill());
@@ -383,7 +383,7 @@ test('[R-908] [R-909] beside a collector under load, proofs hold and each export
   expect(await collector.stop()).toBe(0);
 });
 
-describe('[R-909] collector proof --tiles', () => {
+describe('[R-908] collector proof --tiles', () => {
   test('comes with JSON for scripts, and is logged as an access', async () => {
     await fillSigned(dataDir, [events(300)]);
     const { code, stdout, stderr } = await tiles('--json');

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { certificateIn } from '../../src/commands/lifecycle/certificate.js';
 
-describe('[R-1545] a certificate that is given back', () => {
+describe('[R-1344] a certificate that is given back', () => {
   const made = { format: 'clinical-events/certificate/v2', log: 'ab'.repeat(16), action: randomUUID() };
   const events = [randomUUID(), randomUUID()];
   const whole = { ...made, events: 2, event_ids: { icu: events.slice(0, 1), er: events.slice(1) } };

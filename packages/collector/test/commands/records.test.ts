@@ -90,7 +90,7 @@ describe('collector records [R-711]', () => {
     expect(await ids('--after', '6')).toEqual([]);
   });
 
-  test('[R-1060] gives what is in the log, whatever hangs together in it', async () => {
+  test('[R-711] gives what is in the log, whatever hangs together in it', async () => {
     for (const [i, events] of fc.sample(oddLog(60), { numRuns: 4, seed: 1105 }).entries()) {
       dataDir = place(`odd-${i}`);
       await fill(events);
@@ -101,7 +101,7 @@ describe('collector records [R-711]', () => {
     }
   });
 
-  test('[R-1061] reads nothing of records that have no event behind --after', async () => {
+  test('[R-711] reads nothing of records that have no event behind --after', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + i })));
     expect((await records('--out', place('all.ndjson'))).code).toBe(0);
     flipBit(segmentPaths(dataDir)[0] ?? '', 9000);
@@ -128,7 +128,7 @@ describe('collector records [R-711]', () => {
       expect((await records(...args)).stderr, args.join(' ')).toMatch(/^collector: 0 records of /);
   });
 
-  test('[R-1076] says of an empty period that the senders’ clocks have records in it, and counts one record as one', async () => {
+  test('[R-1040] says of an empty period that the senders’ clocks have records in it, and counts one record as one', async () => {
     await fill(LOG.map((event) => ({ ...event, day: 10 })));
     const hint = /^collector: warning: .*--clock sender\ncollector: 0 records /;
     const past = await records('--since', '2026-03-01', '--until', '2026-03-04');
@@ -139,7 +139,7 @@ describe('collector records [R-711]', () => {
     );
   });
 
-  test('[R-1046] picks records and their days by when they began by the clock of their senders', async () => {
+  test('[R-711] picks records and their days by when they began by the clock of their senders', async () => {
     const sentOn = (day: string) => ({ sentAt: `2026-03-${day}T08:31:01+00:00` });
     await fill([
       odd(1, 'inference-start', { day: 3 }),
@@ -178,7 +178,7 @@ describe('collector records [R-711]', () => {
     ]);
   });
 
-  test('[R-1044] shows all of a run with --full, also in a pipe, and nothing else in full', async () => {
+  test('[R-1040] shows all of a run with --full, also in a pipe, and nothing else in full', async () => {
     await fill();
     const { code, stdout } = await records('--run', id(501), '--full');
     expect(code).toBe(0);
@@ -201,7 +201,7 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
-  test('writes FHIR for a server to store, of one organisation [R-1872]', async () => {
+  test('writes FHIR for a server to store, of one organisation [R-712]', async () => {
     await fill();
     const asTransaction = ['--format', 'fhir-transaction'];
     const several = await records(...asTransaction);
@@ -218,7 +218,7 @@ describe('collector records [R-711]', () => {
     });
   });
 
-  test('does not go on from behind the end of the log, which may have been cut since [R-713]', async () => {
+  test('does not go on from behind the end of the log, which may have been cut since [R-1001]', async () => {
     await fill();
     const { code, stderr } = await records('--after', '7');
     expect([code, stderr]).toEqual([2, expect.stringContaining('6')]);
@@ -244,7 +244,7 @@ describe('collector records [R-711]', () => {
     expect((await run(['records', '--data-dir', place('none')])).code).toBe(6);
   });
 
-  test('stops where the log is damaged, and leaves no file [R-713]', async () => {
+  test('stops where the log is damaged, and leaves no file [R-1001]', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + i })));
     flipBit(segmentPaths(dataDir)[0] ?? '', 9000);
     const { code, stderr } = await records('--out', place('r.ndjson'));
@@ -268,7 +268,7 @@ describe('collector records [R-711]', () => {
     });
   });
 
-  test('gives the same of a log that several threads pass, and says where it is damaged [R-713]', async () => {
+  test('gives the same of a log that several threads pass, and says where it is damaged [R-1001]', async () => {
     const large = (n: number) => {
       const event = stored(odd(n, 'outcome', { run: null, parent: 1 + (n % 6) }));
       const body = `${event.body.toString().slice(0, -1)},"filler":"${'x'.repeat(1 << 20)}"}`;
@@ -320,7 +320,7 @@ describe('collector records [R-711]', () => {
   });
 });
 
-describe('what collector records writes [R-712] [R-713]', () => {
+describe('what collector records writes [R-712] [R-1001]', () => {
   test('is in each format what is printed, for its owner alone', async () => {
     await fill();
     for (const format of ['ndjson', 'json', 'csv', 'csv-calls', 'parquet']) {
@@ -335,7 +335,7 @@ describe('what collector records writes [R-712] [R-713]', () => {
     expect(fs.readdirSync(scratch).filter((name) => name.startsWith('.'))).toEqual([]);
   });
 
-  test('is for a spreadsheet with its warning where it is asked for [R-1866]', async () => {
+  test('is for a spreadsheet with its warning where it is asked for [R-712]', async () => {
     const start = (n: number, prompt: string) => {
       const sent = { timestamp: '2026-03-02T08:31:01Z', protocol_version: '0.0.1', system_metadata: {} };
       const more = { target_identity: { target_id: '0000123456' }, inputs: { prompt } };

@@ -66,7 +66,7 @@ function textsIn(value: unknown): string[] {
 }
 
 test.each(['ndjson', 'fhir', 'otlp', 'prov', 'json'])(
-  '[R-1418] %s has U+FFFD for each half of a pair, and every other text as it was sent',
+  '[R-206] %s has U+FFFD for each half of a pair, and every other text as it was sent',
   async (format) => {
     const text = fs.readFileSync(await exported(format), 'utf8');
     const lines = format === 'json' ? [text] : text.trimEnd().split('\n');
@@ -88,7 +88,7 @@ test.each(['ndjson', 'fhir', 'otlp', 'prov', 'json'])(
   },
 );
 
-test('[R-1418] DuckDB reads every format, and the mark of the record', async () => {
+test('[R-206] DuckDB reads every format, and the mark of the record', async () => {
   const instance = await DuckDBInstance.create(':memory:');
   const duckdb = await instance.connect();
   onTestFinished(() => {
@@ -124,7 +124,7 @@ test('[R-1418] DuckDB reads every format, and the mark of the record', async () 
   ]);
 });
 
-test('[R-1418] events gives out what was sent, and the other commands print Unicode', async () => {
+test('[R-206] events gives out what was sent, and the other commands print Unicode', async () => {
   const events = await run(['events', '--data-dir', dataDir]);
   const lines = events.stdout.trimEnd().split('\n');
   expect(lines.map((line) => (JSON.parse(line) as { body: string }).body).slice(0, 5)).toEqual(BODIES);

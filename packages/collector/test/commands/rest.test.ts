@@ -9,7 +9,7 @@ import {
 const share = (workedMs: number, arrived: number, overMs: number): number =>
   workedMs / (workedMs + restAfter(workedMs, arrived, overMs));
 
-describe('[R-1066] a reader behind the log', () => {
+describe('[R-1020] a reader behind the log', () => {
   test('does not rest while hardly any events come', () => {
     expect(share(20, IDLE_EVENTS_A_SECOND / 5, 200)).toBe(1);
   });

@@ -183,7 +183,7 @@ describe('[R-812] a restored data directory', () => {
     expect(await serving.stop()).toBe(0);
   });
 
-  test('[R-1961] that lacks events of which a checkpoint is known says so, ends with 7, and no collector starts on it', async () => {
+  test('[R-812] that lacks events of which a checkpoint is known says so, ends with 7, and no collector starts on it', async () => {
     await fillSigned(dataDir, [events(30)]);
     await backUp();
     await fillSigned(dataDir, [events(12)]);
@@ -241,7 +241,7 @@ describe('[R-812] a restored data directory', () => {
     expect(fs.existsSync(target)).toBe(false);
   });
 
-  test('[R-1960] holds what a full disk left of a back-up that was copied there', async () => {
+  test('[R-812] holds what a full disk left of a back-up that was copied there', async () => {
     await fillSigned(dataDir, [events(300)], { segmentBytes: 1 << 20 });
     await backUp();
     const copied = path.join(scratch, 'copied');

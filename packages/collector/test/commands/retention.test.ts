@@ -106,7 +106,7 @@ function holdRecords(): readonly HoldRecord[] {
   return holdsOf(dataDir, log.actions?.() ?? new Actions(), log);
 }
 
-describe('[R-1560] collector retention run', () => {
+describe('[R-1341] collector retention run', () => {
   test('believes the log where a row of the catalogue was changed or deleted, and reports the runs', async () => {
     const { collector, sender } = await begin();
     // Before the runs come, so that nothing but their starts says that they are held.
@@ -193,7 +193,7 @@ describe('[R-1560] collector retention run', () => {
   });
 });
 
-describe('[R-1561] collector hold add', () => {
+describe('[R-1342] collector hold add', () => {
   test('finds runs in the log: of callers, of several organisations, nested ones, and those whose row was deleted', async () => {
     const { collector, sender } = await begin();
     const icu = new Sender(collector, await createKey(dataDir, '--organisation', 'icu'));

@@ -57,7 +57,7 @@ function widthOf(table: string): number {
 }
 
 describe('the table of runs', () => {
-  test('[R-1041] has what is worth seeing of each run in words', () => {
+  test('[R-1040] has what is worth seeing of each run in words', () => {
     const table = runTable(TELLING, VIEW, {});
     expect(table.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
       [
@@ -98,7 +98,7 @@ describe('the table of runs', () => {
     ]);
   });
 
-  test('[R-1835] says how many calls a run has where it has several, the tokens of all, and how many failed', () => {
+  test('[R-1040] says how many calls a run has where it has several, the tokens of all, and how many failed', () => {
     const several = listed(1, {
       ...{ counts: { ...COUNTS, 'inference-start': 7, outcome: 0, 'user-feedback': 0 }, failedCalls: 2 },
       ...{ call: { ending: 'complete', status: null, attempts: 1 }, tokens: { input: 700, output: null } },
@@ -111,7 +111,7 @@ describe('the table of runs', () => {
     expect(runTable([listed(1)], VIEW, { isTTY: true, columns: 200 })).not.toMatch(/CALLS|TOKENS/);
   });
 
-  test('[R-1041] lets nothing of a sender move the cursor, and keeps to the width whatever the names are', () => {
+  test('[R-1040] lets nothing of a sender move the cursor, and keeps to the width whatever the names are', () => {
     fc.assert(
       fc.property(
         fc.array(fc.record({ user: fc.string({ unit: 'binary' }), model: fc.string({ maxLength: 300 }) })),
@@ -135,7 +135,7 @@ describe('the table of runs', () => {
 });
 
 describe('runs for programs', () => {
-  test('[R-1042] are one JSON object a line, under stable names', () => {
+  test('[R-1040] are one JSON object a line, under stable names', () => {
     const [, , run = listed(0)] = TELLING;
     expect(JSON.parse(jsonLine(run))).toEqual({
       ...{ record_id: id(3), organisation: 'default', last_received_at: '2026-03-02T08:31:06.250Z' },
@@ -149,7 +149,7 @@ describe('runs for programs', () => {
     expect(jsonLine(run)).toMatch(/^\{"record_id":.*\}\n$/);
   });
 
-  test('[R-1042] are CSV with the same names, or for a spreadsheet [R-1866]', () => {
+  test('[R-1040] are CSV with the same names, or for a spreadsheet [R-712]', () => {
     expect(CSV_HEAD.trimEnd().split(',')).toEqual(Object.keys(JSON.parse(jsonLine(listed(1))) as object));
     const run = listed(1, { targetId: '=A1', userId: 'a,"b"', missing: ['outcome', 'feedback'] });
     const row = csvLine(run, PLAIN_CELLS);
@@ -225,7 +225,7 @@ describe('what is typed to collector runs', () => {
   });
 });
 
-describe('short ids [R-1043]', () => {
+describe('short ids [R-1040]', () => {
   const uuids = fc.array(fc.oneof(fc.uuid(), fc.integer({ min: 0, max: 99 }).map(id)), { minLength: 1 });
 
   test('are the beginning of one run alone, and mean it when they are typed', () => {

@@ -75,7 +75,7 @@ async function expectRight(): Promise<void> {
   await log.close();
 }
 
-test('[R-1065] a running collector keeps its catalogue up to date, for its owner alone, and beside another process that does', async () => {
+test('[R-1020] a running collector keeps its catalogue up to date, for its owner alone, and beside another process that does', async () => {
   await fillSigned(dataDir, [EVENTS.map(stored)]);
   const collector = await started();
   const log = openStore(dataDir).events;
@@ -95,7 +95,7 @@ test('[R-1065] a running collector keeps its catalogue up to date, for its owner
   expect(await collector.stop()).toBe(0);
 });
 
-test('[R-1067] killed in the middle of an update, again and again, the next start goes on, and the rows are right', async () => {
+test('[R-1020] killed in the middle of an update, again and again, the next start goes on, and the rows are right', async () => {
   const many = Array.from({ length: 60 }, (_, copy) =>
     EVENTS.map((event) => stored({ ...event, organisation: `${event.organisation}-${copy}` })),
   );
@@ -111,7 +111,7 @@ test('[R-1067] killed in the middle of an update, again and again, the next star
   await expectRight();
 });
 
-describe('[R-1068] a catalogue that is not what it was, under a running collector,', () => {
+describe('[R-1020] a catalogue that is not what it was, under a running collector,', () => {
   const damage = {
     deleted: () => fs.rmSync(catalogueOf(), { recursive: true }),
     'cut off': () => fs.truncateSync(fileOf(), 8192),
@@ -138,7 +138,7 @@ describe('[R-1068] a catalogue that is not what it was, under a running collecto
   });
 });
 
-test('[R-1069] a catalogue that cannot be made is warned of and tried again; events are stored', async () => {
+test('[R-1020] a catalogue that cannot be made is warned of and tried again; events are stored', async () => {
   fs.writeFileSync(catalogueOf(), 'no directory');
   const collector = await started();
   await send(collector);
@@ -153,7 +153,7 @@ test('[R-1069] a catalogue that cannot be made is warned of and tried again; eve
   expect(await collector.stop()).toBe(0);
 });
 
-test.runIf(canMount)('[R-1069] without room for its catalogue a collector takes events', async () => {
+test.runIf(canMount)('[R-1020] without room for its catalogue a collector takes events', async () => {
   fs.mkdirSync(catalogueOf(), 0o700);
   const collector = await started(...withoutRoomIn(catalogueOf()));
   await send(collector);
@@ -163,7 +163,7 @@ test.runIf(canMount)('[R-1069] without room for its catalogue a collector takes 
   expect(await collector.stop()).toBe(0);
 });
 
-describe('[R-1070] doctor', () => {
+describe('[R-703] doctor', () => {
   interface Found {
     readonly code: number | null;
     readonly severity?: string;
@@ -238,7 +238,7 @@ describe('[R-1070] doctor', () => {
     expect(await found()).toMatchObject(wrong('^damaged'));
   });
 
-  test('[R-1521] names ten of them to people and all to scripts', async () => {
+  test('[R-703] names ten of them to people and all to scripts', async () => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
     const records = await made();
     const one = { record_id: expect.any(String) as string, organisation: expect.any(String) as string };
@@ -281,7 +281,7 @@ describe('[R-1070] doctor', () => {
     expect(await found()).toMatchObject({ code: 7, severity: 'warning' });
   });
 
-  test('[R-1523] compares that of a mirror', async () => {
+  test('[R-703] compares that of a mirror', async () => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
     await made();
     const { ledgerId } = openStore(dataDir).events;
@@ -297,7 +297,7 @@ describe('[R-1070] doctor', () => {
     expect(await found()).toMatchObject({ code: 7 });
   });
 
-  test('[R-1523] what it makes for that is for its owner alone, and gone behind it, also behind a signal', async () => {
+  test('[R-703] what it makes for that is for its owner alone, and gone behind it, also behind a signal', async () => {
     const many = Array.from({ length: 100 }, (_, copy) =>
       EVENTS.map((event) => stored({ ...event, organisation: `${event.organisation}-${copy}` })),
     );

@@ -99,7 +99,7 @@ describe('[R-841] collector serve --check', () => {
     expect(fs.readdirSync(directory)).toEqual(['collector.json']);
   });
 
-  test('[R-1454] says why no key of payloads could be written, and what a start would make of it', async () => {
+  test('[R-1324] says why no key of payloads could be written, and what a start would make of it', async () => {
     const directory = scratch();
     const [keys, mirror, dataDir] = ['keys', 'mirror', 'data'].map((name) => path.join(directory, name)) as [
       string,

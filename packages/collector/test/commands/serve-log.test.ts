@@ -60,7 +60,7 @@ test('[R-871] a reader of the log that hangs holds up no event and no probe; los
 });
 
 test.each(['on', 'off'])(
-  "[R-1428] with the management port %s, that this host's clock was changed is logged once: which way, and by how much",
+  "[R-1430] with the management port %s, that this host's clock was changed is logged once: which way, and by how much",
   async (management) => {
     const directory = scratch();
     const [wrong, preload] = [path.join(directory, 'wrong'), path.join(directory, 'clock.mjs')];
@@ -135,7 +135,7 @@ test('[R-871] a start that fails beside a reader that hangs ends all the same', 
   expect(await exited).toBe(1);
 });
 
-test('[R-872] lines that systemd reads begin with their priority, and no others', async () => {
+test('[R-871] lines that systemd reads begin with their priority, and no others', async () => {
   const file = path.join(scratch(), 'log');
   const priorities = async (env: NodeJS.ProcessEnv) => {
     const { port, stop } = await loggingTo(file, env);
@@ -148,7 +148,7 @@ test('[R-872] lines that systemd reads begin with their priority, and no others'
   expect(await priorities({ JOURNAL_STREAM: '8:12345' })).toEqual(new Set([' info']));
 });
 
-test('[R-872] in a pipe each line is JSON with the name of its level and the time by ISO 8601', async () => {
+test('[R-871] in a pipe each line is JSON with the name of its level and the time by ISO 8601', async () => {
   const running = await start(scratch());
   expect(await running.stop()).toBe(0);
   for (const line of running.output.stderr.trimEnd().split('\n')) {
@@ -170,7 +170,7 @@ async function onTerminal(args: readonly string[], colours = false) {
 const ESCAPE = '\u001b';
 
 test.skipIf(!hasTerminal)(
-  '[R-872] a terminal shows lines for people, and at every start where it listens',
+  '[R-871] a terminal shows lines for people, and at every start where it listens',
   async () => {
     const dataDir = scratch();
     for (const keys of [1, 0]) {
@@ -199,7 +199,7 @@ test.skipIf(!hasTerminal)('[R-871] a terminal that is held by Ctrl-S holds up no
   expect(await exited).toBe(0);
 });
 
-test('[R-1458] the lines of a start and of a stop say which version of the collector writes them', async () => {
+test('[R-871] the lines of a start and of a stop say which version of the collector writes them', async () => {
   const running = await start(scratch());
   expect(await running.stop()).toBe(0);
   const lines = running.output.stderr.trimEnd().split('\n');

@@ -203,7 +203,7 @@ test.each([
   ['ledger/0000000000000001.segment', (file: string) => truncateSync(file, 4096)],
   ['ledger', (directory: string) => renameSync(directory, `${directory}.moved`)],
 ] as const)(
-  '[R-611] a hand on %s under a running collector ends it with 4, and the log names the file',
+  '[R-605] a hand on %s under a running collector ends it with 4, and the log names the file',
   async (name, act) => {
     const dataDir = scratch();
     const key = await createKey(dataDir);
@@ -218,7 +218,7 @@ test.each([
   },
 );
 
-test('[R-886] what was acknowledged before a segment was removed is signed, and no start goes on without it', async () => {
+test('[R-605] what was acknowledged before a segment was removed is signed, and no start goes on without it', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const collector = await running(dataDir, [...SMALL, '--checkpoint-interval-ms', '60000']);
@@ -234,7 +234,7 @@ test('[R-886] what was acknowledged before a segment was removed is signed, and 
   ]);
 });
 
-test('[R-612] a collector that starts where the lock was removed under another one lets that one end, and no event is lost', async () => {
+test('[R-607] a collector that starts where the lock was removed under another one lets that one end, and no event is lost', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const first = await running(dataDir, SMALL);
@@ -251,7 +251,7 @@ test('[R-612] a collector that starts where the lock was removed under another o
   await expectAllStored(dataDir, load);
 });
 
-test('[R-608] a clock that is set back again and again changes neither the order nor what is a repeat', async () => {
+test('[R-601] a clock that is set back again and again changes neither the order nor what is a repeat', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const nodeArgs = preload(`

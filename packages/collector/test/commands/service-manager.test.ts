@@ -28,7 +28,7 @@ async function until(holds: () => boolean): Promise<void> {
   while (!holds()) await sleep(20);
 }
 
-describe('[R-843] a collector that a service manager started', () => {
+describe('[R-842] a collector that a service manager started', () => {
   test('says when it is ready, reloads, lives and stops', async () => {
     const { path: searched, said } = listener();
     const dataDir = temporaryDirectory();
@@ -72,7 +72,7 @@ describe('[R-843] a collector that a service manager started', () => {
   });
 });
 
-test('[R-843] no sign of life is given once a thread does not answer, and it is said in the log', async () => {
+test('[R-842] no sign of life is given once a thread does not answer, and it is said in the log', async () => {
   const { path: searched, said } = listener();
   vi.stubEnv('PATH', searched);
   onTestFinished(() => {

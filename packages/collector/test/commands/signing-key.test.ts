@@ -208,7 +208,7 @@ const OTHER_DISK = ['/dev/shm', '/var/tmp', process.cwd()].find(
   (directory) => fs.existsSync(directory) && fs.statSync(directory).dev !== fs.statSync(os.tmpdir()).dev,
 );
 
-describe('[R-911] a signing key that dies with the disk of the log', () => {
+describe('[R-905] a signing key that dies with the disk of the log', () => {
   test('is told at the first start and when it was rotated', async () => {
     const dataDir = scratchDirectory();
     const running = await start(dataDir);
@@ -219,7 +219,7 @@ describe('[R-911] a signing key that dies with the disk of the log', () => {
     expect(rotated.stdout).toContain(notice);
   });
 
-  test('[R-885] whose file is gone under a running collector is warned of, until it is put back', async () => {
+  test('[R-905] whose file is gone under a running collector is warned of, until it is put back', async () => {
     const dataDir = scratchDirectory();
     const running = await start(dataDir, ['--management', 'on']);
     onTestFinished(() => running.kill());

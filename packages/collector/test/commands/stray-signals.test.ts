@@ -54,7 +54,7 @@ function childrenOf(pid: number | undefined): number[] {
   return fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
 }
 
-test('[R-1465] no stray signal ends a collector, and SIGUSR1 opens no debugger in it or its children', async () => {
+test('[R-609] no stray signal ends a collector, and SIGUSR1 opens no debugger in it or its children', async () => {
   const sink = scratch();
   const running = await started(['--checkpoint-sink', `dir:${sink}`]);
   const key = await keyFrom(running);
@@ -85,7 +85,7 @@ test('[R-609] SIGQUIT stops a collector in order', async () => {
 });
 
 // A preloaded module runs before the first line of ours, as a signal during the start of Node itself comes.
-test('[R-1465] a SIGUSR1 before the first line of the program leaves no debugger either', async () => {
+test('[R-609] a SIGUSR1 before the first line of the program leaves no debugger either', async () => {
   const early = path.join(scratch(), 'early.mjs');
   fs.writeFileSync(
     early,
@@ -101,12 +101,12 @@ test('[R-1465] a SIGUSR1 before the first line of the program leaves no debugger
   expect(await running.stop()).toBe(0);
 });
 
-test('[R-1465] a debugger that was asked for stays', async () => {
+test('[R-609] a debugger that was asked for stays', async () => {
   const running = await started([], { NODE_OPTIONS: '--inspect=127.0.0.1:0' });
   expect(listening(running.process.pid)).toHaveLength(3);
 });
 
-test('[R-1465] ./collector, the npm scripts and what is deployed start Node without SIGUSR1', () => {
+test('[R-609] ./collector, the npm scripts and what is deployed start Node without SIGUSR1', () => {
   const starts = {
     collector: /^exec .*$/gm,
     'package.json': /node .*dist\/main\.js/g,

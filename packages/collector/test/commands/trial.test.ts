@@ -8,7 +8,7 @@ import { scratch } from '../running/scratch.js';
 const ENDPOINTS =
   '/event/inference-start, /event/internal-artifact, /event/human-output, /event/outcome, /event/user-feedback';
 
-test('[R-873] [R-1412] a trial says of each event why it is refused or would be by profile full, and keeps nothing', async () => {
+test('[R-873] a trial says of each event why it is refused or would be by profile full, and keeps nothing', async () => {
   const parent = scratch();
   const kept = path.join(scratch(), 'kept');
   const trial = launch(['serve', '--trial', '--port', '0'], {

@@ -188,7 +188,7 @@ describe('collector verify, of the access log', () => {
     expect(backedUp.code).not.toBe(0);
   });
 
-  test('[R-1511] has lines of later versions under its heads, with members that are not known here', async () => {
+  test('[R-702] has lines of later versions under its heads, with members that are not known here', async () => {
     const [begun = '', ended = ''] = readLines().slice(-2);
     const later = (text: string) => `${text.slice(0, -1)},"later":{"than":"this"}}`;
     writeLines([...readLines(), later(begun), later(ended)]);
@@ -203,7 +203,7 @@ describe('collector verify, of the access log', () => {
     });
   });
 
-  test('[R-716] counts the accesses whose end was not logged', async () => {
+  test('[R-702] counts the accesses whose end was not logged', async () => {
     beginAccess(dataDir, { command: 'events', filter: {} });
     expect(await verify()).toMatchObject({ intact: true, access_log: { lines: 9, unended: 1 } });
     expect((await doctor()).told).toMatchObject([

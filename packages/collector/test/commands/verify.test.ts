@@ -64,7 +64,7 @@ function rootIn(note: string): string {
 }
 
 describe('collector verify', () => {
-  test('[R-907] [R-1524] finds a sound log intact, for people and for scripts, and changes nothing', async () => {
+  test('[R-907] [R-703] finds a sound log intact, for people and for scripts, and changes nothing', async () => {
     const before = contents(dataDir);
     const root = rootIn(kept('latest'));
     expect(await verify()).toEqual({

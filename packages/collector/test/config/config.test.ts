@@ -72,7 +72,7 @@ const DEFAULTS: Config = {
 };
 
 describe('a value', () => {
-  test('[R-113] is the default when no one gives one', () => {
+  test('[R-114] is the default when no one gives one', () => {
     expect(loadConfig({}, { PATH: '/bin' })).toEqual(DEFAULTS);
   });
 
@@ -208,7 +208,7 @@ test('values that contradict each other are refused', () => {
   expect(loadConfig({ 'max-body-bytes': '16MiB' }, {}).maxBodyBytes).toBe(16_777_216);
 });
 
-describe('[R-1459] limits', () => {
+describe('[R-801] limits', () => {
   test('are members of one object, and no options, variables or names of the file', () => {
     expect(optionsOf('serve').filter(({ name }) => /queue|limits|segment/.test(name))).toEqual([]);
     const config = file({ 'queue-bytes': '64MiB', 'limits.queue-events': 1, limits: { port: 1 } });

@@ -74,7 +74,7 @@ describe.each(NAMES)('[R-2031] the example %s', (name) => {
     expect(JSON.parse(contents)).toEqual(expected(directory));
   });
 
-  test.runIf(PYTHON)('[R-2032] is read by a decoder that was written from the page alone', () => {
+  test.runIf(PYTHON)('[R-2031] is read by a decoder that was written from the page alone', () => {
     for (const directory of [VECTORS, made])
       expect(decoded(path.join(directory, name))).toEqual(expected(path.join(directory, name)));
   });

@@ -133,7 +133,7 @@ describe('[R-845] the line in front of the ledger', () => {
   });
 });
 
-test('[R-1930] an event that waits outside of the line has a place in it at some time, whatever number of keys stand there', () => {
+test('[R-1923] an event that waits outside of the line has a place in it at some time, whatever number of keys stand there', () => {
   const line = new Line();
   for (let keys = 0; keys < 2 * SHORT_LINE; keys++) line.arrive(Line.key());
   expect(line.backlog.placesFor(Line.key(), line.now)).toBe(1);

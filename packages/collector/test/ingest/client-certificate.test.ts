@@ -12,7 +12,7 @@ function namesOf(...names: readonly string[]): string[] {
   return alternativeNames(new X509Certificate(certificate).subjectAltName ?? '');
 }
 
-test('the names of a certificate are its DNS names and its URIs [R-822]', () => {
+test('the names of a certificate are its DNS names and its URIs [R-821]', () => {
   expect(namesOf('dns:App.Example.org', 'uri:spiffe://example.org/App', 'ip:10.0.0.1')).toEqual([
     'dns:app.example.org',
     'uri:spiffe://example.org/App',
@@ -20,12 +20,12 @@ test('the names of a certificate are its DNS names and its URIs [R-822]', () => 
   expect(namesOf()).toEqual([]);
 });
 
-test('a name that contains another one is one name [R-822]', () => {
+test('a name that contains another one is one name [R-821]', () => {
   const inside = 'uri:x://a, URI:spiffe://example.org/app, DNS:app.example.org';
   expect(namesOf(inside, 'dns:b, DNS:c')).toEqual([inside, 'dns:b, dns:c']);
 });
 
-test('whatever names a certificate has are read as they are, each by itself [R-822]', () => {
+test('whatever names a certificate has are read as they are, each by itself [R-821]', () => {
   const value = fc.string({
     unit: fc.oneof(
       fc.constantFrom(...Array.from('",:\\ \n\'='), 'DNS:', 'URI:'),
@@ -43,7 +43,7 @@ test('whatever names a certificate has are read as they are, each by itself [R-8
   );
 });
 
-test('text that cannot be read to its end has no names, and never throws [R-822]', () => {
+test('text that cannot be read to its end has no names, and never throws [R-821]', () => {
   expect(alternativeNames('DNS:a, "b')).toEqual([]);
   expect(alternativeNames('DNS:a, URI:"\\x"')).toEqual([]);
   fc.assert(
@@ -53,6 +53,6 @@ test('text that cannot be read to its end has no names, and never throws [R-822]
   );
 });
 
-test('a connection that is not encrypted shows no certificate [R-822]', () => {
+test('a connection that is not encrypted shows no certificate [R-821]', () => {
   expect(showsCertificate(new Socket(), 'dns:app.example.org', 0)).toBe(false);
 });

@@ -36,7 +36,7 @@ function expectError(answer: RawAnswer, code: ErrorCode): void {
 
 describe('a coding', () => {
   test.each([...NAMES, 'GZIP', 'Br', 'ZSTD', ' gzip '])(
-    '%s is undone, and the plain bytes are stored [R-311] [R-120]',
+    '%s is undone, and the plain bytes are stored [R-312] [R-120]',
     async (coding) => {
       const event = sampleEvent('outcome', { text: 'é😀 '.repeat(100) });
       const plain = ` ${JSON.stringify(event)}\r\n`;
@@ -45,14 +45,14 @@ describe('a coding', () => {
     },
   );
 
-  test.each(['identity', 'Identity', ''])('%j is none [R-311]', async (coding) => {
+  test.each(['identity', 'Identity', ''])('%j is none [R-312]', async (coding) => {
     expect((await post(coding, JSON.stringify(sampleEvent()))).status).toBe(201);
   });
 
   test.each([
     ...['deflate', 'compress', 'gzip, br', 'gzip,', 'identity, gzip', 'gzip;q=1', '"gzip"', '*'],
     ...['__proto__', 'constructor', 'zst', 'br2'],
-  ])('%s is none that is read [R-311]', async (coding) => {
+  ])('%s is none that is read [R-312]', async (coding) => {
     expectError(
       await post(coding, coded('gzip', JSON.stringify(sampleEvent()))),
       'unsupported_content_encoding',
@@ -85,7 +85,7 @@ describe.each(NAMES)('a body in %s', (coding) => {
     JSON.stringify(sampleEvent('outcome', { noise: randomBytes(3000).toString('base64') })),
   );
 
-  test('that is cut short anywhere is refused [R-311]', async () => {
+  test('that is cut short anywhere is refused [R-312]', async () => {
     for (const length of [
       0,
       1,
@@ -109,11 +109,11 @@ describe.each(NAMES)('a body in %s', (coding) => {
     ['of another coding', () => coded(coding === 'br' ? 'gzip' : 'br', JSON.stringify(sampleEvent()))],
     ['followed by garbage', () => Buffer.concat([whole, Buffer.from('garbage')])],
     ['followed by half of itself', () => Buffer.concat([whole, whole.subarray(0, 20)])],
-  ])('that is %s is refused [R-311]', async (_what, body) => {
+  ])('that is %s is refused [R-312]', async (_what, body) => {
     expectError(await post(coding, body()), 'invalid_compression');
   });
 
-  test('that holds two texts is never taken for the first of them [R-311]', async () => {
+  test('that holds two texts is never taken for the first of them [R-312]', async () => {
     const events = [sampleEvent(), sampleEvent()];
     const parts = events.map((event) => coded(coding, JSON.stringify(event)));
     expect((await post(coding, Buffer.concat(parts))).status).toBe(400);
@@ -190,7 +190,7 @@ describe('a bomb', () => {
   });
 });
 
-test('a gzip body with anything but further members behind it is refused, a zero byte included [R-311]', async () => {
+test('a gzip body with anything but further members behind it is refused, a zero byte included [R-312]', async () => {
   const plain = JSON.stringify(sampleEvent());
   const member = zlib.gzipSync(plain);
   for (const behind of [

@@ -57,7 +57,7 @@ test.each(Object.entries(EARNED))('%s has its message and its code, as JSON [R-4
 });
 
 test.each([[{}], [{ headers: { 'Transfer-Encoding': 'chunked' } }]])(
-  'a body with NaN or a byte order mark says so, on either way in: %j [R-1410] [R-1411]',
+  'a body with NaN or a byte order mark says so, on either way in: %j [R-314]',
   async (parts: RequestParts) => {
     const answerTo = async (body: string) => {
       const isChunked = parts.headers !== undefined;

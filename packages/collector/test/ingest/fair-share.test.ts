@@ -51,7 +51,7 @@ test('a key may hold anything while there is room, and its part when there is li
   expect(shares.extend(greedy, 1, MINUTE)).toBe(false);
 });
 
-describe('[R-321] while two keys send', () => {
+describe('[R-845] while two keys send', () => {
   test('neither has more than its part of the bytes, whatever room there is, but always one event', () => {
     const { shares, greedy, modest } = sharesOfTwo();
     expect(shares.reserve(modest, 1, 0)).toBe(true);
@@ -91,14 +91,14 @@ describe('[R-321] while two keys send', () => {
   });
 });
 
-test('[R-321] a key that sends alone waits for nothing that its events took', () => {
+test('[R-845] a key that sends alone waits for nothing that its events took', () => {
   const { shares, greedy } = sharesOfTwo();
   expect(shares.reserve(greedy, 300, 0)).toBe(true);
   shares.charge(greedy, 5000, 0);
   expect(shares.reserve(greedy, 300, 0)).toBe(true);
 });
 
-describe('[R-1467] of a burst from a key that sends alone', () => {
+describe('[R-845] of a burst from a key that sends alone', () => {
   test('the ledger has one part of the queue at a time, and the rest in order as it answers', () => {
     const { shares, greedy, modest } = sharesOfTwo();
     const entered: string[] = [];

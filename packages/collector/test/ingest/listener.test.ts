@@ -460,7 +460,7 @@ describe('pipelined requests', () => {
     ['a request behind HTTP/1.0', { version: 'HTTP/1.0' }, () => post()],
     ['garbage', {}, () => Buffer.from('garbage\r\n\r\n')],
   ] as const)(
-    'a valid one before %s has its answer, which is the last [R-319]',
+    'a valid one before %s has its answer, which is the last [R-316]',
     async (_what, parts, behind) => {
       const answers = await answersTo(Buffer.concat([post(), post(parts), behind()]));
       expect(answers.map(({ status }) => status)).toEqual([201, 201]);
@@ -468,7 +468,7 @@ describe('pipelined requests', () => {
   );
 
   test.each(['garbage\r\n\r\n', 'POST /event/outcome HT'])(
-    'a refused one whose answer waits for its turn, before %j, has it, and the connection ends [R-319]',
+    'a refused one whose answer waits for its turn, before %j, has it, and the connection ends [R-316]',
     async (behind) => {
       const connection = await open();
       connection.socket.end(Buffer.concat([post(), post({ method: 'GET', body: '' }), Buffer.from(behind)]));
@@ -520,7 +520,7 @@ describe('an early answer to a body that is not read', () => {
     expect((await connection.answer())?.status).toBe(201);
   });
 
-  test('is not lost in a reset when a client that wants no further one sends its body later [R-319]', async () => {
+  test('is not lost in a reset when a client that wants no further one sends its body later [R-316]', async () => {
     const connection = await open();
     const error = vi.fn();
     connection.socket.on('error', error);
@@ -609,7 +609,7 @@ describe('other ways to begin', () => {
 });
 
 describe('a connection', () => {
-  test('whose client has ended its side is answered, what it sent being whole [R-319]', async () => {
+  test('whose client has ended its side is answered, what it sent being whole [R-316]', async () => {
     const events = [sampleEvent(), sampleEvent()];
     const bytes = Buffer.concat(events.map((event) => post({ body: JSON.stringify(event) })));
     const answers = await answersTo(bytes);

@@ -96,7 +96,7 @@ function postTo(auth: 'required' | 'optional', key: string, coming: Coming): Pro
 const accepted = { status: 201, code: undefined };
 const required = { status: 401, code: 'certificate_required' };
 
-describe.each(Object.keys(COMING) as Coming[])('a client with %s [R-822]', (coming) => {
+describe.each(Object.keys(COMING) as Coming[])('a client with %s [R-821]', (coming) => {
   const verified = VERIFIED.includes(coming);
   const good = GOOD.includes(coming);
 
@@ -122,7 +122,7 @@ describe.each(Object.keys(COMING) as Coming[])('a client with %s [R-822]', (comi
   });
 });
 
-test('an authority of the same name is another one [R-822]', async () => {
+test('an authority of the same name is another one [R-821]', async () => {
   const forged: Sender = { ca: authority.certificate, client: forgers.issue({ names: [URI, DNS] }) };
   for (const auth of ['required', 'optional'] as const) {
     for (const key of [keys.uri, keys.dns]) {
@@ -133,7 +133,7 @@ test('an authority of the same name is another one [R-822]', async () => {
   }
 });
 
-test('the certificate is asked for with the key, before the permission [R-822] [R-313]', async () => {
+test('the certificate is asked for with the key, before the permission [R-821] [R-313]', async () => {
   expect(await postTo('optional', keys.noPermission, 'nothing')).toEqual(required);
   expect(await postTo('optional', keys.noPermission, 'its own certificate')).toEqual({
     status: 403,
@@ -141,12 +141,12 @@ test('the certificate is asked for with the key, before the permission [R-822] [
   });
 });
 
-test('who has not proven the key learns nothing of its certificate [R-822]', async () => {
+test('who has not proven the key learns nothing of its certificate [R-821]', async () => {
   const wrong = `${keys.uri.slice(0, -4)}AAAA`;
   expect(await postTo('optional', wrong, 'nothing')).toEqual({ status: 401, code: 'key_invalid' });
 });
 
-test('a refusal for the lack of it is logged with the id of the key [R-822]', async () => {
+test('a refusal for the lack of it is logged with the id of the key [R-821]', async () => {
   await postTo('optional', keys.uri, 'that of another');
   // Not each of them: so many lines a second and no more.
   const line = new RegExp(`"code":"certificate_required".*"keyId":"${keys.uri.slice(4, 16)}"`);
@@ -154,7 +154,7 @@ test('a refusal for the lack of it is logged with the id of the key [R-822]', as
   expect(running.optional?.output.stderr).not.toContain(keys.uri.slice(17));
 });
 
-test('a connection may outlive its certificate, and a bound key is refused on it from then on [R-822]', async () => {
+test('a connection may outlive its certificate, and a bound key is refused on it from then on [R-821]', async () => {
   const port = running.required?.port ?? 0;
   // Again with more time where the machine takes longer than that to connect.
   for (let [seconds, isOpen] = [6, false]; !isOpen; seconds *= 4) {
@@ -211,7 +211,7 @@ test.skipIf(!hasCurl)(
   },
 );
 
-test('authorities that are exchanged count from the next connection on [R-822]', async () => {
+test('authorities that are exchanged count from the next connection on [R-821]', async () => {
   const collector = running.required;
   const use = async (ca: Authority) => {
     const told = () => collector?.output.stderr.match(/TLS certificate in use/g)?.length ?? 0;
@@ -227,7 +227,7 @@ test('authorities that are exchanged count from the next connection on [R-822]',
   expect(await postTo('required', keys.uri, 'its own certificate')).toEqual(accepted);
 });
 
-test('a session is not taken up again: every connection proves its certificate [R-822]', async () => {
+test('a session is not taken up again: every connection proves its certificate [R-821]', async () => {
   const port = running.optional?.port ?? 0;
   const client = sender('its own certificate');
   const { session } = await resume(port, client);
@@ -236,7 +236,7 @@ test('a session is not taken up again: every connection proves its certificate [
   expect((await resume(port, older, (await resume(port, older)).session)).resumed).toBe(false);
 });
 
-test('where no TLS is spoken a bound key is refused [R-822]', async () => {
+test('where no TLS is spoken a bound key is refused [R-821]', async () => {
   const dataDir = temporaryDirectory();
   const { text } = await issueKey(dataDir, { clientCertificate: DNS });
   const plain = await start(dataDir);

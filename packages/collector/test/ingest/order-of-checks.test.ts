@@ -204,7 +204,7 @@ describe('a path or method that is none', () => {
   });
 
   test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PURGE', 'SEARCH', 'QUERY'])(
-    '%s on any endpoint is 405 with Allow: POST [R-309]',
+    '%s on any endpoint is 405 with Allow: POST [R-308]',
     async (method) => {
       for (const kind of EVENT_KINDS) {
         const answer = await send(collector.port, { method, target: EVENT_PATHS[kind] });
@@ -306,7 +306,7 @@ describe('a key', () => {
     },
   );
 
-  test('over its rate is told for how long to wait, and others are not [R-407]', async () => {
+  test('over its rate is told for how long to wait, and others are not [R-409]', async () => {
     const answer = await post(keys.get('rate'));
     expectError(answer, 'rate_limited');
     expect(Number(answer.header('Retry-After'))).toBeGreaterThan(900);
@@ -339,7 +339,7 @@ describe('the profile', () => {
     fs.rmSync(fullDirectory, { recursive: true, force: true });
   });
 
-  test('of a collector is minimum unless it is told otherwise [R-113]', async () => {
+  test('of a collector is minimum unless it is told otherwise [R-114]', async () => {
     expect(await statusAt(collector.port, collector.key, bare())).toBe(201);
   });
 

@@ -36,7 +36,7 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   expect(await queue('greedy', 1)).toBe(1);
 });
 
-test('[R-321] a key whose event took long is refused while another key sends, and that one is not', async () => {
+test('[R-845] a key whose event took long is refused while another key sends, and that one is not', async () => {
   const { ingest, port, ledger } = await collectorWithoutLedger(16);
   /** @returns the status of an event, which takes the ledger so long if it gets there. */
   const statusOf = async (key: string, tookMs = 0): Promise<number | undefined> => {

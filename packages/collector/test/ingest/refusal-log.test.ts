@@ -27,7 +27,7 @@ async function running(...args: string[]) {
   return { ...collector, key, stopped };
 }
 
-describe('[R-317] the id of a request', () => {
+describe('[R-316] the id of a request', () => {
   test('is in each answer, is never the same, and is never what the client sent', async () => {
     const { port, key } = await running();
     const body = JSON.stringify(sampleEvent());
@@ -61,7 +61,7 @@ describe('[R-317] the id of a request', () => {
   });
 });
 
-test('[R-318] refusals where no key was proven are summed up by code, with one example', async () => {
+test('[R-316] refusals where no key was proven are summed up by code, with one example', async () => {
   const { port, key, stopped } = await running();
   const bad = { missing: requestBytes({}), wrong: requestBytes({ key: 'nonsense' }) };
   const examples: unknown[] = [];
@@ -86,7 +86,7 @@ test('[R-318] refusals where no key was proven are summed up by code, with one e
   expect(count('validation_failed', 'refused')).toHaveLength(3);
 });
 
-describe('[R-318] the number of those that are not listed', () => {
+describe('[R-316] the number of those that are not listed', () => {
   afterEach(() => vi.useRealTimers());
 
   test('is reported at the end of a period in which nothing more comes', () => {
@@ -103,7 +103,7 @@ describe('[R-318] the number of those that are not listed', () => {
   });
 });
 
-test('[R-869] connections that are closed because all are taken are counted, and summed up in the log', async () => {
+test('[R-803] connections that are closed because all are taken are counted, and summed up in the log', async () => {
   const collector = await running(...limits({ ...UNHURRIED, 'max-connections': 4 }));
   const { port, key, stopped } = collector;
   const open = async (bytes: string | Uint8Array = ''): Promise<RawConnection> => {

@@ -76,7 +76,7 @@ describe('files that cannot be used are reported by name, without their content 
     expect(faults[0]?.message).not.toMatch(/BEGIN|secret/);
   });
 
-  test('authorities without a certificate, which would let no one in [R-822]', async () => {
+  test('authorities without a certificate, which would let no one in [R-821]', async () => {
     const files = pairOnDisk();
     expect(await faultsOf({ ...files, clientCa: files.key })).toMatchObject([{ file: 'clientCa' }]);
   });

@@ -69,7 +69,7 @@ describe.concurrent('a client that is too slow', () => {
     ],
   ];
   test.each(HEAD_CASES)(
-    'and %s is answered 408 and cut off [R-406] [R-803]',
+    'and %s is answered 408 and cut off [R-410] [R-803]',
     async (_what, pieces, everyMs) => {
       const begun = performance.now();
       const connection = await RawConnection.open(patient.port);
@@ -105,7 +105,7 @@ describe.concurrent('a client that is too slow', () => {
         () => Array<string>(100).fill('A: b\r\n'),
       ],
     ];
-  test.each(BODY_CASES)('and %s is answered 408 and cut off [R-406] [R-803]', async (_what, head, pieces) => {
+  test.each(BODY_CASES)('and %s is answered 408 and cut off [R-410] [R-803]', async (_what, head, pieces) => {
     const begun = performance.now();
     const connection = await RawConnection.open(collector.port);
     connection.write(head());
@@ -114,7 +114,7 @@ describe.concurrent('a client that is too slow', () => {
     await sending;
   });
 
-  test('with its second request is answered 201 to the first and 408 to the second [R-406] [R-410]', async () => {
+  test('with its second request is answered 201 to the first and 408 to the second [R-410]', async () => {
     const event = sampleEvent();
     const connection = await RawConnection.open(collector.port);
     const second = 'POST /event/outcome HTTP/1.1\r\nHost: collector.test\r\n';
@@ -130,7 +130,7 @@ describe.concurrent('a client that is too slow', () => {
     ['long', { key: 'nonsense', headers: { 'Content-Length': '500000' } }],
     ['chunked', { key: 'nonsense', headers: { 'Transfer-Encoding': 'chunked' } }],
   ] as const)(
-    'with a %s body that was refused gets its one answer and no second [R-406] [R-410]',
+    'with a %s body that was refused gets its one answer and no second [R-410]',
     async (_what, parts) => {
       const connection = await RawConnection.open(collector.port);
       connection.write(post({ ...parts, body: '' }));

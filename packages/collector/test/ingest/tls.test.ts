@@ -68,7 +68,7 @@ async function answersTo(bytes: Uint8Array): Promise<string> {
   return text;
 }
 
-test('whose client has ended its side of TLS is answered [R-319]', async () => {
+test('whose client has ended its side of TLS is answered [R-316]', async () => {
   const bytes = requestBytes({ key, body: JSON.stringify(outcomeEvent()) });
   expect(await answersTo(bytes)).toMatch(/^HTTP\/1\.1 201 /);
 });

@@ -65,7 +65,7 @@ describe('the encoding [R-314]', () => {
     expect(code).toBeOneOf(['invalid_encoding', 'invalid_json']);
   });
 
-  test('is refused with a byte order mark, which RFC 8259 section 8.1 forbids to send, and says so [R-1411]', () => {
+  test('is refused with a byte order mark, which RFC 8259 section 8.1 forbids to send, and says so [R-314]', () => {
     expect(faultOf(`\ufeff${outcomeText('1')}`)).toEqual({
       code: 'invalid_json',
       message: 'The body is not JSON: it begins with a byte order mark.',
@@ -73,7 +73,7 @@ describe('the encoding [R-314]', () => {
     });
   });
 
-  test.each([0xfeff, 0xfffe])('says that it is UTF-16 when it begins with its mark %i [R-1411]', (mark) => {
+  test.each([0xfeff, 0xfffe])('says that it is UTF-16 when it begins with its mark %i [R-314]', (mark) => {
     const body = Buffer.from(`\ufeff${outcomeText('1')}`, 'utf16le');
     if (mark === 0xfeff) body.swap16();
     expect(faultOf(body)).toEqual({
@@ -157,7 +157,7 @@ describe('what is taken from a good body', () => {
   });
 });
 
-describe('a body of many values [R-322]', () => {
+describe('a body of many values [R-314]', () => {
   /** Beyond what is parsed; members among them, so that a name is looked up among many. */
   const MANY = `"many":[${'0,'.repeat(600)}0],${Array.from({ length: 600 }, (_, i) => `"m${i}":{}`).join()}`;
   const withMany = (body: string) => `${body.slice(0, -1)},${MANY}}`;
@@ -208,7 +208,7 @@ describe('a body of many values [R-322]', () => {
     }
   });
 
-  test('says where it stops being JSON [R-1410]', () => {
+  test('says where it stops being JSON [R-314]', () => {
     const body = withMany(outcomeText('"😀"'));
     expect(faultOf(`${body}x`)).toMatchObject({ code: 'invalid_json', details: { offset: body.length } });
     const cut = body.slice(0, -1);

@@ -39,7 +39,7 @@ test('what one side counts the other reads, without a number lost to its size', 
   expect(flushes.counts.at(-1)).toBe(1);
 });
 
-test('[R-1270] of a log in a database there is more to tell, and of one in a directory nothing of it', () => {
+test('[R-1435] of a log in a database there is more to tell, and of one in a directory nothing of it', () => {
   const memory = createCounterMemory();
   const written = new LedgerCounters(memory);
   const shared = () => new LedgerCounters(memory).read().shared;

@@ -277,7 +277,7 @@ describe('the ledger', () => {
     expect(bench.states).toEqual([['failed', cause]]);
     await bench.stop();
   });
-  test('[R-610] is open again without an event once the store has proved that it can store', async () => {
+  test('[R-604] is open again without an event once the store has proved that it can store', async () => {
     const cause = new NotCommitted('no space');
     const bench = new Bench(() => {
       throw cause;
@@ -294,7 +294,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('[R-1453] refuses before the first event where no key can be written, until one can', async () => {
+  test('[R-1323] refuses before the first event where no key can be written, until one can', async () => {
     const cause = keysUnwritable(new Error('EROFS'));
     const bench = new Bench(acceptAll);
     let isAway = true;
@@ -307,7 +307,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('[R-1469] refuses without an event while a look at the store finds that none would be stored', async () => {
+  test('[R-1435] refuses without an event while a look at the store finds that none would be stored', async () => {
     const bench = new Bench(acceptAll);
     const cause = new NotCommitted('no standby');
     bench.look = () => {
@@ -320,7 +320,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('[R-611] has failed once a look at the store finds it changed, with no event and with the next one', async () => {
+  test('[R-605] has failed once a look at the store finds it changed, with no event and with the next one', async () => {
     const bench = new Bench(acceptAll);
     expect(await bench.ask('a')).toEqual(['accepted']);
     const cause = new CommitUnknown('the segment was removed');
@@ -382,7 +382,7 @@ describe('the ledger', () => {
   });
 });
 
-test('[R-321] an answer says how long its event was examined and compared', async () => {
+test('[R-845] an answer says how long its event was examined and compared', async () => {
   const bench = new Bench((batch) => {
     for (const candidate of batch) candidate.comparedMs = 1000;
     return batch.map(() => 'duplicate');

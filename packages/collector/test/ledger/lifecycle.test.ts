@@ -120,7 +120,7 @@ function erasure(): Action {
 const considered = { policy: null, holds: [] };
 const done = () => actions.logged.map(({ said }) => `${said.does}${'part' in said ? said.part : ''}`);
 
-describe('[R-1367] an erasure of which a part was begun', () => {
+describe('[R-1342] an erasure of which a part was begun', () => {
   test('takes no further part over a hold that has begun meanwhile, and says so', async () => {
     const requests = new Memory();
     const lifecycle = lifecycleOf(requests);
@@ -171,7 +171,7 @@ describe('[R-1367] an erasure of which a part was begun', () => {
   });
 });
 
-test('[R-1371] an erasure that is done while its answer cannot be written is answered later, and is done once', async () => {
+test('[R-1335] an erasure that is done while its answer cannot be written is answered later, and is done once', async () => {
   const requests = new Memory();
   await layRequest(requests, { action: erasure(), considered });
   requests.isWritable = false;
@@ -204,7 +204,7 @@ test('[R-1341] what is no policy is set by nobody, however it is laid, and keeps
   expect([done(), told]).toEqual([[], []]);
 });
 
-describe('[R-1552] a refusal', () => {
+describe('[R-1550] a refusal', () => {
   const once = (): LifecycleRequest => ({ action: { ...erasure(), keys: [] } as Action, considered });
 
   test.each([
@@ -227,7 +227,7 @@ describe('[R-1552] a refusal', () => {
   });
 });
 
-describe('[R-2013] the key of names', () => {
+describe('[R-1338] the key of names', () => {
   const RELEASE = '11111111-1111-4111-8111-111111111111';
   const rotation = { action: RELEASE, does: 'rotate', epoch: 1 } as const;
   const START = ['seal again', 'end old names'];
@@ -270,7 +270,7 @@ describe('[R-2013] the key of names', () => {
     expect(calls).toEqual(START);
   });
 
-  test('[R-2011] is no part of a release: entry, note, key, record, and again with each start', async () => {
+  test('[R-1342] is no part of a release: entry, note, key, record, and again with each start', async () => {
     const requests = new Memory();
     actions.add(
       1,

@@ -214,7 +214,7 @@ describe('a ring', () => {
     expect(refused).toBeGreaterThan(runs(50));
   });
 
-  test('[R-408] refuses when its bytes are promised, and when its slots are, and has room again after the answers', async () => {
+  test('[R-409] refuses when its bytes are promised, and when its slots are, and has room again after the answers', async () => {
     const pair = new Pair(8 * (1000 + 128), 1024, 1000);
     let promised = 0;
     while (pair.writer.reserve(1000)) promised++;

@@ -305,7 +305,7 @@ test('where another process is at it and signs nothing, checkpoints are not said
   await world.tree?.close();
 });
 
-test('[R-1010] a newest checkpoint that another hand has changed or removed is not replaced, and it is reported', async () => {
+test('[R-903] a newest checkpoint that another hand has changed or removed is not replaced, and it is reported', async () => {
   for (const change of [
     (disk: MemoryDisk) => disk.remove(LATEST),
     (disk: MemoryDisk) => disk.put(LATEST, Buffer.from('another\n')),

@@ -191,7 +191,7 @@ describe('what is no JSON is refused [R-314]', () => {
     ['{"a":1', 6, 'it ends too soon, at line 1, column 7'],
     ['{"a":tru', 5, 'it ends too soon, at line 1, column 6'],
   ])(
-    'and %j says where, in UTF-16 units, and nothing of what stands there [R-1410]',
+    'and %j says where, in UTF-16 units, and nothing of what stands there [R-314]',
     (text, offset, cause) => {
       const fault = { code: 'invalid_json', offset, message: `The body is not JSON: ${cause}.` };
       expect(readJson(text, DEPTH)).toEqual({ fault });
@@ -276,7 +276,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
       }, text),
     );
 
-  /** The same text among so many values that none of them is built [R-322]. */
+  /** The same text among so many values that none of them is built [R-314]. */
   const agreesAmongMany = (text: string): void => {
     const many = `[${text}${',0'.repeat(520)}]`;
     const { value } = Reference.outcome(many);

@@ -134,7 +134,7 @@ describe('[R-831] the management port', () => {
     expect(fs.existsSync(path.join(other, 'ledger'))).toBe(false);
   });
 
-  test('[R-1405] and so is the port for events, with the option that names another', async () => {
+  test('[R-725] and so is the port for events, with the option that names another', async () => {
     const dataDir = scratch();
     const port = String(await freePort());
     await running(scratch(), ['--management-port', port]);

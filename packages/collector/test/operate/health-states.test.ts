@@ -79,7 +79,7 @@ test('[R-832] it lives and is not ready while the ledger is being opened', async
   expect((await get(port, '/readyz?verbose')).body).toContain('[+]startup ok');
 });
 
-test('[R-610] [R-832] while events cannot be stored it lives and is not ready, and by itself it is again when they can', async () => {
+test('[R-604] [R-832] while events cannot be stored it lives and is not ready, and by itself it is again when they can', async () => {
   const { dataDir, key } = await scratch();
   const collector = await running(dataDir, [
     '--max-body-bytes',
@@ -105,7 +105,7 @@ test('[R-610] [R-832] while events cannot be stored it lives and is not ready, a
 });
 
 test.skipIf(!canMount)(
-  '[R-1453] while the directory of the keys is read-only it starts, says so, and is not ready until that can be written',
+  '[R-1323] while the directory of the keys is read-only it starts, says so, and is not ready until that can be written',
   async () => {
     const { dataDir, key } = await scratch();
     const keys = temporaryDirectory();

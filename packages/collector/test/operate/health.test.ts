@@ -44,7 +44,7 @@ test.each([
   [{ silent: 10_001 }, 'ledger_thread'],
   [{ state: 'refusing' }, 'storage'],
   [{ state: 'failed' }, 'storage'],
-] as const)('[R-610] [R-832] with %o it lives, and is not ready because of %s', (facts, name) => {
+] as const)('[R-604] [R-832] with %o it lives, and is not ready because of %s', (facts, name) => {
   const checks = health(facts);
   expect([isLive(checks), isReady(checks)]).toEqual([true, false]);
   expect(failing(checks)).toEqual([name]);
@@ -52,7 +52,7 @@ test.each([
   expect(healthText('readyz', checks)).toContain(`[-]${name} failed: `);
 });
 
-test('[R-1453] each reason has a word that stays the same', () => {
+test('[R-1323] each reason has a word that stays the same', () => {
   const causes = (given: Given) => health(given).flatMap(({ failure }) => failure?.cause ?? []);
   expect(causes({ phase: 'starting', silent: undefined })).toEqual(['starting']);
   expect(causes({ phase: 'stopping' })).toEqual(['stopping']);

@@ -200,7 +200,7 @@ describe('[R-833] metrics', () => {
     expect(values('organisation')).toEqual(new Set(['default']));
   });
 
-  test('[R-834] neither they nor the console hold a key, a payload, an id of an event or of a person, or a path', async () => {
+  test('[R-833] neither they nor the console hold a key, a payload, an id of an event or of a person, or a path', async () => {
     const event = sampleEvent('inference-start', {
       run_id: '0b0e7c3e-6f5a-4b1e-9c52-3f7d6f0a9a11',
       inputs: { prompt: 'UNHEARD-OF-SYMPTOM' },

@@ -10,7 +10,7 @@ test('[R-833] a name is declared once, ends in _total when it is a counter, and 
   expect(NUMBERS.filter(({ help }) => help.length < 9)).toEqual([]);
 });
 
-test('[R-1270] only a log in a database has the numbers of one', () => {
+test('[R-1435] only a log in a database has the numbers of one', () => {
   const lines = (facts: typeof WELL, name: string) =>
     NUMBERS.find((number) => number.name === name)?.lines(facts);
   const shared = { ...WELL, ...holding({ shared: SHARED }), alarms: new Set(['lost'] as const) };

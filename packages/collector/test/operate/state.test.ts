@@ -19,7 +19,7 @@ const port = () => managementPort(collector.running);
 const state = async () => (await getJson(port(), '/console/state.json')) as unknown as ConsoleState;
 const warned = async () => (await state()).warnings.map(({ id }) => id);
 
-describe("[R-834] the console's state", () => {
+describe("[R-833] the console's state", () => {
   test('has a sample a second, and rates', async () => {
     for (let i = 0; i < 5; i++)
       expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
@@ -89,7 +89,7 @@ describe("[R-834] the console's state", () => {
   });
 });
 
-test('[R-837] the state and the metrics tell when the last back-up was made, and of how much; an old one is warned of', async () => {
+test('[R-811] the state and the metrics tell when the last back-up was made, and of how much; an old one is warned of', async () => {
   const { dataDir } = collector;
   expect((await state()).last_backup).toBeNull();
   expect(await warned()).not.toContain('backup_old');
@@ -120,7 +120,7 @@ test('[R-837] the state and the metrics tell when the last back-up was made, and
   fs.rmdirSync(note);
 });
 
-test('[R-838] a key that was replaced is told as such, and whether it is in use', async () => {
+test('[R-835] a key that was replaced is told as such, and whether it is in use', async () => {
   const old = await createKey(collector.dataDir);
   const keyId = old.slice(4, 16);
   const own = async () => (await state()).keys.find((key) => key.key_id === keyId);
@@ -135,7 +135,7 @@ test('[R-838] a key that was replaced is told as such, and whether it is in use'
   expect(warning?.what_to_do).toContain((await own())?.replaced_by ?? 'no key');
 });
 
-test('[R-836] the state and the metrics tell how complete the runs are, without an id', async () => {
+test('[R-835] the state and the metrics tell how complete the runs are, without an id', async () => {
   const send = async (kind: EventKind, more: object) => {
     const event = sampleEvent(kind, { ...more });
     expect((await post(collector.port, collector.key, JSON.stringify(event), { kind })).status).toBe(201);

@@ -63,7 +63,7 @@ function getSecurely(port: number, at: string): Promise<{ status: number; body: 
   });
 }
 
-describe('[R-839] with a certificate the management listener', () => {
+describe('[R-821] with a certificate the management listener', () => {
   test('speaks HTTPS, with the certificate as it is renewed', async () => {
     const { directory, running, port } = await startWith();
     expect(running.output.stderr).toMatch(/"tls":true,"port":\d+,"token":true,"msg":"management listening"/);
@@ -117,7 +117,7 @@ describe('[R-839] with a certificate the management listener', () => {
   });
 });
 
-test('[R-839] an operator token that comes from other machines in the clear is warned of', async () => {
+test('[R-821] an operator token that comes from other machines in the clear is warned of', async () => {
   const { port } = await startWith('plain');
   const state = JSON.parse((await get(port, '/console/state.json', { headers })).body) as {
     warnings: { id: string }[];

@@ -8,7 +8,7 @@ function ids(facts: Partial<Facts>): string[] {
   return warningsOf({ ...WELL, ...facts }).map(({ id, severity }) => `${severity} ${id}`);
 }
 
-test('[R-834] where all is well nothing is warned of', () => {
+test('[R-833] where all is well nothing is warned of', () => {
   expect(warningsOf(WELL)).toEqual([]);
   // What is not known yet is no trouble either.
   expect(
@@ -157,7 +157,7 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['token in clear', { tokenInClear: true }, ['warning operator_token_in_clear']],
   ['catalogue', { catalogueTroubleSince: NOW - DAY }, ['warning catalogue_fails']],
   ['exposed', { exposed: true }, ['warning data_directory_exposed']],
-])('[R-834] %s', (_name, facts, expected) => {
+])('[R-833] %s', (_name, facts, expected) => {
   expect(ids(facts)).toEqual(expected);
   for (const { title, what_to_do } of warningsOf({ ...WELL, ...facts })) {
     expect(what_to_do.length).toBeGreaterThan(20);
@@ -167,7 +167,7 @@ test.each<[string, Partial<Facts>, string[]]>([
   }
 });
 
-test('[R-834] the gravest come first, and all at once are told', () => {
+test('[R-833] the gravest come first, and all at once are told', () => {
   const found = warningsOf({
     ...WELL,
     storage: { state: 'refusing' },
@@ -202,7 +202,7 @@ test('[R-834] the gravest come first, and all at once are told', () => {
   expect(missing).toEqual(['checkpoints_fail']);
 });
 
-test('[R-1457] a follower that stops is noticed within minutes, in words that name it', () => {
+test('[R-811] a follower that stops is noticed within minutes, in words that name it', () => {
   const stopped = (ago: number, most: number) =>
     warningsOf({
       ...WELL,
@@ -216,7 +216,7 @@ test('[R-1457] a follower that stops is noticed within minutes, in words that na
   expect(stopped(2 * 60_000, 60_000)).toHaveLength(1);
 });
 
-test('[R-834] what is not set up is a hint that says what to do, and no warning', () => {
+test('[R-833] what is not set up is a hint that says what to do, and no warning', () => {
   const nothing = {
     ...{ ...WELL, sinks: [] },
     ...{ lastBackup: undefined, lastVerify: undefined, logBeganAt: NOW },

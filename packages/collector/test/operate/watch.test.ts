@@ -47,7 +47,7 @@ test('growth is what came within the last day at most', () => {
   expect(later.bytesPerHour).toBeCloseTo(EVENT_BYTES, 6);
 });
 
-test('[R-1877] an import that is followed by quiet fills no disk', () => {
+test('[R-835] an import that is followed by quiet fills no disk', () => {
   for (const hours of [3, 11, 12, 13, 15, 24, 48, 71]) {
     const growth = growthAfter(hours * HOUR, imported);
     expect([hours, daysUntilFull(growth, 1)]).toEqual([hours, undefined]);
@@ -61,7 +61,7 @@ test('[R-1877] an import that is followed by quiet fills no disk', () => {
   expect(growthAfter(5 * HOUR, imported).eventsPerHour).toBeCloseTo(200_000, 6);
 });
 
-test('[R-1877] steady growth is foreseen after twelve hours, as it is', () => {
+test('[R-835] steady growth is foreseen after twelve hours, as it is', () => {
   const early = growthAfter(11 * HOUR, perDay(5000));
   expect([daysUntilFull(early, 1), early.steadyKnownInMs]).toEqual([undefined, HOUR]);
   for (const days of [0.5, 1, 2.7, 3, 7, 10]) {
@@ -70,14 +70,14 @@ test('[R-1877] steady growth is foreseen after twelve hours, as it is', () => {
   }
 });
 
-test('[R-1877] an import changes nothing of what is foreseen of a steady growth', () => {
+test('[R-835] an import changes nothing of what is foreseen of a steady growth', () => {
   const both: EventsAt = (ms) => perDay(5000)(ms) + imported(ms - 4 * DAY);
   for (const days of [4.1, 4.2, 5, 7, 10]) {
     expect(daysUntilFull(growthAfter(days * DAY, both), 5000 * DISK_BYTES)).toBeCloseTo(1, 6);
   }
 });
 
-test('[R-1877] a night is no end of growth: that of whole days is known after three of them', () => {
+test('[R-835] a night is no end of growth: that of whole days is known after three of them', () => {
   const early = growthAfter(2.5 * DAY, byDay);
   expect([daysUntilFull(early, 1), early.steadyKnownInMs]).toEqual([undefined, DAY / 2]);
   for (const days of [3, 3.9, 5.2, 8]) {
@@ -88,7 +88,7 @@ test('[R-1877] a night is no end of growth: that of whole days is known after th
   expect(daysUntilFull(growthAfter(7 * DAY, week), 1000 * DISK_BYTES)).toBeCloseTo(1, 6);
 });
 
-test('[R-1877] a collector that was started again forgets what came before, and takes no log for growth', () => {
+test('[R-835] a collector that was started again forgets what came before, and takes no log for growth', () => {
   const restarted = growthAfter(6 * HOUR, perDay(5000), 30 * DAY);
   expect(daysUntilFull(restarted, 1)).toBeUndefined();
   expect(restarted.eventsPerHour).toBeCloseTo(5000 / 24, 6);
@@ -98,7 +98,7 @@ test('[R-1877] a collector that was started again forgets what came before, and 
   expect(daysUntilFull(quiet, 1)).toBe(Infinity);
 });
 
-test('[R-1877] a sender that has become greedy is foreseen after half a day', () => {
+test('[R-835] a sender that has become greedy is foreseen after half a day', () => {
   const greedy: EventsAt = (ms) => perDay(100)(ms) + Math.max(0, perDay(1e6)(ms - 6 * DAY));
   const growth = growthAfter(6.5 * DAY, greedy);
   expect(daysUntilFull(growth, 1_000_100 * DISK_BYTES)).toBeCloseTo(1, 3);

@@ -72,7 +72,7 @@ function bodyOf(said: object): Buffer {
 }
 
 describe('an action', () => {
-  test('[R-1540] says in the log what it said before', () => {
+  test('[R-1344] says in the log what it said before', () => {
     fc.assert(
       fc.property(action, (said) => {
         const actions = new Actions();
@@ -83,7 +83,7 @@ describe('an action', () => {
     );
   });
 
-  test('[R-2030] has one text: whatever else stands for the same is no action', () => {
+  test('[R-2031] has one text: whatever else stands for the same is no action', () => {
     fc.assert(
       fc.property(action, (said) => {
         const [text, fields] = [bodyOf(actionFields(said)).toString(), actionFields(said)];
@@ -104,7 +104,7 @@ describe('an action', () => {
     );
   });
 
-  test('[R-2033] the example of docs/INTEGRITY.md is what the collector writes and reads', () => {
+  test('[R-2031] the example of docs/INTEGRITY.md is what the collector writes and reads', () => {
     const body = Buffer.from(example('body of the action'));
     const said = actionIn(body);
     expect(said).toMatchObject({ does: 'erase', reason: 'policy', rule: 'default' });
@@ -146,7 +146,7 @@ describe('an action', () => {
     );
   });
 
-  test('[R-1540] is none where a hash of its plan, marks or record, or a flag of it, is something else', () => {
+  test('[R-1344] is none where a hash of its plan, marks or record, or a flag of it, is something else', () => {
     const sound = {
       ...{ format: 'clinical-events/action/v1', action: randomUUID(), does: 'erase', reason: 'court-order' },
       ...{ part: 1, parts: 1, keys: [] },

@@ -38,7 +38,7 @@ async function away(...those: readonly VaultCopy[]): Promise<() => Promise<void>
   };
 }
 
-describe('[R-2005] copies of the keys', () => {
+describe('[R-1325] copies of the keys', () => {
   test('that were used apart, and each began an epoch, are refused, and none is written over', async () => {
     await (await openKeys()).rotate();
     const apart = await directoryVaults(3).makePlace();

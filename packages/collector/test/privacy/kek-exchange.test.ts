@@ -129,7 +129,7 @@ describe('[R-1996] the record of an erasure', () => {
   });
 });
 
-describe('[R-1997] a KMS', () => {
+describe('[R-1323] a KMS', () => {
   const kms = () => path.join(root, 'kms');
   const places = (): KeyPlaces => ({ directories, kek: `command:${kms()}` });
   const does = (script: string) => fs.writeFileSync(kms(), `#!/bin/sh\n${script}\n`, { mode: 0o700 });

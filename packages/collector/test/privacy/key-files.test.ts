@@ -62,7 +62,7 @@ describe('[R-1323] a key state', () => {
   });
 });
 
-describe('[R-1330] the key that wraps the others', () => {
+describe('[R-1323] the key that wraps the others', () => {
   test('in a file wraps and unwraps', async () => {
     const file = path.join(directory, 'kek');
     fs.writeFileSync(file, newKekFile(), { mode: 0o600 });
@@ -123,7 +123,7 @@ describe('[R-1330] the key that wraps the others', () => {
     expect(() => kek.unwrap('QUJD')).not.toThrow(/secret|QUJD/);
   });
 
-  test('[R-1354] behind a program is asked while other work goes on, when an epoch begins', async () => {
+  test('[R-1323] behind a program is asked while other work goes on, when an epoch begins', async () => {
     const kek = openKek(program('read text; echo "$text" | rev'));
     const key = Buffer.concat([randomBytes(30), Buffer.of(1, 2)]);
     expect(kek.unwrap(await kek.wrap(key))).toEqual(key);
@@ -143,7 +143,7 @@ describe('[R-1330] the key that wraps the others', () => {
     ['head -c 100000 /dev/zero', /prints more than/],
     ['echo AAAA', /did not print the base64 of a key/],
     [`echo ${Buffer.alloc(32).toString('base64')}`, /unwraps another key than it wrapped/],
-  ])('[R-1354] behind a program that does "%s" begins nothing', async (script, told) => {
+  ])('[R-1323] behind a program that does "%s" begins nothing', async (script, told) => {
     const kek = openKek(program(script));
     await expect(kek.wrap(randomBytes(32))).rejects.toThrow(told);
     const places = { directories: [path.join(directory, 'keys')], kek: program(script) };

@@ -29,7 +29,7 @@ function keyByTheFormat(bucket: Buffer, root: Buffer, place: number): Buffer {
   return node;
 }
 
-describe('[R-1321] the key of a place', () => {
+describe('[R-1320] the key of a place', () => {
   test.each([0, 1, 2, 65_535, 524_287, 524_288, TREE_PLACES - 1])('is what the format says: %i', (place) => {
     const key = new KeyTree(BUCKET, [ROOT]).keyAt(place);
     expect(Buffer.from(key ?? '', 'latin1')).toEqual(keyByTheFormat(BUCKET, Buffer.alloc(32, 7), place));
@@ -70,7 +70,7 @@ describe('[R-1321] the key of a place', () => {
     expect(whole.keyAt(-1)).toBeUndefined();
   });
 
-  test('[R-1333] is not there once its place was taken out, in whichever order, and every other is what it was', () => {
+  test('[R-1320] is not there once its place was taken out, in whichever order, and every other is what it was', () => {
     const few = fc.array(fc.oneof(fc.nat(40), fc.nat(TREE_PLACES - 1)), { maxLength: 40 });
     fc.assert(
       fc.property(few, few, fc.array(fc.nat(60), { maxLength: 30 }), (one, other, asked) => {

@@ -138,13 +138,13 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
     });
 
   describe(`keys of payloads in ${subject.name}`, () => {
-    using('[R-2005] what was flushed opens for every process, what was destroyed for none', async (place) => {
+    using('[R-1325] what was flushed opens for every process, what was destroyed for none', async (place) => {
       const promises = new Promises();
       await live(place, promises);
       promises.expectOf(await readerOf(place));
     });
 
-    using('[R-2005] of two writers none loses a key of the other, or brings one back', async (place) => {
+    using('[R-1325] of two writers none loses a key of the other, or brings one back', async (place) => {
       const writers = [await openKeys(place), await openKeys(place)] as const;
       const kept = new Map<string, Given>();
       const destroyed: Given[] = [];
@@ -172,7 +172,7 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
       expectDestroyed(reader, destroyed);
     });
 
-    using('[R-2005] a state from before a rotation opens nothing of what was destroyed', async (place) => {
+    using('[R-1325] a state from before a rotation opens nothing of what was destroyed', async (place) => {
       const keys = await openKeys(place);
       const [victim, other] = [give(keys, 'a', 1), give(keys, 'a', 2)];
       await keys.flush();
@@ -187,7 +187,7 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
     });
 
     using(
-      '[R-2005] buckets in the place of each other give no key, and none of another event',
+      '[R-1325] buckets in the place of each other give no key, and none of another event',
       async (place) => {
         const keys = await openKeys(place);
         const given = [give(keys, 'a', 1), give(keys, 'a', BUCKET_PLACES + 1)];
@@ -203,7 +203,7 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
     );
 
     if (subject.copies > 2)
-      using('[R-2005] a copy that was away during an erasure brings no key back', async (place) => {
+      using('[R-1325] a copy that was away during an erasure brings no key back', async (place) => {
         const keys = await openKeys(place);
         const given = Array.from({ length: 9 }, (_, i) => give(keys, 'a', i + 1));
         await keys.flush();
@@ -231,7 +231,7 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
       });
 
     if (subject.hasBackups)
-      using('[R-1361] what a restored database lost is back, also after the KEK was away', async (place) => {
+      using('[R-1335] what a restored database lost is back, also after the KEK was away', async (place) => {
         let isAway = false;
         const unwrap = (wrapped: string) => {
           if (isAway) throw new KekFault('the program is away');
@@ -261,7 +261,7 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
 
     if (subject.hasDisks)
       using(
-        '[R-2005] a kill or a loss of power at any call of a first start, a flush, an erasure or a rotation keeps every promise',
+        '[R-1325] a kill or a loss of power at any call of a first start, a flush, an erasure or a rotation keeps every promise',
         async (place) => {
           const promises = new Promises();
           const found: (readonly [readonly MemoryDisk[], Promises])[] = [];

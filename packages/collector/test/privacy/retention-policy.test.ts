@@ -32,7 +32,7 @@ const faultsOf = (change: object) => {
 };
 const at = (text: string) => Date.parse(text);
 
-describe('[R-1340] a retention policy', () => {
+describe('[R-1341] a retention policy', () => {
   test('does not take a rule about kinds for whole runs', () => {
     const rules = [{ id: 'kinds', match: { kind: ['outcome'] }, keep: 'P20Y' }];
     expect(faultsOf({ rules })).toEqual([

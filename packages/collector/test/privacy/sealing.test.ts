@@ -11,7 +11,7 @@ function sealed(suite: 1 | 2, salted: Buffer, leaf = LEAF, key = KEY): Buffer {
   return target;
 }
 
-describe.each(SUITES)('[R-1322] suite %i', (suite) => {
+describe.each(SUITES)('[R-1320] suite %i', (suite) => {
   test.each([16, 17, 300, 1216, 70_000])('opens what it has sealed: %i bytes', (length) => {
     const salted = randomBytes(length);
     const bytes = sealed(suite, salted);
@@ -43,7 +43,7 @@ describe.each(SUITES)('[R-1322] suite %i', (suite) => {
   });
 });
 
-test('[R-1322] suite 1 is AES-256-GCM with the leaf as nonce and associated data', () => {
+test('[R-1320] suite 1 is AES-256-GCM with the leaf as nonce and associated data', () => {
   const salted = randomBytes(200);
   const bytes = sealed(1, salted);
   const decipher = createDecipheriv('aes-256-gcm', KEY, LEAF.subarray(0, 12));
@@ -52,7 +52,7 @@ test('[R-1322] suite 1 is AES-256-GCM with the leaf as nonce and associated data
   expect(Buffer.concat([decipher.update(bytes.subarray(16)), decipher.final()])).toEqual(salted);
 });
 
-test('[R-1322] suite 2 is AES-256-CTR from the leaf on', () => {
+test('[R-1320] suite 2 is AES-256-CTR from the leaf on', () => {
   const salted = randomBytes(200);
   const cipher = createCipheriv('aes-256-ctr', KEY, LEAF.subarray(0, 16));
   expect(sealed(2, salted)).toEqual(cipher.update(salted));

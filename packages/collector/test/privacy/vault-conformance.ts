@@ -55,7 +55,7 @@ export function vaultConformance(subject: VaultSubject): void {
   describe(`${subject.name} as a vault`, () => {
     for (const [name, { applies, run }] of Object.entries(CASES)) {
       if (applies?.(subject) === false) continue;
-      test(`[R-2005] ${name}`, () => runIn(subject, undefined, run));
+      test(`[R-1325] ${name}`, () => runIn(subject, undefined, run));
     }
   });
 }
@@ -66,7 +66,7 @@ export function mutantsFail(subject: VaultSubject): void {
     for (const mutant of MUTANTS) {
       const cases = mutant.cases.filter((name) => caseOf(name).applies?.(subject) !== false);
       if (cases.length === 0 || mutant.applies?.(subject) === false) continue;
-      test(`[R-2005] ${mutant.lacks}: a case fails`, async () => {
+      test(`[R-1325] ${mutant.lacks}: a case fails`, async () => {
         for (const name of cases)
           await expect(runIn(subject, mutant, caseOf(name).run), name).rejects.toThrow();
       });

@@ -35,7 +35,7 @@ function together(...parts: readonly Members[]): Members {
 }
 
 /** What was sent, but for the run that it names; ids in lower case, and no parent where the parent is null. */
-/** A record replaces half a surrogate pair [R-1418], which JSON.stringify writes as an escape. */
+/** A record replaces half a surrogate pair, which JSON.stringify writes as an escape. */
 function asSent({ text }: Sent): string {
   const { parent_event_id: parent, event_id, ...rest } = parseExact(text) as Members;
   return canonical(
@@ -79,7 +79,7 @@ function asRecorded(record: ClinicalRecord, eventId: string): string {
 }
 
 describe('the record of any run', () => {
-  test('is the same for the same events in any order [R-205]', () => {
+  test('is the same for the same events in any order [R-206]', () => {
     const shuffled = anyRun.chain((sent) =>
       fc.tuple(fc.constant(sent), fc.shuffledSubarray([...sent], { minLength: sent.length })),
     );
@@ -93,7 +93,7 @@ describe('the record of any run', () => {
     );
   });
 
-  test('has every event once, in canonical order [R-205] [R-206]', () => {
+  test('has every event once, in canonical order [R-206]', () => {
     fc.assert(
       fc.property(anyRun, (sent) => {
         const { events } = recordOf(sent).metadata;
@@ -132,7 +132,7 @@ describe('the record of any run', () => {
     );
   });
 
-  test('is full exactly when nothing is missing, and its conflicts hold ids and nothing else [R-206] [R-207]', () => {
+  test('is full exactly when nothing is missing, and its conflicts hold ids and nothing else [R-206]', () => {
     fc.assert(
       fc.property(anyRun, (sent) => {
         const { completeness, conflicts, events } = recordOf(sent).metadata;

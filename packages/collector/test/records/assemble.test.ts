@@ -125,7 +125,7 @@ describe('a record', () => {
 });
 
 describe('events out of order', () => {
-  test('stand in the order of their senders’ clocks, whenever they were stored [R-205]', () => {
+  test('stand in the order of their senders’ clocks, whenever they were stored [R-206]', () => {
     const [start, artifact, output, outcome, feedback] = fullRun();
     const late = [feedback, output, start, outcome, artifact].map((each, i) => ({
       ...(each as never as typeof start & object),
@@ -137,7 +137,7 @@ describe('events out of order', () => {
     expect(metadata.conflicts).toEqual([]);
   });
 
-  test('of the same instant stand in the order of their kinds, then of their ids, whenever they came [R-205]', () => {
+  test('of the same instant stand in the order of their kinds, then of their ids, whenever they came [R-206]', () => {
     const at = '2026-03-02T09:31:00+01:00';
     const received = '2026-03-02T08:31:00Z';
     const { metadata } = assembleRecord([
@@ -151,7 +151,7 @@ describe('events out of order', () => {
     expect(metadata.events.map(({ event_id }) => event_id)).toEqual([5, 6, 7, 8, 9, 4].map(id));
   });
 
-  test('that come months late, or before the start, are of the run like any other [R-203] [R-205]', () => {
+  test('that come months late, or before the start, are of the run like any other [R-203] [R-206]', () => {
     const early = event({
       kind: 'user-feedback',
       n: 5,
@@ -175,7 +175,7 @@ describe('events out of order', () => {
 });
 
 describe('a run without a start', () => {
-  test('has a record whose four objects are null; that is missing, and no conflict [R-207]', () => {
+  test('has a record whose four objects are null; that is missing, and no conflict [R-206]', () => {
     const record = assembleRecord([event({ kind: 'outcome', n: 4 })]);
     expect(record).toMatchObject({ model: null, user: null, target: null, inputs: null });
     expect(record.metadata).toMatchObject({ run_id: RUN, latency_ms: null, conflicts: [] });
@@ -192,7 +192,7 @@ describe('a run with two starts', () => {
     more: { model_instance: { model_id: 'other', threshold: 1 }, note: 'second', inputs: undefined },
   });
 
-  test('follows the earlier one by its sender’s clock, and keeps the other with all that it says [R-207]', () => {
+  test('follows the earlier one by its sender’s clock, and keeps the other with all that it says [R-206]', () => {
     const record = assembleRecord([second, first]);
     expect(record.model).toEqual({ model_id: 'sepsis-risk', model_version: '4.2.0' });
     expect(record.metadata.events).toMatchObject([
@@ -212,7 +212,7 @@ describe('a run with two starts', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('is not nested by the second one [R-207]', () => {
+  test('is not nested by the second one [R-206]', () => {
     const nested = event({ kind: 'inference-start', n: 2, parent: id(50) });
     const record = assembleRecord([first, nested], linked({ [id(50)]: id(49) }));
     expect(record.metadata.parent).toBe(null);
@@ -236,7 +236,7 @@ describe('events without a run', () => {
     expect(record.metadata.completeness.orphans).toEqual([]);
   });
 
-  test('that stand alone are a record without a run, known by the event they hang on [R-204] [R-207]', () => {
+  test('that stand alone are a record without a run, known by the event they hang on [R-204] [R-206]', () => {
     const record = assembleRecord([
       event({ kind: 'user-feedback', n: 2, run: null, parent: id(7) }),
       event({ kind: 'outcome', n: 7, run: null, parent: id(99) }),
@@ -251,7 +251,7 @@ describe('events without a run', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('that expand on each other in a circle are known by the smallest of its ids [R-207]', () => {
+  test('that expand on each other in a circle are known by the smallest of its ids [R-206]', () => {
     const record = assembleRecord([
       event({ kind: 'outcome', n: 2, run: null, parent: id(8) }),
       event({ kind: 'outcome', n: 9, run: null, parent: id(8) }),
@@ -263,7 +263,7 @@ describe('events without a run', () => {
 });
 
 describe('nested runs', () => {
-  test('point up to the run and the event they were started from, and down to their own [R-207]', () => {
+  test('point up to the run and the event they were started from, and down to their own [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(50) });
     const record = assembleRecord([start], linked({ [id(50)]: id(49) }, { children: [id(12), id(11)] }));
     expect(record.metadata.parent).toEqual({ run_id: id(49), event_id: id(50) });
@@ -273,13 +273,13 @@ describe('nested runs', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('whose start expands on an event of the same run are nested in nothing [R-207]', () => {
+  test('whose start expands on an event of the same run are nested in nothing [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(2) });
     const record = assembleRecord([start, event({ kind: 'outcome', n: 2 })]);
     expect(record.metadata.parent).toBe(null);
   });
 
-  test('name the event even when the log does not have it, or it is of no run [R-207]', () => {
+  test('name the event even when the log does not have it, or it is of no run [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(50) });
     const unknown = assembleRecord([start]).metadata;
     expect(unknown.parent).toEqual({ run_id: null, event_id: id(50) });

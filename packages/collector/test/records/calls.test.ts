@@ -38,7 +38,7 @@ function workflow() {
 }
 
 describe('the calls of a run', () => {
-  test('are its starts, each with its model, inputs, events, ending, tokens and latency [R-1830] [R-1833]', () => {
+  test('are its starts, each with its model, inputs, events, ending, tokens and latency [R-1830]', () => {
     const record = assembleRecord(workflow().flat().reverse());
     expect(schemaFaults(record)).toEqual([]);
     expect(record.metadata.calls).toMatchObject(
@@ -65,12 +65,12 @@ describe('the calls of a run', () => {
     expect(record.metadata.call?.event_id).toBe(id(72));
   });
 
-  test('are the same whichever of its starts comes last [R-205] [R-1830]', () => {
+  test('are the same whichever of its starts comes last [R-206] [R-1830]', () => {
     const [first = [], ...others] = workflow();
     expect(assembleRecord([...others.flat(), ...first])).toEqual(assembleRecord(workflow().flat()));
   });
 
-  test('leave to the run what leads to no start: without a parent, in a circle, and what cannot be read [R-1831]', () => {
+  test('leave to the run what leads to no start: without a parent, in a circle, and what cannot be read [R-1830]', () => {
     const record = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),
       event({ kind: 'inference-start', n: 2 }),
@@ -88,7 +88,7 @@ describe('the calls of a run', () => {
     expect(record.metadata.call).toMatchObject({ event_id: id(3), input_tokens: 1, output_tokens: 2 });
   });
 
-  test('have each ending where there is one call alone, also one without a parent [R-1833]', () => {
+  test('have each ending where there is one call alone, also one without a parent [R-1830]', () => {
     const { calls, call, tokens } = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),
       event({ kind: 'human-output', n: 2, parent: id(1), more: ended(1, 2) }),
@@ -109,7 +109,7 @@ describe('the calls of a run', () => {
     expect(conflicts).toEqual([]);
   });
 
-  test('of an agent may be nested together: each names the run that called it, and no conflict [R-207] [R-1830]', () => {
+  test('of an agent may be nested together: each names the run that called it, and no conflict [R-206] [R-1830]', () => {
     const agent = [1, 2, 3].map((n) => event({ kind: 'inference-start', n, parent: id(90 + n) }));
     const links = { ...UNLINKED, parentRunOf: (parent: string) => (parent === id(93) ? id(81) : id(80)) };
     const { parent, conflicts } = assembleRecord(agent, links).metadata;
@@ -191,7 +191,7 @@ function tokensOf({ metadata: { calls } }: ClinicalRecord): unknown[] {
   return calls.map(({ ended: how }) => [how?.input_tokens, how?.output_tokens]);
 }
 
-test('each event is of the call that its parents lead to, in any run and any order [R-205] [R-1831]', () => {
+test('each event is of the call that its parents lead to, in any run and any order [R-206] [R-1830]', () => {
   const shuffled = anyRun.chain((sent) =>
     fc.tuple(fc.constant(sent), fc.shuffledSubarray([...sent], { minLength: sent.length })),
   );

@@ -55,7 +55,7 @@ describe('the completeness of a record', () => {
     expect(completeness(outputs(undefined, 'urn:x:1')).level).toBe('full');
   });
 
-  test('is incomplete without a start, and then all that a start says is missing too [R-207]', () => {
+  test('is incomplete without a start, and then all that a start says is missing too [R-206]', () => {
     expect(completeness([event({ kind: 'outcome', n: 4 })])).toMatchObject({
       level: 'incomplete',
       missing: ['inference-start', 'model', 'user', 'target', 'inputs', 'output', 'feedback'],
@@ -63,7 +63,7 @@ describe('the completeness of a record', () => {
     });
   });
 
-  test('is incomplete when an event hangs on one that the log does not have, and names the event [R-207]', () => {
+  test('is incomplete when an event hangs on one that the log does not have, and names the event [R-206]', () => {
     const lost = event({ kind: 'outcome', n: 6, parent: id(99) });
     expect(completeness([...fullRun(), lost])).toMatchObject({
       level: 'incomplete',
@@ -79,7 +79,7 @@ describe('the completeness of a record', () => {
     expect(completeness(erased)).toMatchObject({ missing: ['payload'], orphans: [] });
   });
 
-  test('is erased when nothing but payloads that were destroyed by actions is missing [R-1351]', () => {
+  test('is erased when nothing but payloads that were destroyed by actions is missing [R-1334]', () => {
     const [started, ...others] = fullRun();
     const erased = event({ kind: 'inference-start', n: 1, payloadState: 'erased' });
     expect(started?.event.kind).toBe('inference-start');
@@ -93,7 +93,7 @@ describe('the completeness of a record', () => {
     expect(completeness([event({ kind: 'outcome', n: 1, payloadState: 'erased' })]).level).toBe('incomplete');
   });
 
-  test('names events that write a number as a text, and nothing is missing for it [R-208]', () => {
+  test('names events that write a number as a text, and nothing is missing for it [R-206]', () => {
     const rated = (n: number, rating_value: unknown) =>
       event({ kind: 'user-feedback', n, more: { feedback: { rating_value } } });
     const odd = ['05', '4,5', '5/5', ' 5', '1e999', '', 5, null].map((value, i) => rated(20 + i, value));

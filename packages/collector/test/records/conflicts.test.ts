@@ -7,11 +7,11 @@ const conflicts = (events: readonly RunEvent[], links: RunLinks = UNLINKED) =>
   assembleRecord(events, links).metadata.conflicts;
 
 describe('the conflicts of a record', () => {
-  test('are none when its events agree [R-207]', () => {
+  test('are none when its events agree [R-206]', () => {
     expect(conflicts(fullRun())).toEqual([]);
   });
 
-  test('tell of every start that names another target [R-207] [R-1832]', () => {
+  test('tell of every start that names another target [R-206] [R-1832]', () => {
     const more = { target_identity: { target_id: 'patient-2' } };
     const starts = [3, 2, 6].map((n) => event({ kind: 'inference-start', n, more }));
     expect(conflicts([...starts, ...fullRun()])).toContainEqual({
@@ -20,7 +20,7 @@ describe('the conflicts of a record', () => {
     });
   });
 
-  test('tell of events that expand on each other in a circle, and not of those that hang on it [R-207]', () => {
+  test('tell of events that expand on each other in a circle, and not of those that hang on it [R-206]', () => {
     const at = '2026-03-02T08:31:30Z';
     const events = [
       event({ kind: 'inference-start', n: 1 }),
@@ -35,12 +35,12 @@ describe('the conflicts of a record', () => {
     expect(found).toHaveLength(1);
   });
 
-  test('tell of an event that expands on itself [R-207]', () => {
+  test('tell of an event that expands on itself [R-206]', () => {
     const itself = event({ kind: 'outcome', n: 6, parent: id(6) });
     expect(conflicts([...fullRun(), itself])).toEqual([{ kind: 'parent_cycle', event_ids: [id(6)] }]);
   });
 
-  test('tell of runs that are nested in themselves [R-207]', () => {
+  test('tell of runs that are nested in themselves [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(50) });
     const links = { parentRunOf: () => id(49), children: [id(49)], cycle: [id(1), id(49)] };
     const record = assembleRecord([start], links);
@@ -52,7 +52,7 @@ describe('the conflicts of a record', () => {
     expect(record.metadata.children).toEqual([id(49)]);
   });
 
-  test('tell of an event that names this run and expands on an event of another [R-207]', () => {
+  test('tell of an event that names this run and expands on an event of another [R-206]', () => {
     const outcome = event({ kind: 'outcome', n: 6, parent: id(50) });
     const links = { ...UNLINKED, parentRunOf: () => id(49) };
     expect(conflicts([...fullRun(), outcome], links)).toEqual([
@@ -62,7 +62,7 @@ describe('the conflicts of a record', () => {
 });
 
 describe('clock disorder', () => {
-  test('is an event before the start by their senders’ clocks [R-207]', () => {
+  test('is an event before the start by their senders’ clocks [R-206]', () => {
     const early = event({ kind: 'outcome', n: 6, at: '2026-03-02T08:31:00.999Z' });
     expect(conflicts([...fullRun(), early])).toEqual([
       { kind: 'clock_disorder', rule: 'before_start', event_ids: [id(6)] },
@@ -78,7 +78,7 @@ describe('clock disorder', () => {
     ]);
   });
 
-  test('is an event before its parent by their senders’ clocks [R-207]', () => {
+  test('is an event before its parent by their senders’ clocks [R-206]', () => {
     const early = event({ kind: 'user-feedback', n: 6, parent: id(4), at: '2026-03-02T08:31:03.9Z' });
     const same = event({ kind: 'user-feedback', n: 7, parent: id(4), at: '2026-03-02T08:31:04Z' });
     expect(conflicts([...fullRun(), early, same])).toEqual([
@@ -86,7 +86,7 @@ describe('clock disorder', () => {
     ]);
   });
 
-  test('is told by no more digits than the event’s own clock shows [R-207]', () => {
+  test('is told by no more digits than the event’s own clock shows [R-206]', () => {
     const parent = event({ kind: 'inference-start', n: 1, at: '2026-03-02T08:31:03.250Z' });
     const child = (n: number, at: string) => event({ kind: 'outcome', n, parent: id(1), at });
     const whole = child(2, '2026-03-02T08:31:03Z');
@@ -96,7 +96,7 @@ describe('clock disorder', () => {
     expect(conflicts([parent, ...early])[1]?.event_ids).toEqual([id(4), id(5)]);
   });
 
-  test('is a timestamp more than five minutes later than its receipt [R-207]', () => {
+  test('is a timestamp more than five minutes later than its receipt [R-206]', () => {
     const [at, received] = ['2026-03-02T08:40:00.000Z', '2026-03-02T08:35:00.000Z'];
     expect(conflicts([event({ kind: 'outcome', n: 6, at, received })])).toEqual([]);
     const ahead = event({ kind: 'outcome', n: 6, at: '2026-03-02T08:40:00.001Z', received });
@@ -105,7 +105,7 @@ describe('clock disorder', () => {
     ]);
   });
 
-  test('is not claimed of a payload that cannot be read, nor against one [R-207]', () => {
+  test('is not claimed of a payload that cannot be read, nor against one [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, payloadState: 'encrypted' });
     const before = event({ kind: 'outcome', n: 2, at: '2020-01-01T00:00:00Z', parent: id(1) });
     const erased = event({

@@ -42,7 +42,7 @@ test('every event of a log is in exactly one record, and the record is known by 
   );
 });
 
-test('a log handed in backwards makes the same records [R-205]', () => {
+test('a log handed in backwards makes the same records [R-206]', () => {
   fc.assert(
     fc.property(anyLog, (log) => {
       const backwards = recordsOf([...log].reverse());
@@ -52,7 +52,7 @@ test('a log handed in backwards makes the same records [R-205]', () => {
   );
 });
 
-test('a run points to its parent exactly when that points to it, and only lost parents make orphans [R-207]', () => {
+test('a run points to its parent exactly when that points to it, and only lost parents make orphans [R-206]', () => {
   fc.assert(
     fc.property(anyLog, (log) => {
       const records = recordsOf(log);

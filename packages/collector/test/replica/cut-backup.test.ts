@@ -53,7 +53,7 @@ const cutTo = (file: string, bytes: number) => () => fs.truncateSync(file, bytes
 describe.each([
   ['plain', false],
   ['encrypted', true],
-])('[R-1960] a back-up of a log that is %s, and whose end was cut', (_, isEncrypted) => {
+])('[R-812] a back-up of a log that is %s, and whose end was cut', (_, isEncrypted) => {
   let scratch: string;
   let whole: string;
   let backup: string;

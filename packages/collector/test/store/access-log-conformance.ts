@@ -36,7 +36,7 @@ export function accessLogConformance(driver: AccessLogDriver): void {
     });
     afterEach(() => place.remove());
 
-    test('[R-716] has every line that was appended, by any process, in order and whole', async () => {
+    test('[R-702] has every line that was appended, by any process, in order and whole', async () => {
       const [one, other] = [place.open(), place.open()];
       expect(await textFrom(one)).toBe('');
       await one.flush();

@@ -108,7 +108,7 @@ const { value: exact } = fc.letrec<{ value: Exact }>((tie) => ({
 
 const same = (a: string, b: string) => sameContent(Buffer.from(a), Buffer.from(b));
 
-test('[R-1884] content decides over a repeat, unless OTLP brought both: then it is not even read', () => {
+test('[R-1921] content decides over a repeat, unless OTLP brought both: then it is not even read', () => {
   const body = Buffer.from('{"a":1}');
   for (const stored of DOORS)
     for (const door of DOORS) {
@@ -223,7 +223,7 @@ test.each([
   expect(growth(compare, 1 << 17)).toBeLessThan(LINEAR);
 });
 
-describe('the work of a comparison [R-320]', () => {
+describe('the work of a comparison [R-304]', () => {
   afterEach(() => vi.unstubAllGlobals());
 
   /** How often a unit of either text, or a word of what was found in it, is read. */

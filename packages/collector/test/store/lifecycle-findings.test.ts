@@ -54,7 +54,7 @@ const found = (events: string) => [
   `${events} erased by action ${ERASED}, although the hold CASE-7 protected it`,
 ];
 
-describe('[R-1501] an erasure', () => {
+describe('[R-1339] an erasure', () => {
   test.each([
     ['of an event that no action names', [hold, erased()], event({ sequence: 4 })],
     ['when the hold was released', [hold, release, erased()], event()],

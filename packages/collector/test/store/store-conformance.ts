@@ -278,7 +278,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(event);
     });
 
-    test('[R-1884] what the collector makes of one span again is a duplicate, whatever it says, and the first one stands', async () => {
+    test('[R-1921] what the collector makes of one span again is a duplicate, whatever it says, and the first one stands', async () => {
       const span = candidate({ door: 'otlp', body: { a: 1 } });
       const eventId = idOf(span);
       const again = candidate({
@@ -302,7 +302,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(span, elsewhere);
     });
 
-    test('[R-1884] a span is no repeat of what an endpoint has stored under its id with other content', async () => {
+    test('[R-1921] a span is no repeat of what an endpoint has stored under its id with other content', async () => {
       const event = candidate({ body: { a: 1 } });
       const eventId = idOf(event);
       const [other, same] = [2, 1].map((a) => candidate({ eventId, door: 'otlp', body: { a } }));

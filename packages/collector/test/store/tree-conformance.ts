@@ -73,7 +73,7 @@ export function treeConformance(driver: TreeDriver): void {
       expect((await tree.hashes(0, 0, 2)).equals(hashes)).toBe(true);
     });
 
-    test('[R-1010] swaps the head only for the one that is expected, and else changes nothing', async () => {
+    test('[R-903] swaps the head only for the one that is expected, and else changes nothing', async () => {
       expect(await tree.head()).toBeUndefined();
       await expect(tree.swapHead('never there\n', 'one\n')).rejects.toThrow(HeadMoved);
       expect(await tree.head()).toBeUndefined();

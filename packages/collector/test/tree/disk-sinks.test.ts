@@ -135,7 +135,7 @@ describe('a file sink', () => {
     expect(splitNotes(held(file))).toEqual([0, 1, 200].map((size) => log.note(size)));
   });
 
-  test('[R-882] fails once when the file was cut, moved aside or deleted, and goes on from what is there', () => {
+  test('[R-906] fails once when the file was cut, moved aside or deleted, and goes on from what is there', () => {
     const file = scratchFile();
     const sink = append(file, 1, 2, 3);
     // What others append is no loss.

@@ -88,7 +88,7 @@ function isRunning(pid: number): boolean {
 }
 
 describe('a publisher', () => {
-  test('[R-906] [R-1985] gives each checkpoint to every sink, and leaves no process behind', async () => {
+  test('[R-906] gives each checkpoint to every sink, and leaves no process behind', async () => {
     const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
     const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
     const kept = path.join(scratchDirectory(), 'kept');
@@ -125,7 +125,7 @@ describe('a publisher', () => {
     expect(stateOf(dataDir)).not.toHaveProperty('failing_since');
   });
 
-  test('[R-882] notes that a sink holds less than it has taken, and goes on', async () => {
+  test('[R-906] notes that a sink holds less than it has taken, and goes on', async () => {
     const file = path.join(scratchDirectory(), 'checkpoints');
     const { publish, dataDir, onLost } = publisherTo(`file:${file}`);
     publish(10);
@@ -222,7 +222,7 @@ describe('what a sink holds', () => {
     },
   );
 
-  test('[R-1986] is no fork when another collector has stored a newer checkpoint of the same log', async () => {
+  test('[R-906] is no fork when another collector has stored a newer checkpoint of the same log', async () => {
     const sink = `dir:${scratchDirectory()}`;
     await fill(sink, 200);
     const behind = publisherTo(sink);
@@ -233,7 +233,7 @@ describe('what a sink holds', () => {
   });
 
   test.each(forms)(
-    '[R-1987] in a %s is refused when it is of another log, or signed by no key of this one',
+    '[R-906] in a %s is refused when it is of another log, or signed by no key of this one',
     async (form) => {
       for (const [other, message] of [
         [
@@ -275,7 +275,7 @@ const [, GUIDE = ''] =
 const [PYTHON] = ['/usr/bin/python3', '/usr/local/bin/python3'].filter((file) => fs.existsSync(file));
 
 test.skipIf(PYTHON === undefined)(
-  '[R-1985] the program of the guide keeps the newest checkpoint',
+  '[R-906] the program of the guide keeps the newest checkpoint',
   async () => {
     const directory = scratchDirectory();
     const file = path.join(directory, 'newest.checkpoint');
@@ -319,7 +319,7 @@ describe('a program', () => {
     expect(kept.filter((note) => note !== '')).toEqual([log.note(10), log.note(20)]);
   });
 
-  test('[R-1985] has an empty environment, the root as its directory, and a standard error that goes nowhere', async () => {
+  test('[R-906] has an empty environment, the root as its directory, and a standard error that goes nowhere', async () => {
     const report = path.join(scratchDirectory(), 'report');
     const sink = keeping(
       `(fs.writeFileSync(${JSON.stringify(report)}, JSON.stringify([process.env, process.cwd()])), console.error('SECRET'), 'kept\\n')`,
@@ -330,7 +330,7 @@ describe('a program', () => {
     expect(JSON.parse(fs.readFileSync(report, 'utf8'))).toEqual([{}, '/']);
   });
 
-  test('[R-1985] that answers `again` is given the note again, and what it holds is compared', async () => {
+  test('[R-906] that answers `again` is given the note again, and what it holds is compared', async () => {
     const { publish, dataDir, onTrouble, onForked } = publisherTo(
       keeping("held.length < 3 ? 'again no\\u001b room\\n' : 'kept\\n'"),
     );
@@ -340,7 +340,7 @@ describe('a program', () => {
     expect(onForked).not.toHaveBeenCalled();
   });
 
-  test('[R-1986] that reports a fork is believed only if the note that it returns proves one', async () => {
+  test('[R-906] that reports a fork is believed only if the note that it returns proves one', async () => {
     const { publish, dataDir, onForked } = publisherTo(keeping("'fork because\\n'"));
     publish(10);
     await until(() => stateOf(dataDir)?.state === 'failing');
@@ -389,7 +389,7 @@ describe('a program', () => {
       () => program("fs.writeSync(1, 'held 6\\nSECRET'); setInterval(() => {}, 1000)"),
       /^holds something else/,
     ],
-  ])('[R-1985] that %s is trouble, is killed, and its words are not repeated', async (_, sink, message) => {
+  ])('[R-906] that %s is trouble, is killed, and its words are not repeated', async (_, sink, message) => {
     const helper = scratchHelper();
     const { publish, dataDir, publisher } = publisherTo(sink(), { helper });
     publish(10);
@@ -401,7 +401,7 @@ describe('a program', () => {
     await until(() => !pids.some(isRunning));
   });
 
-  test('[R-1985] that answers twice to one note does not have the second taken for the next', async () => {
+  test('[R-906] that answers twice to one note does not have the second taken for the next', async () => {
     const { publish, dataDir } = publisherTo(keeping("'kept\\nkept\\n'"));
     publish(10);
     await until(() => stateOf(dataDir)?.size === 10);

@@ -22,7 +22,7 @@ test('[R-910] the tiles that the specification names of a tree of 70,000 and of 
   ]);
 });
 
-test('[R-909] a tree is made of nothing but full tiles and at most one partial tile a level, in order', () => {
+test('[R-908] a tree is made of nothing but full tiles and at most one partial tile a level, in order', () => {
   expect([...tilesOf(0)]).toEqual([]);
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 300_000 }), (size) => {

@@ -103,7 +103,7 @@ describe('a witness', () => {
     expect(fs.existsSync(file)).toBe(false);
   });
 
-  test('[R-1986] is given the newest stored checkpoint when another collector of the log has submitted a newer one', async () => {
+  test('[R-906] is given the newest stored checkpoint when another collector of the log has submitted a newer one', async () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 200);
     fs.rmSync(file);

@@ -305,7 +305,7 @@ class Mirror {
     const checkpoint = checkpointOf(this.config.dataDir, note);
     if (checkpoint.size >= this.held.signed) return checkpoint;
     throw new CheckpointContradicted(
-      `its newest checkpoint covers ${checkpoint.size} entries, and the mirror has one over ${this.held.signed}`,
+      `its newest checkpoint covers ${checkpoint.size} entries, and the mirror's covers ${this.held.signed}`,
     );
   }
 

@@ -40,7 +40,7 @@ async function printed(...args: readonly string[]): Promise<PrintedEvent[]> {
   return eventsIn(await succeeds('events', ...args));
 }
 
-test('[R-1356] collectors that encrypt write one log, which who has the keys reads, and who has not can prove', async () => {
+test('[R-1320] collectors that encrypt write one log, which who has the keys reads, and who has not can prove', async () => {
   const { one, other, key, ids } = await filled();
   const event = outcomeEvent();
   for (const each of [one, other]) expect((await postEvent(each, key, event)).status).toBe(201);
@@ -60,7 +60,7 @@ test('[R-1356] collectors that encrypt write one log, which who has the keys rea
   expect(await Promise.all([one.stop(), other.stop()])).toEqual([0, 0]);
 });
 
-test('[R-1358] a collector that cannot have the keys does not start, and says what it needs', async () => {
+test('[R-1324] a collector that cannot have the keys does not start, and says what it needs', async () => {
   const serve = ['serve', '--store', store, '--data-dir', place('x'), '--port', '0'];
   const without = await run([...serve, '--encryption', 'on']);
   expect([without.code, without.stderr]).toEqual([2, expect.stringContaining('--encryption-keys')]);
@@ -76,7 +76,7 @@ test('[R-1358] a collector that cannot have the keys does not start, and says wh
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('--kek')]);
 });
 
-test('[R-1358] where the log does not say any more that it is encrypted, no collector stores in the clear', async () => {
+test('[R-1324] where the log does not say any more that it is encrypted, no collector stores in the clear', async () => {
   const { one, other } = await filled();
   await Promise.all([one.stop(), other.stop()]);
   await log.server.query(`DELETE FROM ${log.schema}.encryption`);
@@ -102,7 +102,7 @@ test('[R-1358] where the log does not say any more that it is encrypted, no coll
   await (await collector('one', ...kek())).stop();
 });
 
-test('[R-1359] a mirror of an encrypted log encrypts by keys of its own, and every command reads it', async () => {
+test('[R-1320] a mirror of an encrypted log encrypts by keys of its own, and every command reads it', async () => {
   const { one, other, ids } = await filled();
   const mirror = place('mirror');
   const refused = await run(['mirror', '--store', store, '--data-dir', mirror, '--once']);
@@ -166,7 +166,7 @@ interface Verified {
   readonly erased_events: Readonly<Record<string, number>>;
 }
 
-test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a command on one of them', async () => {
+test('[R-1334] a person is erased from the log and its mirrors, by a command on one of them', async () => {
   const { one, other, key } = await filled();
   const [run1, outcome1] = await sendRun(one, key, SUBJECT);
   await sendRun(other, key, OTHER);
@@ -189,7 +189,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   expect(code, stderr).toBe(0);
   expect(certificate).toContain('CERTIFICATE OF ERASURE');
   expect(certificate).toMatch(/Keys destroyed +20/);
-  // [R-2028]
+  // [R-2025]
   expect(certificate).toMatch(/Encrypted bytes removed +20/);
   expect(certificate).toContain('other mirrors of the log');
   const erased = (events: readonly PrintedEvent[]) =>
@@ -245,7 +245,7 @@ test('[R-1363] [R-1364] a person is erased from the log and its mirrors, by a co
   expect(await Promise.all([one.stop(), other.stop()])).toEqual([0, 0]);
 });
 
-test('[R-2012] [R-2016] a hold on a person is on what comes later, on every mirror and whatever keys are replaced, until it is released', async () => {
+test('[R-1342] [R-1338] a hold on a person is on what comes later, on every mirror and whatever keys are replaced, until it is released', async () => {
   const { one, other, key } = await filled();
   const [run1] = await sendRun(one, key, OTHER);
   await signed(22);
@@ -295,7 +295,7 @@ test('[R-2012] [R-2016] a hold on a person is on what comes later, on every mirr
   expect(await Promise.all([one.stop(), other.stop()])).toEqual([0, 0]);
 });
 
-test('[R-1371] of what was changed in the database no key is known: the rest is erased, and the command says so', async () => {
+test('[R-1335] of what was changed in the database no key is known: the rest is erased, and the command says so', async () => {
   const { one, other } = await filled();
   const mirror = ['--data-dir', place('mirror')];
   await succeeds('mirror', '--store', store, ...mirror, '--once', ...kek());
@@ -319,7 +319,7 @@ test('[R-1371] of what was changed in the database no key is known: the rest is 
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1500] a back-up of a mirror from before an erasure is restored with its keys, and is a mirror still', async () => {
+test('[R-1328] a back-up of a mirror from before an erasure is restored with its keys, and is a mirror still', async () => {
   const { one, other, ids } = await filled();
   const mirror = ['--data-dir', place('mirror')];
   const own = place('own');
@@ -348,7 +348,7 @@ test('[R-1500] a back-up of a mirror from before an erasure is restored with its
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1363] a mirror whose keys cannot be reached stands still before it says that they are gone', async () => {
+test('[R-1334] a mirror whose keys cannot be reached stands still before it says that they are gone', async () => {
   const { one, other, ids } = await filled();
   const [mirror, keysAway] = [place('mirror'), place('keys')];
   for (const name of ['mirror', 'second'])

@@ -81,7 +81,7 @@ const quarantine = (...more: readonly string[]) => [
   ...['--signing-keys', place('signing-keys'), ...more],
 ];
 
-test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, quarantined, and signing resumes by itself', async () => {
+test('[R-1435] [R-1266] [R-1268] a batch that stops all signing is named, seen, quarantined, and signing resumes by itself', async () => {
   const one = await collector('one');
   const key = await keyFrom(one);
   const other = await collector('other');
@@ -161,7 +161,7 @@ test('[R-1435] [R-1436] [R-1437] a batch that stops all signing is named, seen, 
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1438] an id in no batch is named, and its event is stored once it is quarantined', async () => {
+test('[R-1268] an id in no batch is named, and its event is stored once it is quarantined', async () => {
   const one = await collector('one');
   const key = await keyFrom(one);
   const event = outcomeEvent();
@@ -189,7 +189,7 @@ test('[R-1438] an id in no batch is named, and its event is stored once it is qu
   await one.stop();
 });
 
-test('[R-1441] a line that no command has written is named, with who put it there, and does not condemn the log', async () => {
+test('[R-1265] a line that no command has written is named, with who put it there, and does not condemn the log', async () => {
   const one = await collector('one');
   const key = await keyFrom(one);
   expect((await postEvent(one, key, outcomeEvent())).status).toBe(201);

@@ -24,7 +24,7 @@ function sinkLines({ output }: Running): string[] {
 }
 
 test.each(['dir', 'file'])(
-  '[R-1986] three collectors on one %s: sink ring no alarm, and one on an older copy of the log does',
+  '[R-906] three collectors on one %s: sink ring no alarm, and one on an older copy of the log does',
   async (form) => {
     const server = await PostgresServer.start();
     onTestFinished(() => server.remove());

@@ -38,7 +38,7 @@ const FULL = whyNoSmallDisk();
 if (FULL !== undefined) console.warn(`\n*** THE DISK OF A SERVER IS NOT FILLED HERE: ${FULL}\n`);
 
 test.skipIf(FULL !== undefined)(
-  '[R-1280] on a full disk of the database a collector answers 503, loses nothing, and goes on when there is room',
+  '[R-1251] on a full disk of the database a collector answers 503, loses nothing, and goes on when there is room',
   async () => {
     const server = await serverOf();
     await server.stop();
@@ -65,7 +65,7 @@ test.skipIf(FULL !== undefined)(
   },
 );
 
-test('[R-1281] when the password of its role changes a collector answers 503 until its file has the new one, and goes on signing', async () => {
+test('[R-1251] when the password of its role changes a collector answers 503 until its file has the new one, and goes on signing', async () => {
   const server = await serverOf();
   const file = path.join(scratch(), 'pgpass');
   const has = (password: string) => fs.writeFileSync(file, `*:*:*:app:${password}\n`, { mode: 0o600 });
@@ -132,7 +132,7 @@ const [WAY, COPY, KIND] = fs.existsSync(path.join(DEBIAN_15, 'pg_dump'))
   ? (['a dump', dumped, { programs: DEBIAN_15 }] as const)
   : (['copies of its rows', rowByRow, {}] as const);
 
-test(`[R-1284] a log that was restored from ${WAY} is not written to until it was adopted, and is whole`, async () => {
+test(`[R-1262] a log that was restored from ${WAY} is not written to until it was adopted, and is whole`, async () => {
   const [from, to] = [await serverOf({}, KIND), await serverOf({}, KIND)];
   const directory = scratch();
   const sink = path.join(directory, 'sink');

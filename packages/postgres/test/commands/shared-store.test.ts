@@ -79,7 +79,7 @@ test('[R-1260] a collector that is killed loses nothing that it acknowledged, an
   await other.stop();
 });
 
-test('[R-1261] a key that is revoked is refused by every collector within seconds, and a new one accepted', async () => {
+test('[R-1260] a key that is revoked is refused by every collector within seconds, and a new one accepted', async () => {
   const { one, other, key } = await log.filled();
   const made = await succeeds('keys', 'create', '--store', store, '--permissions', 'all', '--json');
   const second = KEY.exec(made)?.[0] ?? '';
@@ -134,7 +134,7 @@ test('[R-1262] [R-1880] a mirror is a data directory that every command reads, a
   }
   const { stdout } = await run(['events', '--data-dir', mirror]);
   for (const id of ids) expect(stdout).toContain(id);
-  // [R-1502] The head of those lines is the entry without an event, in the database and on the mirror.
+  // [R-701] The head of those lines is the entry without an event, in the database and on the mirror.
   const sequences = new Set(eventsIn(stdout).map(({ sequence }) => sequence));
   const entry = String([...sequences].map((each) => each + 1).find((each) => !sequences.has(each)));
   const [head] = await printed('--event', entry);
@@ -150,7 +150,7 @@ test('[R-1262] [R-1880] a mirror is a data directory that every command reads, a
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1263] follow shows what comes, in the order of the log, and proof gives a file and tiles that hold without the log', async () => {
+test('[R-1262] follow shows what comes, in the order of the log, and proof gives a file and tiles that hold without the log', async () => {
   const { one, other, key } = await log.filled();
   const following = launch(['events', '--store', store, '--follow', '--since', '2020-01-01']);
   const event = outcomeEvent();
@@ -177,7 +177,7 @@ test('[R-1263] follow shows what comes, in the order of the log, and proof gives
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1264] a signing key that is rotated is followed by the collectors that have it, and the log stays whole', async () => {
+test('[R-1260] a signing key that is rotated is followed by the collectors that have it, and the log stays whole', async () => {
   const { one, other, key } = await log.filled();
   const signing = ['--store', store, '--data-dir', place('one'), '--signing-keys', place('signing-keys')];
   await succeeds('signing-key', 'rotate', ...signing, '--overlap', '0');
@@ -188,7 +188,7 @@ test('[R-1264] a signing key that is rotated is followed by the collectors that 
   await Promise.all([one.stop(), other.stop()]);
 });
 
-test('[R-1471] a role that may not add a signing key to the log rotates none: nothing is printed and nothing is changed', async () => {
+test('[R-1430] a role that may not add a signing key to the log rotates none: nothing is printed and nothing is changed', async () => {
   const one = await collector('one');
   const data = place('one');
   const { schema } = log;
@@ -221,7 +221,7 @@ test('[R-1471] a role that may not add a signing key to the log rotates none: no
   ]);
 });
 
-test('[R-1515] acts on a log in a database have their lines there, and are not done without them', async () => {
+test('[R-702] acts on a log in a database have their lines there, and are not done without them', async () => {
   const { schema, server } = log;
   await server.query(await succeeds('store', 'roles', '--store', store));
   await server.query(`CREATE ROLE ${schema}_clerk LOGIN; GRANT ${schema}_keys TO ${schema}_clerk`);
@@ -335,7 +335,7 @@ test('an address with a password, an unknown scheme or option is refused before 
   }
 });
 
-test('[R-1265] [R-1364] the roles let a collector write and change no event, readers read, and an officer ask', async () => {
+test('[R-1265] [R-1334] the roles let a collector write and change no event, readers read, and an officer ask', async () => {
   const { schema } = log;
   await log.server.query(await succeeds('store', 'roles', '--store', store));
   await log.server.query(`CREATE ROLE ${schema}_app LOGIN; GRANT ${schema}_writer TO ${schema}_app;
@@ -396,7 +396,7 @@ test('[R-1265] [R-1364] the roles let a collector write and change no event, rea
   expect(await log.server.query(requests)).toEqual([{ n: 0 }]);
 });
 
-describe('[R-1266] [R-1963] verify and doctor find and name what a superuser has changed', () => {
+describe('[R-1266] verify and doctor find and name what a superuser has changed', () => {
   const row = '(lane, batch, ord) = (SELECT lane, batch, 0 FROM sequenced WHERE first_sequence = 5)';
   const flipped = (column: string, at: number) =>
     `${column} = set_byte(${column}, ${at}, get_byte(${column}, ${at}) # 1)`;
@@ -518,7 +518,7 @@ async function measured({ output }: Running, name: string): Promise<string | und
     ?.slice(name.length + 1);
 }
 
-test('[R-1267] [R-1270] a database that goes back behind what was signed is not signed again, and events are taken', async () => {
+test('[R-1254] [R-1435] a database that goes back behind what was signed is not signed again, and events are taken', async () => {
   const { schema } = log;
   const { one, other, key } = await log.filled();
   await log.server.query(`CREATE TABLE ${schema}.before AS TABLE ${schema}.published;

@@ -1,4 +1,4 @@
-// What each field must be, in words: the messages of validation issues and the profile notes of the API
+// The requirement of each field in words: the messages of validation issues and the profile notes of the API
 // document. One sentence a field, whichever of its checks has failed.
 
 const TYPES = { string: 'a string', object: 'an object', number: 'a number', integer: 'an integer' };
@@ -22,7 +22,7 @@ export function expectationOf(schema) {
   return `must be ${nounOf(schema)}${[schema.type].flat().includes('null') ? ' or null' : ''}`;
 }
 
-/** Every field of a composed schema, with its JSON Pointer; an object before what is in it. */
+/** Every field of a composed schema, with its JSON Pointer; an object before its members. */
 export function fieldsOf(schema, pointer = '') {
   const inner = Object.entries(schema.properties ?? {}).flatMap(([name, property]) =>
     fieldsOf(property, `${pointer}/${name}`),

@@ -76,7 +76,7 @@ const EXAMPLE_DETAILS = {
 const reference = (section, name) => ({ $ref: `#/components/${section}/${name}` });
 const REQUEST_ID_HEADER = { 'X-Request-Id': reference('headers', 'RequestId') };
 
-/** A schema as a component. What has a title becomes a component of its own, and a $ref stays in its place. */
+/** A schema as a component. A subschema with a title becomes a component, replaced by a $ref. */
 function component(schema, schemas, components) {
   const converted = {};
   for (const [keyword, value] of Object.entries(schema)) {
@@ -260,8 +260,7 @@ export function renderOpenapi({ schemas, examples, kinds, paths, version, errors
           name: 'Content-Encoding',
           in: 'header',
           required: false,
-          description:
-            'The compression of the body. The size limit applies before and after decompression.',
+          description: 'The compression of the body. The size limit applies before and after decompression.',
           schema: { type: 'string', enum: ['gzip', 'br', 'zstd'] },
         },
         EventDoor: {

@@ -57,7 +57,7 @@ function merge(left, right) {
   return merged;
 }
 
-/** What a reference points to, and the file that it is in: `file`, `file#/a/b` or, in the same file, `#/a/b`. */
+/** The target of a reference and its file: `file`, `file#/a/b` or, in the same file, `#/a/b`. */
 function follow(reference, root, schemas) {
   const [name, pointer = ''] = reference.split('#');
   const file = name === '' ? root : schemas.get(name);
@@ -97,7 +97,7 @@ export function compose(schema, schemas, root = schema) {
   return merge(inherited, own);
 }
 
-/** A composed schema without its annotations: what is left decides what is valid. */
+/** A composed schema without its annotations, which do not affect validity. */
 export function assertionsOf(schema) {
   const kept = Object.entries(schema).filter(([keyword]) => !ANNOTATIONS.has(keyword));
   return Object.fromEntries(

@@ -1,5 +1,5 @@
 // TypeScript interfaces of the schemas. A schema with a title becomes an interface of that name; one that
-// adds to another by allOf extends its interface. Every object takes fields that no one named.
+// adds to another by allOf extends its interface. Every object allows additional fields.
 import { compose, parentsOf, schemaOf } from './schemas.mjs';
 
 function comment(text, indent = '') {

@@ -34,7 +34,7 @@ function compiler() {
 
 /** The signature that Ajv gives every validator, for callers that are validators themselves. */
 const SIGNATURE = /^function (\w+)\(data, \{instancePath="",[^\n]*\}=\{\}\)\{$/gm;
-/** What Ajv notes for unevaluatedProperties, which our schemas do not use. */
+/** Ajv's records for unevaluatedProperties, which the schemas do not use. */
 const EVALUATED =
   /^const evaluated0 = [^]*?^if\(evaluated0\.dynamicItems\)\{\n[^]*?^\}\n|^\w+\.evaluated = .*\n/gm;
 

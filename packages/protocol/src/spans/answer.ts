@@ -1,5 +1,5 @@
 /** A model's answer, collected from the chunks in which it arrives. */
-import type { Fields } from '../objects.js';
+import type { Fields } from '../values.js';
 
 export interface ToolCall {
   readonly id: string | undefined;

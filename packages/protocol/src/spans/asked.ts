@@ -3,7 +3,7 @@
  * in the order of the dialects; the first match wins. These are people's words: a reader that may not record
  * words does not call this.
  */
-import type { Fields } from '../objects.js';
+import type { Fields } from '../values.js';
 import { fields, list, modelName, text } from './answer.js';
 import type { SpanData } from './dialect.js';
 import { indexed, nested, parsed, parsedContent } from './values.js';

@@ -1,5 +1,5 @@
 /** The input and output that all dialects of spans share. */
-import type { Fields } from '../objects.js';
+import type { Fields } from '../values.js';
 import { countOf, GrowingAnswer, sum } from './answer.js';
 
 export interface SpanData {

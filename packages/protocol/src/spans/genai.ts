@@ -1,5 +1,5 @@
 /** OpenTelemetry's semantic conventions for GenAI, 1.26 and later, and their predecessors. */
-import type { Fields } from '../objects.js';
+import type { Fields } from '../values.js';
 import { fields, type GrowingAnswer, list, mediumOf, text } from './answer.js';
 import type { Dialect, Findings, SpanData } from './dialect.js';
 import { documentOf, inputOf, parsed, reasonOf, wordsOf } from './values.js';

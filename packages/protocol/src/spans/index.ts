@@ -1,5 +1,5 @@
 /** Reads spans of generative AI in the dialects of all known emitters: pure, without dependencies. */
-export { type Fields, isObject } from '../objects.js';
+export { type Fields, isObject } from '../values.js';
 export * from './answer.js';
 export {
   type Asked,

@@ -1,5 +1,5 @@
 /** Observations of Langfuse's SDKs. */
-import type { Fields } from '../objects.js';
+import type { Fields } from '../values.js';
 import { fields, list, text } from './answer.js';
 import { takeChat } from './genai.js';
 import type { Dialect, Findings } from './dialect.js';

@@ -2,7 +2,7 @@
  * Reads one span in any known dialect: a function of that span alone. Attributes are hostile: no value is
  * assumed to have its type, and nothing here throws.
  */
-import type { Fields } from '../objects.js';
+import type { Fields } from '../values.js';
 import { fields, isFailureStatus, modelName, text, word } from './answer.js';
 import { TIMED_OUT } from './answer.js';
 import { conversationOf } from './asked.js';

@@ -1,5 +1,5 @@
 /** Values of attributes: flat names, and JSON in strings. */
-import type { Fields } from '../objects.js';
+import type { Fields } from '../values.js';
 import { asText, fields, list, text } from './answer.js';
 
 /** Longer texts are not parsed. */

@@ -57,7 +57,7 @@ export function parseProof(file: string): TlogProof {
     lines.shift();
   }
   const indexLine = lines.shift();
-  if (!indexLine?.startsWith(INDEX)) throw new NoteMalformed('the proof does not tell the index of the leaf');
+  if (!indexLine?.startsWith(INDEX)) throw new NoteMalformed('the proof has no index of the leaf');
   const index = parseDecimal(indexLine.slice(INDEX.length));
   if (index === undefined) throw new NoteMalformed('the index of the leaf is not a number');
   if (lines.length > LONGEST_PATH) throw new NoteMalformed('the path is longer than that of any tree');

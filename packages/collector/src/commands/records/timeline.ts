@@ -333,7 +333,7 @@ function feedbackWords(feedback: Readonly<Record<string, unknown>>): unknown[] {
   return [...(type === 'rating' ? [] : [type]), `rating ${rating}`, comment];
 }
 
-/** A rating on the scale of R-118; undefined for other values. */
+/** A rating on the scale of R-115; undefined for other values. */
 function ratingWords(value: unknown): string | undefined {
   const rating = numberIn(value);
   return rating !== undefined && rating >= 0 && rating <= MOST_RATING

@@ -111,7 +111,7 @@ function updated(view: View): string {
 function footer(view: View): Element {
   return markup`
     <footer>
-      <p>Counts and states only: no event and nobody’s name is shown here, or can be changed.</p>
+      <p>This page shows counts and states, no events and no names, and cannot change anything.</p>
       <nav aria-label="Elsewhere">
         <a href="docs">Interface</a>
         <a href="metrics">Metrics</a>

@@ -64,7 +64,7 @@ export function health(view: View): Child {
         value: metered(full, percent(Math.floor(full * 100) / 100)),
         more:
           `${count(queue.events)} of ${count(queue.max_events)} events, ${bytes(queue.bytes)} of ` +
-          `${bytes(queue.max_bytes)}`,
+          bytes(queue.max_bytes),
       },
       ...cellsOf(view, 'health'),
     ]),

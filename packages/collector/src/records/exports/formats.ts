@@ -80,7 +80,7 @@ export const FORMATS: Readonly<Record<string, ExportFormat>> = {
     load: () => linesOf('fhir'),
   },
   'fhir-transaction': {
-    summary: 'the same as requests that a FHIR server stores once',
+    summary: 'the same Bundles as transactions, which a FHIR server stores once',
     extension: '.ndjson',
     load: () => linesOf('fhir', 'fhirTransaction'),
   },

@@ -569,8 +569,7 @@ function endsTooEarly(file: string, offset: number, sequence: number): StoreDama
     offset,
     sequence,
     'the log ends too early: the id index holds durable events after its end (if the index is of ' +
-      'another copy of ' +
-      'this ledger, delete index/)',
+      'another copy of this ledger, delete index/)',
   );
 }
 

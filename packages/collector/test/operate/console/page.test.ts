@@ -46,7 +46,7 @@ test('[R-835] the figures are those of the state', () => {
   expect(part(tree, 'proof')).toContain('Last back-up 25 min ago 915,700,218 events, 1,736,753 since');
 });
 
-test('[R-1925] [R-1926] what became of spans and log records is told, where OTLP is taken', () => {
+test('[R-1921] what became of spans and log records is told, where OTLP is taken', () => {
   const { otlp } = busy();
   if (otlp === null) throw new Error('the sample takes OTLP');
   const [traces, logs] = otlp.items;
@@ -59,7 +59,7 @@ test('[R-1925] [R-1926] what became of spans and log records is told, where OTLP
   expect(part(shown(busy({ otlp: null })), 'otlp')).toBeUndefined();
 });
 
-test('[R-836] runs are told by completeness, since when, and what was not yet looked at', () => {
+test('[R-835] runs are told by completeness, since when, and what was not yet looked at', () => {
   const { runs } = busy();
   if (runs === null) throw new Error('the sample has runs');
   expect(part(shown(busy()), 'runs')).toMatch(
@@ -145,7 +145,7 @@ test('[R-835] what is not set up stands below the figures, and is no warning', (
   expect(textOf(shown(busy()))).not.toContain('not set up');
 });
 
-test('[R-838] a key that was replaced says by which, and whether it is still used', () => {
+test('[R-835] a key that was replaced says by which, and whether it is still used', () => {
   const list = [
     key(1, { replaced_by: 'keynew1' }),
     key(2, { replaced_by: 'keynew2', in_use: false }),

@@ -5,12 +5,12 @@ const hex = (text: string) => Buffer.from(text, 'hex').toString('latin1');
 
 /** Bytes by hand: the fields of opentelemetry-proto's services and of google.rpc.Status. */
 describe.each(['traces', 'logs'] as const)('of %s', (signal) => {
-  test('a success of all says nothing more [R-1893]', () => {
+  test('a success of all says nothing more [R-1890]', () => {
     expect(successBody(signal, 'protobuf', 0, '').toString('latin1')).toBe('');
     expect(successBody(signal, 'json', 0, '').toString()).toBe('{}');
   });
 
-  test('a success of some says how much was rejected, and why [R-1893]', () => {
+  test('a success of some says how much was rejected, and why [R-1890]', () => {
     const name = signal === 'traces' ? 'rejectedSpans' : 'rejectedLogRecords';
     expect(JSON.parse(successBody(signal, 'json', 300, 'why').toString())).toEqual({
       partialSuccess: { [name]: '300', errorMessage: 'why' },
@@ -19,7 +19,7 @@ describe.each(['traces', 'logs'] as const)('of %s', (signal) => {
     expect(bytes).toBe(`${hex('0a0808ac021203')}why`);
   });
 
-  test('a success that rejects nothing can warn [R-1893]', () => {
+  test('a success that rejects nothing can warn [R-1890]', () => {
     expect(JSON.parse(successBody(signal, 'json', 0, 'two were shortened').toString())).toEqual({
       partialSuccess: { errorMessage: 'two were shortened' },
     });
@@ -27,7 +27,7 @@ describe.each(['traces', 'logs'] as const)('of %s', (signal) => {
   });
 });
 
-test('a failure is a google.rpc.Status [R-1893]', () => {
+test('a failure is a google.rpc.Status [R-1890]', () => {
   expect(JSON.parse(statusBody('json', 3, 'no JSON').toString())).toEqual({ code: 3, message: 'no JSON' });
   expect(statusBody('protobuf', 14, 'later').toString('latin1')).toBe(`${hex('080e1205')}later`);
 });

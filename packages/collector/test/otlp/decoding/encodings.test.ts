@@ -200,7 +200,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(third).toMatchObject({ eventName: '', time: 0n, body: 'words' });
   });
 
-  test('an id of another length than the specification says, or of zeros, is none [R-1891]', () => {
+  test('an id of another length than the specification says, or of zeros, is none [R-1890]', () => {
     const [zeros, long, short] = spansIn(
       withSpans(
         { traceId: '0'.repeat(32), spanId: '0'.repeat(16), parentSpanId: '0'.repeat(16) },
@@ -212,7 +212,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
       expect(span).toMatchObject({ traceId: '', spanId: '', parentSpanId: '' });
   });
 
-  test('numbers are exact or their digits, and what is none is null; bytes are base64 [R-1891]', () => {
+  test('numbers are exact or their digits, and what is none is null; bytes are base64 [R-1890]', () => {
     expect(value({ intValue: '9007199254740991' })).toBe(Number.MAX_SAFE_INTEGER);
     expect(value({ intValue: '9007199254740993' })).toBe('9007199254740993');
     expect(value({ intValue: '-9223372036854775808' })).toBe('-9223372036854775808');
@@ -223,7 +223,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(value({})).toBeNull();
   });
 
-  test('names that objects have of themselves are plain names, and of a repeated name the last counts [R-1891]', () => {
+  test('names that objects have of themselves are plain names, and of a repeated name the last counts [R-1890]', () => {
     const named = (key: string, words: string) => ({ key, value: { stringValue: words } });
     const values = [
       named('__proto__', 'a'),

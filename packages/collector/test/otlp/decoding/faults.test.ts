@@ -89,11 +89,11 @@ describe('JSON', () => {
       ),
       at('spans[0].attributes[0].values[1].values', 'not a list of objects'),
     ],
-  ])('%s is refused by the place of what is wrong, and without its words [R-1892]', (body, fault) => {
+  ])('%s is refused by the place of what is wrong, and without its words [R-1890]', (body, fault) => {
     expect(faultOf('json', body)).toBe(fault);
   });
 
-  test('a log record is refused alike [R-1892]', () => {
+  test('a log record is refused alike [R-1890]', () => {
     const body = jsonOf({
       resourceLogs: [{ scopeLogs: [{ logRecords: [{ body: { intValue: 'secret' } }] }] }],
     });
@@ -142,7 +142,7 @@ describe('protobuf', () => {
     expect(decodeSpans(Buffer.alloc(0), 'protobuf')).toEqual([]);
   });
 
-  test('a request that is cut off anywhere is refused [R-1892]', () => {
+  test('a request that is cut off anywhere is refused [R-1890]', () => {
     for (let length = 1; length < whole.length; length++) {
       expect(faultOf('protobuf', whole.subarray(0, length))).toBe(NO_PROTOBUF);
     }
@@ -157,7 +157,7 @@ describe('protobuf', () => {
     ['a group of what is not known that does not end', [0x1b, 0x08, 0x01]],
     ['a tag of more than 32 bits', [0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00]],
     ['text that is no UTF-8', [0x0a, 0x07, 0x12, 0x05, 0x12, 0x03, 0x2a, 0x01, 0xff]],
-  ])('%s is refused [R-1892]', (_, bytes) => {
+  ])('%s is refused [R-1890]', (_, bytes) => {
     expect(faultOf('protobuf', Buffer.from(bytes))).toBe(NO_PROTOBUF);
   });
 
@@ -176,7 +176,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
   const nested = (levels: number, inner: object = { intValue: 1 }): object =>
     levels === 0 ? inner : { kvlistValue: { values: [{ key: 'k', value: nested(levels - 1, inner) }] } };
 
-  test('a hundred messages within each other are read, and no more [R-1892]', () => {
+  test('a hundred messages within each other are read, and no more [R-1890]', () => {
     // Request, resource, scope, span, attribute and its value; then three messages a level, and two for a list.
     const array = { arrayValue: { values: [{}] } };
     const most = bodyOf(
@@ -188,12 +188,12 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(faultOf(encoding, bodyOf(withValue(nested(300))))).toMatch(/^too_deep/);
   });
 
-  test('text that looks like JSON is text, however deep [R-1892]', () => {
+  test('text that looks like JSON is text, however deep [R-1890]', () => {
     const words = `${'[{"\\"'.repeat(500)}${'['.repeat(2 ** 20)}`;
     expect(valueIn(encoding, bodyOf(withValue({ stringValue: words })))).toBe(words);
   });
 
-  test('10,000 spans, and a name of 1 MiB, are read [R-1892]', () => {
+  test('10,000 spans, and a name of 1 MiB, are read [R-1890]', () => {
     const key = 'n'.repeat(2 ** 20);
     const spans = Array.from({ length: 10_000 }, (_, index) => ({
       name: `span ${index}`,
@@ -204,7 +204,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(read[77]?.attributes[key]).toBe(77);
   });
 
-  test('the time is in proportion to the length: of spans and attributes [R-1892]', () => {
+  test('the time is in proportion to the length: of spans and attributes [R-1890]', () => {
     const kinds: ((size: number) => object)[] = [
       (size) => withSpans(...Array.from({ length: size }, () => ({ name: 'a' }))),
       (size) => withAttributes(...Array.from({ length: size }, (_, index) => ({ key: `k${index}` }))),
@@ -220,7 +220,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
   });
 });
 
-describe('a request of few bytes and many parts is refused [R-1892]', () => {
+describe('a request of few bytes and many parts is refused [R-1890]', () => {
   /** Of protobuf: a field of bytes. */
   function field(number: number, bytes: Uint8Array): Buffer {
     const length: number[] = [];

@@ -3,7 +3,7 @@ import { eventsOfLog, eventsOfSpan } from '../../../src/otlp/mapping/mapping.js'
 import { OPTIONS } from './drawn.js';
 import { answered, endOf, eventsFor, eventsForLog, logWith, MODEL, spanWith } from './made-up.js';
 
-test('[R-1902] ids are UUIDs of version 8 from SHA-256; these were computed by another program', () => {
+test('[R-1900] ids are UUIDs of version 8 from SHA-256; these were computed by another program', () => {
   const events = eventsFor(
     spanWith({
       ...answered('Yes.'),
@@ -27,7 +27,7 @@ test('[R-1902] ids are UUIDs of version 8 from SHA-256; these were computed by a
   expect(log?.event_id).toBe('128fefd9-bb15-8347-9838-aa78658b91cf');
 });
 
-test('[R-1902] another organisation, trace or span gives other ids', () => {
+test('[R-1900] another organisation, trace or span gives other ids', () => {
   const ids = [
     ...eventsFor(spanWith(answered('x'))),
     ...eventsFor(spanWith(answered('x')), { organisation: 'other' }),
@@ -56,7 +56,7 @@ test.each([
     'd6eda4de-a1ea-89a7-b00b-96ebec9655a5',
     true,
   ],
-])('[R-1902] clinical_events.run.id %s', (_name, attributes, resource, run, ignored) => {
+])('[R-1900] clinical_events.run.id %s', (_name, attributes, resource, run, ignored) => {
   for (const event of eventsFor(spanWith({ ...MODEL, ...attributes }, { resource }))) {
     expect(event.run_id).toBe(run);
     expect(event.system_metadata.instrumentation['run_id_ignored']).toBe(ignored);
@@ -130,7 +130,7 @@ test.each<[string, object, object, string, string | undefined, string?]>([
     undefined,
     'not read',
   ],
-])('[R-1904] %s', (_name, attributes, more, kind, by, ending = 'complete') => {
+])('[R-1901] %s', (_name, attributes, more, kind, by, ending = 'complete') => {
   const end = endOf(eventsFor(spanWith({ ...attributes }, more)));
   expect(end.kind).toBe(kind);
   expect(end.system_metadata.instrumentation['shown_by']).toBe(by);
@@ -139,7 +139,7 @@ test.each<[string, object, object, string, string | undefined, string?]>([
   expect(marked.kind).toBe(by === 'application' ? 'human-output' : 'internal-artifact');
 });
 
-test('[R-1904] a tool whose result was shown is an output besides', () => {
+test('[R-1901] a tool whose result was shown is an output besides', () => {
   const attributes = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'find_dose' };
   const shown = { ...attributes, 'gen_ai.tool.call.result': '{"dose":5}', 'clinical_events.shown': true };
   const [tool, output] = eventsFor(spanWith(shown));
@@ -162,7 +162,7 @@ test('[R-1900] the answer has further choices, and each has its reasoning and it
   ]);
 });
 
-test('[R-1911] a failure has a name and a status, and no message', () => {
+test('[R-1901] a failure has a name and a status, and no message', () => {
   const exception = { 'exception.type': 'ServerError', 'exception.message': 'no bed for Mrs Example' };
   const events = [
     { name: 'exception', time: 0n, attributes: { ...exception, 'exception.stacktrace': 'at ward' } },
@@ -220,7 +220,7 @@ test.each<[string, object, string, object]>([
     'feedback',
     { feedback_type: 'text', comment: 'As the guideline says.' },
   ],
-])('[R-1906] an evaluation %s', (_name, more, payload, expected) => {
+])('[R-1901] an evaluation %s', (_name, more, payload, expected) => {
   const attributes = { ...SAID, ...more };
   const result = { name: 'gen_ai.evaluation.result', time: 0n, attributes };
   const [start, ofSpan] = eventsFor(spanWith(MODEL, { events: [result] }));
@@ -237,7 +237,7 @@ test.each([
   ['validated', 'validated'],
   ['Contradicted', 'contradicted'],
   ['good', 'unknown'],
-])('[R-1906] an evaluation that the operator has named is an outcome: %s', (label, type) => {
+])('[R-1901] an evaluation that the operator has named is an outcome: %s', (label, type) => {
   const attributes = { ...SAID, 'gen_ai.evaluation.score.label': label };
   const log = logWith('gen_ai.evaluation.result', { attributes });
   const [outcome] = eventsForLog(log, { outcomes: new Set(['Dose']) });
@@ -246,7 +246,7 @@ test.each([
   expect(other?.kind).toBe('internal-artifact');
 });
 
-test('[R-1906] a log record is an artifact of the run, has the run of its span, and is no ending', () => {
+test('[R-1901] a log record is an artifact of the run, has the run of its span, and is no ending', () => {
   const attributes = { 'gen_ai.input.messages': '[{"role":"user"}]', 'gen_ai.request.model': 'gpt-4o' };
   const [artifact, ...none] = eventsForLog(
     logWith('gen_ai.client.inference.operation.details', { attributes, body: { a: 1 } }),
@@ -320,14 +320,14 @@ test.each([
     undefined,
     undefined,
   ],
-])('[R-1909] %s', (_name, start, end, from, to, latency, times) => {
+])('[R-1901] %s', (_name, start, end, from, to, latency, times) => {
   const events = eventsFor(spanWith(answered('Yes.'), { start, end }));
   expect(events.map(({ timestamp }) => timestamp)).toEqual([from, to]);
   expect(events.map(({ system_metadata }) => system_metadata['latency_ms'])).toEqual([undefined, latency]);
   expect(events[1]?.system_metadata.instrumentation['times']).toBe(times);
 });
 
-test('[R-1911] who asked about whom, and where it ran', () => {
+test('[R-1901] who asked about whom, and where it ran', () => {
   const resource = {
     'service.name': 'ward-assistant',
     'host.name': 'node-1',
@@ -364,7 +364,7 @@ test('[R-1911] who asked about whom, and where it ran', () => {
   expect(other).not.toHaveProperty('target_identity');
 });
 
-test('[R-1911] what was asked: parameters, tools that were offered, all messages where there are more', () => {
+test('[R-1901] what was asked: parameters, tools that were offered, all messages where there are more', () => {
   const messages = [
     { role: 'system', content: 'Be brief.' },
     { role: 'user', content: 'Which dose?' },

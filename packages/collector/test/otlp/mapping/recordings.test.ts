@@ -47,7 +47,7 @@ test('[R-1900] what makes no event has no event that hangs on it', () => {
     expect(all.get(parent ?? '')).toMatchObject({ kind: 'inference-start', run_id });
 });
 
-test('[R-1903] every event of a recording is valid, under profile full where the span names user and target', () => {
+test('[R-1890] every event of a recording is valid, under profile full where the span names user and target', () => {
   const complete: string[] = [];
   for (const { kind, ...event } of eventsOf(everything).values()) {
     expect(validateEvent(kind as 'outcome', 'minimum', event)).toBeUndefined();
@@ -61,7 +61,7 @@ test('[R-1903] every event of a recording is valid, under profile full where the
   expect(complete).toHaveLength(1);
 });
 
-test('[R-1911] no message of an error and no stack trace stands in an event', () => {
+test('[R-1901] no message of an error and no stack trace stands in an event', () => {
   const messages = everything.spans.flatMap(({ events }) =>
     events.flatMap(({ attributes }) => [attributes['exception.message'], attributes['exception.stacktrace']]),
   );

@@ -59,7 +59,7 @@ function systemColumns(events: readonly RunEvent[]): Readonly<Record<string, unk
 
 const system = (system_metadata: object) => ({ more: { system_metadata } });
 
-test('where a run was made is what its start says, and else the first event that says it [R-1868]', () => {
+test('where a run was made is what its start says, and else the first event that says it [R-712]', () => {
   const output = event({
     ...{ kind: 'human-output', n: 2 },
     ...system({ hostname: 'h2', environment: 'live', app_name: 'second' }),
@@ -77,7 +77,7 @@ test('where a run was made is what its start says, and else the first event that
   });
 });
 
-test('the marks of sampling are those of the start, the first trigger, and all that was left out [R-1868]', () => {
+test('the marks of sampling are those of the start, the first trigger, and all that was left out [R-712]', () => {
   const marks = (sampling: unknown, more: object = {}) => system({ sampling, ...more });
   const events = [
     event({

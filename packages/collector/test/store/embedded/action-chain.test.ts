@@ -186,7 +186,7 @@ function counting() {
   return { files, counted };
 }
 
-describe('[R-2020] the actions of a log', () => {
+describe('[R-907] the actions of a log', () => {
   test('are found by a start and by readers, wherever they stand in segments and batches', async () => {
     const entry = fc.oneof(fc.constant('h'), fc.constantFrom('1', '3', '9'), fc.constant(' '));
     await fc.assert(
@@ -310,7 +310,7 @@ describe('[R-2020] the actions of a log', () => {
   });
 });
 
-describe('[R-2021] a reader beside a collector', () => {
+describe('[R-907] a reader beside a collector', () => {
   test('sees an action with the next look, in the same segment or in another one', async () => {
     const store = await open();
     const log = readerOf();
@@ -355,7 +355,7 @@ describe('[R-2021] a reader beside a collector', () => {
   });
 });
 
-describe('[R-2022] a pointer that is not right', () => {
+describe('[R-907] a pointer that is not right', () => {
   /** Holds in three segments, the last of which has none. */
   async function filled(): Promise<{ holds: number[]; files: string[] }> {
     const holds = await fill('h 9 h9h 99 9 h 99 99 9 99 1');

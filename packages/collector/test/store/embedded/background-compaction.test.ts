@@ -92,7 +92,7 @@ async function askAndWait(compaction: BackgroundCompaction): Promise<void> {
   expect(isCompactionAsked(dataDir, 'by-a-test')).toBe(false);
 }
 
-describe('[R-2027] an old copy of the keys', () => {
+describe('[R-1336] an old copy of the keys', () => {
   test('opens with the log of today no event that was erased, once it is compacted, those of the newest segment included', async () => {
     await append(140);
     const copy = path.join(dataDir, 'encryption-keys.old');
@@ -200,7 +200,7 @@ describe('[R-2025] a collector removes encrypted bytes', () => {
   });
 });
 
-test('[R-2026] a log whose newest events are all removed is not opened with the keys of another', async () => {
+test('[R-2025] a log whose newest events are all removed is not opened with the keys of another', async () => {
   await append(140);
   const from = segments().at(-1)?.firstSequence ?? 0;
   await erase(...range(from, 141));

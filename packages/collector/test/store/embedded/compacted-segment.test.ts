@@ -92,7 +92,7 @@ function withErased(entries: readonly unknown[], erased: SequenceSet, last: numb
 /** The first sequence of the segment that is written to. */
 const newest = () => Number.parseInt(path.basename(segmentPaths(dataDir).at(-1) ?? ''), 10);
 
-describe('[R-1345] a compacted segment', () => {
+describe('[R-2025] a compacted segment', () => {
   test('reads as it did, but for what was erased, at the same places', async () => {
     const sent = events(200);
     await fillDirectory(dataDir, [sent.slice(0, 90), sent.slice(90)], 48 << 10, encryptionIn(dataDir));
@@ -190,7 +190,7 @@ describe('[R-1345] a compacted segment', () => {
   });
 });
 
-describe('[R-1346] a compaction', () => {
+describe('[R-2025] a compaction', () => {
   test('that is cut off at any step leaves a log that reads as before, and is done the next time', async () => {
     await fillDirectory(dataDir, chunked(events(100), 25), 48 << 10, encryptionIn(dataDir));
     const before = await readAll();
@@ -282,7 +282,7 @@ describe('[R-2025] what is due', () => {
     expect(changedSince(before)).toEqual([1]);
   });
 
-  test('[R-1543] has the time of the first compaction after an erasure, whatever is erased later', async () => {
+  test('[R-1344] has the time of the first compaction after an erasure, whatever is erased later', async () => {
     const [one, two] = [erasure(SequenceSet.of([1])), erasure(SequenceSet.of([2, firstOf(1)]))];
     expect(compactedAt(dataDir, one)).toBeUndefined();
     await compactBy([one]);
@@ -294,7 +294,7 @@ describe('[R-2025] what is due', () => {
     expect([compactedAt(dataDir, one), compactedAt(dataDir, two)]).toEqual([at, at + 86_400_000]);
   });
 
-  test('[R-1346] stays as it is where it is damaged or the disk has no room, and the others are compacted', async () => {
+  test('[R-2025] stays as it is where it is damaged or the disk has no room, and the others are compacted', async () => {
     flipBit(segmentPaths(dataDir)[1] ?? '', 2000);
     const before = filesNow();
     const troubles: unknown[] = [];

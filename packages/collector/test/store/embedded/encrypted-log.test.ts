@@ -127,7 +127,7 @@ describe.each([1, 2] as const)('[R-1320] in suite %i', (suite) => {
   });
 });
 
-describe('[R-1322] a sealed payload', () => {
+describe('[R-1320] a sealed payload', () => {
   test('opens in its own place only, and only as it was sealed', async () => {
     await fill([events(4, ['icu'])]);
     const [segment = ''] = segmentPaths(dataDir);
@@ -478,7 +478,7 @@ describe('[R-1324] keys', () => {
   });
 });
 
-describe('[R-1450] a first start that is cut off', () => {
+describe('[R-1324] a first start that is cut off', () => {
   const both = () => ({ directories: [keys, mirror] });
 
   function writerWith(files: Files): Promise<PayloadKeys> {
@@ -533,7 +533,7 @@ describe('[R-1450] a first start that is cut off', () => {
   });
 });
 
-describe('[R-1452] a file kek', () => {
+describe('[R-1324] a file kek', () => {
   const both = () => ({ directories: [keys, mirror] });
   const faults = () => keyInventory({ ...both(), kek: '' }).directories.map(({ kekFault }) => kekFault);
   const another = () =>
@@ -596,7 +596,7 @@ describe('[R-1452] a file kek', () => {
   });
 });
 
-describe('[R-1453] whether keys can be written', () => {
+describe('[R-1323] whether keys can be written', () => {
   test('is seen at the start, once, by a write that leaves nothing behind', async () => {
     const writes: string[] = [];
     const counting: Files = {

@@ -224,7 +224,7 @@ async function audit(
   return { log, found };
 }
 
-test('[R-1372] an erasure that restore was told of explains the keys that it names, and no number that was given again', async () => {
+test('[R-1336] an erasure that restore was told of explains the keys that it names, and no number that was given again', async () => {
   await fill(events(5, ['icu']));
   const taken = await keysOf([2, 3]);
   const { store } = await open();
@@ -241,7 +241,7 @@ test('[R-1372] an erasure that restore was told of explains the keys that it nam
   expect(await unexplained(await keysOf([3]))).toEqual([2]);
 });
 
-test('[R-1372] what lies among the notes and is no file holds nothing up', async () => {
+test('[R-1336] what lies among the notes and is no file holds nothing up', async () => {
   const sent = events(3);
   await fill(sent);
   for (const directory of [keys, mirror])
@@ -273,7 +273,7 @@ test('[R-1339] an erasure beside verify is explained, though its entry stands be
 });
 
 describe('[R-1335] an erasure that is cut off', () => {
-  test('at any step is done once and answered by the next start, or withdrawn by who asked [R-1371] [R-1550] [R-1551]', async () => {
+  test('at any step is done once and answered by the next start, or withdrawn by who asked [R-1335] [R-1550]', async () => {
     const sent = events(30);
     await fill(sent.slice(0, 15), sent.slice(15));
     const begin = beginning();
@@ -315,7 +315,7 @@ describe('[R-1335] an erasure that is cut off', () => {
     expect(withdrawn).toBeGreaterThan(0);
   });
 
-  test('[R-1353] [R-1551] by a full disk at any write is done when there is room, and nothing else is lost', async () => {
+  test('[R-1996] [R-1335] by a full disk at any write is done when there is room, and nothing else is lost', async () => {
     const sent = events(30);
     await fill(sent.slice(0, 15), sent.slice(15));
     const begin = beginning();
@@ -461,7 +461,7 @@ describe('[R-1336] an older copy', () => {
     ]);
   });
 
-  test('[R-1372] of the log learns from beside the keys what was done since, and erases no event of its own', async () => {
+  test('[R-1336] of the log learns from beside the keys what was done since, and erases no event of its own', async () => {
     const sent = events(12, ['icu']);
     await fill(sent);
     copy('data');
@@ -588,7 +588,7 @@ describe('[R-1336] an older copy', () => {
   });
 });
 
-describe('[R-1337] a new epoch', () => {
+describe('[R-1996] a new epoch', () => {
   test('leaves no key of an older one, and what was replaced opens no more', async () => {
     const sent = events(12);
     await fill(sent);
@@ -608,7 +608,7 @@ describe('[R-1337] a new epoch', () => {
     await expect(readAll()).rejects.toThrow(/0000001.json is missing/);
   });
 
-  test('[R-1353] that is cut off at any step is at its end after the next, and no key is lost', async () => {
+  test('[R-1996] that is cut off at any step is at its end after the next, and no key is lost', async () => {
     const sent = events(12);
     await fill(sent);
     await erase([5]);

@@ -166,7 +166,7 @@ describe('a torn tail', () => {
       16,
       (bytes, at) => bytes.fill(0, at, Math.min(at + 64, start + batchBytes)),
     ],
-  ])('[R-602] is cut at every byte of a batch %s, and the log continues there', async (_, step, cut) => {
+  ])('[R-603] is cut at every byte of a batch %s, and the log continues there', async (_, step, cut) => {
     const whole = await written();
     for (let at = 0; at <= batchBytes; at += step) {
       const disk = whole.afterKill();
@@ -555,7 +555,7 @@ describe('rolling', () => {
     ['an earlier, compacted', (header: Buffer) => header.write('CLINEVNC', 'latin1')],
     ['a later', (header: Buffer) => header.writeUInt32LE(2, 12)],
   ])(
-    '[R-1881] refuses a log of %s format in one sentence, and changes nothing of it',
+    '[R-2031] refuses a log of %s format in one sentence, and changes nothing of it',
     async (which, change) => {
       const disk = new MemoryDisk();
       const log = await open(disk);
@@ -660,7 +660,7 @@ describe('rolling', () => {
 });
 
 describe('a proof that there is room', () => {
-  test('[R-610] fails while there is none, and then makes what the next batch takes', async () => {
+  test('[R-604] fails while there is none, and then makes what the next batch takes', async () => {
     const disk = new MemoryDisk();
     disk.capacity = SEGMENT_BYTES * 1.5;
     const log = await open(disk);
@@ -678,7 +678,7 @@ describe('a proof that there is room', () => {
   });
 
   test.each<Manner>(['before', 'partly', 'after'])(
-    '[R-610] fails when nothing can be written, %s, and leaves nothing behind',
+    '[R-604] fails when nothing can be written, %s, and leaves nothing behind',
     async (manner) => {
       const disk = new MemoryDisk();
       const log = await open(disk);
@@ -747,7 +747,7 @@ describe('a hand on the files', () => {
   for (const restarted of [false, true]) {
     const when = restarted ? 'after a start' : 'while the log is written';
     test.each(hands)(
-      `[R-611] that %s is found by a look ${when}, and the file named`,
+      `[R-605] that %s is found by a look ${when}, and the file named`,
       async (_, file, act) => {
         const disk = new MemoryDisk();
         const log = await held(disk, restarted);
@@ -762,7 +762,7 @@ describe('a hand on the files', () => {
   }
 
   test.each(hands)(
-    '[R-611] that %s keeps a batch from being acknowledged a second later',
+    '[R-605] that %s keeps a batch from being acknowledged a second later',
     async (_, __, act) => {
       const disk = new MemoryDisk();
       const log = await held(disk, false);
@@ -772,7 +772,7 @@ describe('a hand on the files', () => {
     },
   );
 
-  test.each(hands)('[R-611] that %s during a flush of a second does as well', async (_, __, act) => {
+  test.each(hands)('[R-605] that %s during a flush of a second does as well', async (_, __, act) => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
     const segment = lastSegment(disk);
@@ -784,7 +784,7 @@ describe('a hand on the files', () => {
     await expect(append(log, ...events(1))).rejects.toBeInstanceOf(CommitUnknown);
   });
 
-  test.each(hands)('[R-611] that %s is found before the log rolls', async (_, __, act) => {
+  test.each(hands)('[R-605] that %s is found before the log rolls', async (_, __, act) => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
     act(disk, lastSegment(disk));
@@ -793,7 +793,7 @@ describe('a hand on the files', () => {
     expect(segmentFiles(disk)).toEqual(before);
   });
 
-  test('[R-611] that cuts a new segment before its name is durable is found', async () => {
+  test('[R-605] that cuts a new segment before its name is durable is found', async () => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
     disk.onCall = (operation) => {
@@ -804,7 +804,7 @@ describe('a hand on the files', () => {
     expect(() => log.look()).toThrow(CommitUnknown);
   });
 
-  test('[R-611] is nowhere, and a look finds nothing, whatever is stored, refused or rolled', async () => {
+  test('[R-605] is nowhere, and a look finds nothing, whatever is stored, refused or rolled', async () => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
     for (let i = 0; i < 40; i++) {
@@ -820,7 +820,7 @@ describe('a hand on the files', () => {
     expect(log.segments.length).toBeGreaterThan(3);
   });
 
-  test('[R-611] is nowhere when a segment without room grows, and each flush takes a second', async () => {
+  test('[R-605] is nowhere when a segment without room grows, and each flush takes a second', async () => {
     const disk = new MemoryDisk();
     await (await held(disk, false)).close();
     const lock = { path: LOCK, id: disk.files.look(LOCK)?.id ?? '' };
@@ -886,7 +886,7 @@ describe('a call that fails', () => {
   });
 });
 
-describe('[R-2026] a segment that is ended early', () => {
+describe('[R-2025] a segment that is ended early', () => {
   const firsts = (log: SegmentLog) => log.segments.map(({ firstSequence }) => firstSequence);
 
   test('is not written to any more, and an empty one is not ended again', async () => {

@@ -54,8 +54,8 @@ const THREAD = new URL(
  * It is derived from the log, may lag behind it and may be deleted. Invariants:
  *
  *  1. A run is published only for addresses below the last `commit`, which declares them durable. So
- *     `coveredTo` never exceeds the durable end of the log, unless the log itself has lost durable bytes; runs
- *     that reach beyond `logEnd` are deleted at opening.
+ *     `coveredTo` never exceeds the durable end of the log, unless the log itself has lost durable bytes;
+ *     runs that reach beyond `logEnd` are deleted at opening.
  *  2. Runs are published in the order of the log and cover it from its origin without a gap.
  *  3. Every entry is always in the recent table, in a frozen one or in a run that `find` searches: a table is
  *     dropped after its run is in use, a run after its merged successor is.
