@@ -127,7 +127,7 @@ describe('create', () => {
     ]);
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(/^collector: [^\n]*\n$/);
-    expect(stderr).toContain(options[0]?.slice(2));
+    expect(stderr).toContain(options[0].slice(2));
   });
 
   test('in many processes at once loses no key', async () => {

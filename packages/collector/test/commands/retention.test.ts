@@ -185,7 +185,8 @@ describe('[R-1341] collector retention run', () => {
     });
     await commandOf(retention).parseAsync(['node', 'retention', 'run', '--data-dir', dataDir]);
     expect([process.exitCode, stdout?.(), stderr?.()]).toEqual([
-      ...[7, expect.stringContaining('nothing ')],
+      7,
+      expect.stringContaining('nothing '),
       expect.stringContaining('1 run not erased'),
     ]);
     await collector.stop();

@@ -151,7 +151,7 @@ function placeRows(certificate: Certificate): string[][] {
         ? 'old versions of key files may be recoverable from disks until the next key epoch, which begins ' +
           '12 hours after the erasure (immediately with collector encryption-keys rotate)'
         : 'the key for old versions of key files, which may be recoverable from disks, was destroyed ' +
-          `${certificate.key_epoch_ended}`,
+          certificate.key_epoch_ended,
     ],
   ];
 }

@@ -156,7 +156,7 @@ function remarkOn(
       ? []
       : [
           `the hold covers ${counted(reached.size, 'organisation')}: ` +
-            `${[...reached].map(legible).sort().join(', ')}`,
+            [...reached].map(legible).sort().join(', '),
         ]),
   ]);
 }
