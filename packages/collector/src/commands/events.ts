@@ -169,9 +169,11 @@ async function printOwnEntry(
 }
 
 /** The number of an entry of the log itself; undefined if --event does not have one. */
-function entryFrom({ event = '', ...others }: EventsOptions): number | undefined {
+function entryFrom(options: EventsOptions): number | undefined {
+  const { event = '', kind, run, organisation, since, until, follow } = options;
   if (!/^[1-9]\d{0,14}$/.test(event)) return undefined;
-  const [other] = Object.keys(others);
+  const filters = { kind, run, organisation, since, until, follow };
+  const [other] = Object.entries(filters).find(([, value]) => value !== undefined) ?? [];
   if (other !== undefined) throw usage(`--event: an entry number cannot be combined with --${other}`);
   return Number(event);
 }

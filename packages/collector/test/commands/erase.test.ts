@@ -181,7 +181,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
         'caller',
         'someone else',
         false,
-        'the person is the caller, and someone else the target',
+        'the person is the caller, and the target is someone else',
       ]);
     expect(made.of(both)).toEqual(['target', 'someone else', false, 'its starts name several targets']);
     const nested = 'nested in a planned run; ';
@@ -455,7 +455,7 @@ describe('[R-1580] a plan is applied', () => {
     mark(file, ({ because }) => because === 'target');
     const text = await apply(file);
     expectEnd(text, ended(0, /CERTIFICATE OF ERASURE/));
-    for (const word of [APPLIER, PLANNER, 'DSR-2026/114', 'not proven']) expect(text.stdout).toContain(word);
+    for (const word of [APPLIER, PLANNER, 'DSR-2026/114', 'not verified']) expect(text.stdout).toContain(word);
     expect(await gone()).toEqual([...mine, others[1]]);
     await expectIntact();
   });
@@ -498,15 +498,15 @@ describe('[R-1580] a plan is applied', () => {
     const [mine, theirs] = [await whole({ target: SUBJECT }), await whole({ target: OTHER })];
     const before = await plan(...bySubject());
     await hold('CASE-7', '--run', theirs[0]);
-    expectEnd(await apply(before.file), ended(10, /a hold .*plan again/));
+    expectEnd(await apply(before.file), ended(10, /a hold was added since.*plan again/));
     const between = await plan(...bySubject());
     await setPolicy({ default: { keep: 'P10Y' } });
-    expectEnd(await apply(between.file), ended(10, /policy .*plan again/));
+    expectEnd(await apply(between.file), ended(10, /different retention policy.*plan again/));
     const under = await plan('--run', theirs[0]);
     expect(under.marked).toEqual([]);
     expect(under.of(theirs[0])?.[3]).toBe('on hold by CASE-7');
     mark(under.file, () => true);
-    expectEnd(await apply(under.file, '--reason', 'court-order', '--override-floor'), ended(10, /hold/));
+    expectEnd(await apply(under.file, '--reason', 'court-order', '--override-floor'), ended(10, /a marked event is on hold/));
     // A hold that is over forbids nothing, but by the plan it stood.
     const mineNow = await plan(...bySubject());
     expect((await on('hold', 'release', 'CASE-7')).code).toBe(0);
@@ -587,19 +587,19 @@ describe('[R-1580] a plan is applied', () => {
 
     const later = await outcome(mine);
     const reported = await apply(plans.get(mine) ?? '');
-    expectEnd(reported, ended(0, /1 event .*plan/));
+    expectEnd(reported, ended(0, /1 event .*plan.*(left|stay|not erased)/));
     expect(await gone()).toEqual([mine]);
     await begin({ target: SUBJECT, caller: 'clinician-17', run: again });
     expect((await apply(plans.get(again) ?? '')).code).toBe(0);
     await begin({ target: OTHER, run: relabelled });
-    expectEnd(await apply(plans.get(relabelled) ?? ''), ended(10, /plan again/));
+    expectEnd(await apply(plans.get(relabelled) ?? ''), ended(10, /another person.*plan again/));
     await begin({ caller: 'held', run: unknown });
-    expectEnd(await apply(plans.get(unknown) ?? ''), ended(10, /hold/));
+    expectEnd(await apply(plans.get(unknown) ?? ''), ended(10, /puts a run on hold/));
     // What it is nested in is on hold since.
     await begin({ target: 'held', run: outer });
-    expectEnd(await apply(plans.get(inner) ?? ''), ended(10, /hold/));
+    expectEnd(await apply(plans.get(inner) ?? ''), ended(10, /puts a run on hold/));
     await send(parent, 'inference-start');
-    expectEnd(await apply(ofLoose.file), ended(10, /plan again/));
+    expectEnd(await apply(ofLoose.file), ended(10, /belongs to an event that came later.*plan again/));
     expect((await apply(plans.get(last) ?? '')).code).toBe(0);
     expect((await gone()).toSorted()).toEqual([mine, again, last].toSorted());
     expect(await gone()).not.toContain(later);
@@ -634,7 +634,7 @@ describe('[R-1580] a plan is applied', () => {
     const inner = await begin({ target: SUBJECT, parent: outer });
     expect((await plan('--run', inner)).marked).toEqual([inner]);
     await hold('CASE-1', '--run', randomUUID());
-    const hidden = 'a start that it hangs on cannot be opened, and may name a person on hold';
+    const hidden = 'a start that it hangs on cannot be decrypted, and may name a person on hold';
     expect((await plan('--run', inner)).of(inner)).toEqual(['run', 'not compared', false, hidden]);
   });
 
