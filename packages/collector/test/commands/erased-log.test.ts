@@ -471,7 +471,7 @@ describe('[R-1339] an erasure under a hold', () => {
     fs.writeFileSync(body, printed.body);
     expect((await on('proof', entryId ?? '', '--out', proof)).code).toBe(0);
     const checked = await run(['check-proof', proof, '--event', body, '--key', firstKey(dataDir)]);
-    expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, for the reason test-data/);
+    expect(checked.stdout).toMatch(/^VALID[\s\S]*says +2 events erased, with the reason test-data/);
     expect(checked.stdout).toMatch(/from +the collector itself/);
     // [R-2031]
     const proved = independentAction(
