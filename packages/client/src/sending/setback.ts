@@ -30,7 +30,7 @@ export function setbackOf(error: unknown): Setback {
     return { what: "the collector's certificate is not trusted; events are kept", error, lasting: 'all' };
   }
   if (error instanceof Error && /wrong version number/.test(error.message)) {
-    // The words of OpenSSL.
+    // The wording is OpenSSL's.
     return {
       what: 'the server at this address does not speak TLS; events are kept',
       error: undefined,

@@ -140,7 +140,7 @@ export async function adopt(
       onTrouble(`segment ${name} could not be adopted`, error);
       continue;
     }
-    // The rename of the segment has one winner, who also owns its marks.
+    // Only one process succeeds in renaming the segment, and it also owns the marks.
     const moveMarks = () => move(marksFile(name));
     adopted.push(await surveyed(files, target, left, onTrouble, moveMarks));
   }
