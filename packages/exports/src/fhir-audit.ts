@@ -181,7 +181,7 @@ export function outcomeProvenanceOf(lookup: RecordLookup, event: RecordedEvent):
   };
 }
 
-/** A reference within the Bundle for an event of the record; for any other event an identifier. */
+/** A reference within the Bundle for an event of the record; an identifier for any other event. */
 export function eventReference(lookup: RecordLookup, eventId: string): Part {
   return {
     reference: lookup.event(eventId) && `urn:uuid:${eventId}`,

@@ -12,7 +12,7 @@ import { addressIn, dateTimeOf, type Payload, ratingIn, type RecordLookup } from
 
 /** From this rating on, of 5, feedback approves of the output, as a thumb up does. */
 const LEAST_APPROVING = 3;
-/** Most models that the Provenance of a run names. */
+/** Maximum number of models that the Provenance of a run names. */
 const MOST_MODELS = 100;
 
 /** The documents in canonical order, then the Provenances of their creation and verification. */
@@ -148,7 +148,7 @@ function verifiedBy(
   return output !== undefined && others.length === 0 && isProduct(lookup, output) ? output : undefined;
 }
 
-/** The model that made it is its author; where one of several did, they are informants. */
+/** The model that made the document is its author; if several may have made it, they are informants. */
 function agentsOf(lookup: RecordLookup, devices: ModelDevices, product: RecordedEvent): Part[] {
   const model = lookup.modelOf(product);
   const several = lookup.callOf(product) === undefined ? lookup.models.slice(0, MOST_MODELS) : [];

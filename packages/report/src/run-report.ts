@@ -1,7 +1,7 @@
 /**
  * Counts the records of a period by kind and step, organisation, model and version. A run is counted once, in
- * the period in which it began; an event on its own day; an event of no run by itself, because its model is
- * not known.
+ * the period in which it began; an event on its own day. Events of no run are counted separately, because
+ * their model is not known.
  *
  * Memory is bounded: the first 500 pairs of model and version and the first 200 organisations are counted
  * separately, by the first 120 characters of their names; the others are summed.
@@ -26,7 +26,7 @@ export interface ReportPeriod {
   readonly clock: Clock;
   /** Only these models, as in the catalogue's filter; undefined for all. */
   readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
-  /** The end of the log, at which the age of a run is taken. */
+  /** The end of the log, up to which the age of a run is measured. */
   readonly asOf: number;
 }
 
@@ -65,7 +65,7 @@ export class RunReport {
   readonly #versions = new Map<string | null, Map<string | null, VersionTally>>();
   /** The beginning of the first run before the period, by model and version. */
   readonly #before = new Map<string, number>();
-  /** In the period and outside it. */
+  /** Number of events read, in the period and outside it. */
   eventsRead = 0;
   #firstStep = Infinity;
 
@@ -138,7 +138,7 @@ export class RunReport {
     return Math.min(tally.first, this.#before.get(pairOf(modelId, version)) ?? Infinity);
   }
 
-  /** Counts the calls of an asked model in a run of another model; the run itself is not counted. */
+  /** Counts the calls of a requested model in a run of another model; the run itself is not counted. */
   #addCallsAlone(run: CountedRun): void {
     for (const call of run.calls)
       if (call.number > 0 && this.#isAsked(call)) this.#tallyOf(call).addCall(true, call);

@@ -17,7 +17,7 @@ const NAMES = Object.keys(ANOMALIES) as Anomaly[];
 
 export interface Filed {
   readonly file: string;
-  /** That of each line. */
+  /** The organisation in each line. */
   readonly organisation: string;
   readonly lines: number;
   readonly bytes: number;
@@ -26,7 +26,7 @@ export interface Filed {
 
 export interface Sent {
   readonly url: string;
-  /** That of the temporary key; undefined with --key. */
+  /** The organisation of the temporary key; undefined with --key. */
   readonly organisation: string | undefined;
   readonly dataDir: string;
   /** The collector's answers before the first event was sent, by code. */

@@ -58,7 +58,7 @@ export const CHAT: AnswerReader = {
   },
 };
 
-/** An empty answer, as to a blocked prompt, is a failure. */
+/** An empty answer, for example to a blocked prompt, is a failure. */
 const NO_CHOICES = { type: 'no_choices' };
 
 /** Reasons with which a server gives up. */
@@ -66,7 +66,7 @@ const GIVEN_UP = new Set(['error', 'abort', 'insufficient_system_resource']);
 
 /** The state of a choice that arrives in pieces. */
 class Progress {
-  /** Whether its words are those of the audio. */
+  /** Whether its words come from the audio. */
   spoken = false;
   hasSound = false;
   readonly calls = new CallsInPieces();
