@@ -220,7 +220,8 @@ export async function readSpool(
   const sums: Sums = { segments: 0, events: 0, done: 0, cut: 0, quarantined: 0, sealed: 0, findings: [] };
   for (const part of await partsOf(root, files)) {
     const { unfit, segments } = await examine(files, part, key);
-    for (const { path: file, why } of unfit) sums.findings.push({ path: file, message: `the segment ${why}` });
+    for (const { path: file, why } of unfit)
+      sums.findings.push({ path: file, message: `the segment ${why}` });
     for (const { name, id, seal, damagedHeader } of segments) {
       const segment = new WaitingSegment(part, id, seal, name);
       if (damagedHeader) sums.findings.push({ path: segment.path, message: 'its header is damaged' });
