@@ -146,7 +146,7 @@ export class DiskSpool implements Spool {
     await this.#quarantine.add(event, this.#full ? shortened(refusal) : refusal);
     this.#quarantined++;
     this.#backlog.done(event);
-    // The mark is written immediately: otherwise the event could be in quarantine twice after a crash.
+    // Marked immediately: otherwise the event could be in quarantine twice after a crash.
     await this.#backlog.notes.written();
   }
 
