@@ -142,7 +142,7 @@ const POOL_BYTES = 4000;
 const BYTES_AN_ID = 10;
 
 /**
- * UUIDs of version 7 (RFC 9562 section 5.7) that strictly increase, also within a millisecond and when the
+ * UUIDs of version 7 (RFC 9562 section 5.7) that strictly increase, even within a millisecond and when the
  * clock is set back a little: rand_a is a counter of 12 bits (section 6.2, method 1). The other 62 bits are
  * random.
  */

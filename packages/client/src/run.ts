@@ -151,7 +151,7 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
     });
   }
 
-  /** Begins a nested run, such as that of another model. Its parent is the start of this run. */
+  /** Begins a nested run, for example of another model. Its parent is the start of this run. */
   startRun(start: RunStart<P>, details: RunDetails = {}): Run<P> {
     return new Run<P>(this.capture, start, details, this);
   }

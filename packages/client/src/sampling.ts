@@ -39,7 +39,7 @@ export interface Decision {
   readonly marks: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** For unknown runs, such as those of an earlier process. */
+/** The decision for unknown runs, for example of an earlier process. */
 const ALWAYS: Decision = { decision: 'captured', marks: undefined };
 
 export interface SamplerParts {

@@ -1,5 +1,5 @@
 /**
- * Events as AuditEvents, after IHE's Basic Audit Log Patterns where they fit, and outcomes as Provenances.
+ * Events as AuditEvents, following IHE's Basic Audit Log Patterns if they fit, and outcomes as Provenances.
  */
 import type { EventKind, RecordedEvent } from '@clinical-events/protocol';
 import {

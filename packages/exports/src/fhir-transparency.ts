@@ -30,7 +30,7 @@ export function transparencyOf(lookup: RecordLookup, devices: ModelDevices): Par
   ];
 }
 
-/** The outputs of a call; without a call, those of the run. */
+/** Returns the outputs of a call; without a call, the outputs of the run. */
 type OutputsOf = (call: RunCall | undefined) => readonly RecordedEvent[];
 
 /** Retrieved text is an input of the model, so it is not labelled as made by one. */
@@ -64,7 +64,7 @@ function documentOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDe
   };
 }
 
-/** The creation of a call's documents; without a call, that of the run's documents, by any of its calls. */
+/** The creation of the documents of a call; without a call, of a run, by any of its calls. */
 function creationOf(
   lookup: RecordLookup,
   devices: ModelDevices,
@@ -98,7 +98,7 @@ function creationOf(
   ];
 }
 
-/** The verification of a document, where the event names the clinician who approves. */
+/** The verification of a document, if the event names the clinician who approves it. */
 function verificationOf(
   lookup: RecordLookup,
   devices: ModelDevices,

@@ -81,7 +81,7 @@ function anyValue(value: AttributeValue): AnyValue | undefined {
 
 const NO_TRACE = '0'.repeat(32);
 
-/** The 16 bytes of a UUID; those of its hash for the zero UUID, which is not a valid trace id. */
+/** The 16 bytes of a UUID. The zero UUID, which is not a valid trace id, is hashed. */
 export function traceIdOf(uuid: string): string {
   const hex = uuid.replaceAll('-', '');
   return hex === NO_TRACE ? sha256(uuid).slice(0, 32) : hex;

@@ -175,7 +175,7 @@ export class FlagColumn extends Column {
   }
 
   protected clearChunk(): void {
-    // A chunk has no state besides its page.
+    // A chunk has no state other than its page.
   }
 
   protected dictionary(): undefined {

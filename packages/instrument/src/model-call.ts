@@ -125,7 +125,7 @@ export interface Ended {
   readonly error?: unknown;
   /** The name of the failure if there is no error. */
   readonly errorName?: string | undefined;
-  /** The HTTP status of a failure; by default that of the error. */
+  /** The HTTP status of a failure; by default the error's. */
   readonly status?: number | undefined;
   /** Whether the answer has words, if that is known without its text. */
   readonly worded?: boolean | undefined;

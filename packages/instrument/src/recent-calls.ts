@@ -71,7 +71,7 @@ class LaterCalls {
   }
 }
 
-/** By the client, run or function, which several instances of an SDK may share. */
+/** Keyed by the client, run or function, which several instances of an SDK may share. */
 const laterCalls = new WeakMap<RunsIn, LaterCalls>();
 
 export function laterCallsOf(runs: RunsIn): LaterCalls {

@@ -65,7 +65,9 @@ export interface GroupNumbers {
   };
   /** In milliseconds. */
   readonly latency_ms: Percentiles & { readonly runs: number };
-  /** Calls of runs that began in the period, each under its own model, which may not be that of the run. */
+  /**
+   * Calls of runs that began in the period, each under its own model, which may differ from the run's model.
+   */
   readonly calls: {
     readonly calls: number;
     /** Calls that an instrumentation captured; the numbers below are about these calls only. */
@@ -176,7 +178,7 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
 /** If this share of events has clocks apart, the days of receipt do not show when things happened. */
 const APART_FROM = 0.05;
 
-/** Whether the page warns that its days are those of receipt. */
+/** Whether the page warns that its days are days of receipt. */
 export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbers): boolean {
   return clock === 'received' && events > 0 && events >= APART_FROM * of;
 }

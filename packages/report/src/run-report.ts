@@ -38,7 +38,7 @@ export interface OrganisationTally {
 }
 
 export interface VersionTally {
-  /** Null where no inference-start names it. */
+  /** Null if no inference-start names it. */
   readonly modelId: string | null;
   readonly version: string | null;
   readonly tally: RunTally;
@@ -160,7 +160,7 @@ export class RunReport {
     const { first, last } = bySender ? times.sent : times.received;
     let [within, step] = [0, stepAt(this.steps, first)];
     if (this.#isWithin(first) && this.#isWithin(last) && step === stepAt(this.steps, last, step)) {
-      // All events are in one step, as for most runs: their times need not be read.
+      // All events are in one step, as in most runs, so their times are not read.
       for (const kind of EVENT_KINDS) {
         const bySteps = into[kind];
         bySteps[step] = (bySteps[step] ?? 0) + counts[kind];
@@ -239,7 +239,7 @@ function noEvents(): OrganisationTally {
   return { runs: 0, events: 0, eventsOfNoRun: 0 };
 }
 
-/** @returns null where the name is missing or cannot be read. */
+/** @returns null if the name is missing or cannot be read. */
 function nameOf(name: string | null): string | null {
   if (name === null || name === '') return null;
   if (name.length <= NAME_LENGTH) return name;

@@ -16,7 +16,7 @@ interface Bucket {
   only: number | undefined;
 }
 
-/** In milliseconds; null where there are too few values. */
+/** In milliseconds; null if there are too few values. */
 export interface Percentiles {
   readonly p50: number | null;
   readonly p95: number | null;

@@ -61,7 +61,7 @@ function again({ seed, runs, period }: DemoPlan): string {
   return `${ownCommand()} demo --runs ${runs} --days ${days} --seed ${seed} --until ${until}`;
 }
 
-/** The options that name the collector and the organisation, where they are not the default. */
+/** The options that name the collector and the organisation if they are not the default. */
 function destination({ url, organisation, dataDir }: Sent): string {
   const at = url === urlOfHolder(dataDir)?.href ? '' : ` --url ${url}`;
   const of = organisation === undefined || organisation === 'demo' ? '' : ` --organisation ${organisation}`;
@@ -198,7 +198,7 @@ ${whole ? 'To send the same events again' : 'To send the rest, and the others ag
 
 /**
  * The record of a run as text. The access log has an entry for it.
- * @returns an empty text where the log does not have the run.
+ * @returns an empty text if the log does not have the run.
  * @throws CommandFailure when the log or the access log fails.
  */
 export async function shownRun(

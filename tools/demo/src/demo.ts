@@ -45,9 +45,7 @@ function rateFrom(text: string): number {
   throw usage(`--rate: ${JSON.stringify(text)} is not of the form 200/s`);
 }
 
-/**
- * The address from the options; else that of the collector on the data directory; else the configured one.
- */
+/** The address from the options, else of the collector on the data directory, else from the configuration. */
 function urlFrom(
   { url: text, port }: { readonly url?: string; readonly port?: string },
   config: Pick<Config, 'host' | 'port' | 'dataDir'>,

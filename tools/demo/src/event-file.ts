@@ -79,7 +79,7 @@ export interface Written {
  * no file is left.
  * @param organisation the organisation in each line; a name that needs no escapes in JSON.
  * @returns undefined when `stop` was aborted before the end.
- * @throws the system's error: EEXIST where the file exists.
+ * @throws the system's error: EEXIST if the file exists.
  */
 export async function writeEvents(
   file: string,

@@ -276,7 +276,7 @@ function template(text: string): Evaluate {
   };
 }
 
-/** @param path a name, or that of a member: `finding.study`. */
+/** @param path a name, or the path of a member such as `finding.study`. */
 function valueOf({ values }: Stage, path: string): unknown {
   let value: unknown = values;
   for (const name of path.split('.')) value = (value as Record<string, unknown>)[name];

@@ -142,7 +142,7 @@ class Appender:
             segment.complete = True
 
     def _undo(self, segment: Segment) -> bool:
-        """Leaves the segment and returns whether nothing of the failed group is in it.
+        """Leaves the segment and returns whether it contains no event of the failed group.
 
         Its frame numbers are used up, and after a failed flush the kernel may report unwritten pages as
         clean.

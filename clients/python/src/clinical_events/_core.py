@@ -312,7 +312,7 @@ class Core:
 
     @property
     def interrupted(self) -> bool:
-        """Whether this thread is already writing, as in a signal handler: waiting for it would deadlock."""
+        """Whether this thread is already writing, for example in a signal handler: waiting would deadlock."""
         return bool(self._writer == _system.thread_ident())
 
     @property

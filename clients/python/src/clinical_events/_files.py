@@ -30,7 +30,7 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 class Mine:
-    """Tells whether this process made the spool.
+    """Knows whether this process made the spool.
 
     After a fork in a signal handler the child runs the rest of the interrupted call, and must not change its
     parent's files, so a check immediately precedes every change. ``forget`` sets ``gone``. The check makes no

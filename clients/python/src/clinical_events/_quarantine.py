@@ -133,7 +133,7 @@ class Line(NamedTuple):
 
 
 def quarantine_files(root: str) -> list[str]:
-    """Returns the paths of the files, including those of an unfinished requeue. Raises OSError."""
+    """Returns the paths of the files, including the files of an unfinished requeue. Raises OSError."""
     directory = os.path.join(root, "quarantine")
     try:
         names = sorted(os.listdir(directory))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Risk = Callable[[str, dict[str, Any]], bool]
 
-#: Approximate memory of a held event beside its bytes.
+# : Approximate memory of a held event in addition to its bytes.
 _HELD_OVERHEAD = 512
 _MOST_MODELS = 32
 _MOST_VERSIONS = 1000

@@ -39,7 +39,7 @@ export function verdictOn({ status, accepted, code }: Pick<Answer, 'status' | 'a
 /** The exact body of a collector, which needs no parsing. */
 const ACCEPTED = Buffer.from('{"status":"accepted"}');
 
-/** Whether a body is that of a collector's 201. */
+/** Whether the body is the body of a collector's 201. */
 export function readAccepted(body: Buffer): boolean {
   if (body.equals(ACCEPTED)) return true;
   return parsed(body.toString())?.['status'] === 'accepted';

@@ -10,7 +10,7 @@ export interface Setback {
   readonly what: string;
   /** The error of the system or the client; undefined for an answer of the collector. */
   readonly error: unknown;
-  /** Waiting does not fix it: it affects all events, or those of a kind. */
+  /** Set if waiting does not fix it. It affects all events, or all events of a kind. */
   readonly lasting?: 'all' | 'kind';
 }
 

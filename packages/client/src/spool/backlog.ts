@@ -56,7 +56,7 @@ export class Backlog {
   readonly #onTrouble: OnTrouble;
   readonly #onDamage: OnDamage;
   readonly #until: AbortSignal | undefined;
-  /** Segments not read to the end, in the order of reading. Those of this spool are last. */
+  /** Segments not read to the end, in the order of reading. This spool's own segments are last. */
   readonly #toRead: WaitingSegment[] = [];
   /** Open readings: at most one of an adopted segment, and one of the segment that this spool writes. */
   readonly #readings = new Map<WaitingSegment, Reading>();
@@ -102,7 +102,7 @@ export class Backlog {
     this.storedBytes += segment.end;
   }
 
-  /** Adds segments that other spools left. They are read before those of this spool. */
+  /** Adds segments that other spools left. They are read before this spool's own segments. */
   adopt(segments: readonly WaitingSegment[]): void {
     for (const segment of segments) {
       this.storedBytes += segment.end;

@@ -174,7 +174,7 @@ function writeFile(file: string, bytes: Buffer, durable: boolean): void {
   }
 }
 
-/** Flushes `root`, and its parents up to that of `first`, the topmost directory that was created. */
+/** Flushes `root` and its parents, up to the parent of `first`, the topmost directory that was created. */
 function syncNames(root: string, first: string | undefined): void {
   syncDirectory(root);
   if (first === undefined) return;

@@ -207,7 +207,7 @@ type Visit = (event: VisitedEvent) => void | Promise<void>;
 
 /**
  * Reads every byte of the parts and of the quarantine. Concurrent changes by living processes may be missed.
- * @throws SpoolKeyWrong if the key does not open all segments; errors of the file system, except those of
+ * @throws SpoolKeyWrong if the key does not open all segments; errors of the file system, except errors of
  * reading a segment, which are findings; errors of `visit`.
  */
 export async function readSpool(

@@ -227,8 +227,8 @@ function writeUint64(target: Buffer, value: number, offset: number): void {
 }
 
 /*
- * Marks: a file beside the segment that lists done events in batches: CRC-32 of the segment id and bytes 4 to
- * the end, their number N, and N offsets of frames. It is never flushed: events of a lost mark are sent
+ * Marks: a file next to the segment that lists done events in batches: CRC-32 of the segment id and bytes 4
+ * to the end, their number N, and N offsets of frames. It is never flushed: events of a lost mark are sent
  * again.
  */
 
@@ -463,7 +463,7 @@ export class SegmentReader {
     return { frame: undefined, offset, size: this.#offset - offset, atEnd, cut: atEnd && this.#cut };
   }
 
-  /** Where the next frame may begin: at a marker, or where the end of the window could divide one. */
+  /** Where the next frame may begin: at a marker, or at the end of the window, which may cut one in two. */
   #nextMarked(at: number): number {
     const filled = this.#window.subarray(0, this.#filled);
     const found = filled.indexOf(MARKER, at + MARKER_OFFSET + 1);

@@ -94,7 +94,7 @@ export interface SpoolState {
   readonly oldest?: string;
   /** Interrupted writes of other processes. Their events were never acknowledged. */
   readonly cut: number;
-  /** Parts under observation because their lock cannot tell whether their holder is alive. */
+  /** Parts under observation because their lock does not show whether their holder is alive. */
   readonly watched: number;
 }
 

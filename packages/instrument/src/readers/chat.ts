@@ -24,7 +24,7 @@ export const CHAT: AnswerReader = {
     takeCompletion(answer, completion);
     const { choices, message, request_id } = completion;
     const objects = list(choices).filter((choice) => isChoice(answer, choice));
-    // By index, or else by position.
+    // Choices are numbered by index, or else by position.
     const inOrder = objects
       .map((choice, at) => ({ choice, index: numberOf(fields(choice)['index']) ?? at }))
       .sort((a, b) => a.index - b.index);

@@ -44,7 +44,7 @@ export interface Answer extends Choice {
   readonly choices: readonly Choice[];
   /** Parts of unknown form, as received. */
   readonly unread: readonly unknown[];
-  /** The answer without words: what events record of every answer. */
+  /** The facts about every answer that events record, without words. */
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
@@ -87,7 +87,7 @@ export class GrowingChoice implements Choice {
     return this.#toolCalls.has(key);
   }
 
-  /** What events record of a choice, without words. */
+  /** The facts about a choice that events record, without words. */
   get facts(): Readonly<Record<string, unknown>> {
     return {
       finish_reason: word(this.finishReason),
@@ -247,9 +247,7 @@ export function isFailureStatus(status: unknown): status is number {
   return Number.isInteger(status) && (status as number) >= 400 && (status as number) <= 599;
 }
 
-/**
- * Whether the application has to run a tool before the final answer. Some libraries state only the reason.
- */
+/** Whether the application must run a tool before the final answer. Some libraries state only the reason. */
 export function asksForTools({ toolCalls, finishReason }: Choice): boolean {
   return toolCalls.some(({ byProvider }) => !byProvider) || /^(tool|function)/.test(finishReason ?? '');
 }

@@ -54,7 +54,7 @@ export class Findings {
     return !this.answered && !/^content[-_]filter$/.test(this.answer.finishReason ?? '');
   }
 
-  /** Sets counts that are unknown so far. `apart`: the input count excludes cached input. */
+  /** Sets counts that are still unknown. `apart`: the input count excludes cached input. */
   count(counts: Readonly<Record<string, unknown>>, apart = false): void {
     const { input, output, cacheRead, cacheCreation, reasoning } = counts;
     if ((input ?? output ?? cacheRead ?? cacheCreation ?? reasoning) === undefined) return;

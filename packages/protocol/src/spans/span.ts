@@ -35,11 +35,11 @@ interface PassedOver {
   readonly cause: string;
 }
 
-/** The first dialect that knows a span classifies it; its values precede those of the others. */
+/** The first dialect that knows a span classifies it; its values take precedence. */
 const DIALECTS: readonly Dialect[] = [genAi, openInference, traceloop, aiSdk, langfuse, olderGenAi];
 
 /**
- * Called when a span begins, with its attributes so far, and when it ends.
+ * Classifies a span. Called when it begins, with its first attributes, and when it ends.
  * @param isRoot whether no enclosing span is a run: an outermost chain is an agent.
  * @param isWhole whether the span has ended: before that, an unknown span may become known.
  */

@@ -273,7 +273,7 @@ export function forged({ key }: Claim<Pick<VerifierKey, 'keyId'>>): NoteForged {
  * Checks the signatures of the known keys on a note.
  *
  * @param keys the known verifier keys.
- * @returns the text of the note, and those of `keys` that signed it: at least one.
+ * @returns the text of the note, and the keys that signed it: at least one.
  * @throws NoteMalformed, KeyMalformed, NoteUnsigned, NoteForged, CryptographyMissing
  */
 export async function verifyNote(

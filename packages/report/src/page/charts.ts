@@ -176,7 +176,7 @@ export function bars(values: readonly number[], most: number, height: number, la
 }
 
 /**
- * Shares as dots with their intervals. Their numbers are printed beside them, so that the picture has no
+ * Shares as dots with their intervals. Their numbers are printed next to them, so that the picture has no
  * text.
  * @param shares one share, or two: the one before a change, with a hollow dot, and the current one.
  * @param most the share at the right end.

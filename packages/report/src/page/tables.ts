@@ -46,7 +46,7 @@ interface Table {
   readonly classes?: string;
 }
 
-/** A table that scrolls where it is wider than the page. */
+/** A table that scrolls if it is wider than the page. */
 export function table({ id, caption, head, texts = 1, rows, classes = '' }: Table): Html {
   const cell = (inner: Inner, i: number) =>
     i === 0
@@ -299,7 +299,7 @@ export function groupTable(groups: readonly NamedGroup[], caption: string, id: s
   });
 }
 
-/** Calls and tokens are columns only where they differ from the runs. */
+/** Calls and tokens are columns only if they differ from the runs. */
 function overviewColumns(groups: readonly GroupNumbers[]): Row[] {
   const tokens = (['input', 'output'] as const).map((way): Row => [
     way === 'input' ? 'tokens in' : 'tokens out',

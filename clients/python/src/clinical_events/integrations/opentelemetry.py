@@ -66,7 +66,7 @@ class SpanProcessor:
         """Does nothing; newer SDKs call it."""
 
     def shutdown(self) -> None:
-        """What was captured is the client's to send: flush or close that."""
+        """Does nothing: flush or close the client, which sends what was captured."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return True
@@ -183,7 +183,7 @@ class SpanExporter:
         return import_module("opentelemetry.sdk.trace.export").SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """What was captured is the client's to send: flush or close that."""
+        """Does nothing: flush or close the client, which sends what was captured."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return True

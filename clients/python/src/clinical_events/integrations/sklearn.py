@@ -97,7 +97,7 @@ class _Captured:
         object.__setattr__(self, "_capture", capture)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__slots__:  # Called before the model is set, as in a copy.
+        if name in self.__slots__:  # Called before the model is set, for example in a copy.
             raise AttributeError(name)
         value: Any = getattr(self._model, name)
         return self._capture.around(name, value) if name in _METHODS and callable(value) else value

@@ -134,7 +134,7 @@ class ChatReader(Reader):
         known = self._begun.setdefault(choice, _Progress())
         _take_usage(self.answer, said.get("usage"))
         delta, message = said.get("delta"), said.get("message")
-        # A server that does not really stream may send an empty delta beside the whole message.
+        # A server that does not really stream may send an empty delta with the whole message.
         is_delta = is_object(delta) and (choice.words.length > 0 or bool(delta))
         in_pieces = streamed and (is_delta or not is_object(message))
         if streamed and not in_pieces:

@@ -85,7 +85,7 @@ class ResponsesReader(Reader):
     def whole(self, body: object) -> None:
         response = fields(body)
         self._take_end(response, None)
-        # A later fetch repeats what an answer in progress has so far.
+        # A later fetch repeats the content of an answer in progress.
         if self.answer.ending != "unfinished":
             self._take(list_of(response.get("output")), response)
 
