@@ -34,7 +34,10 @@ export interface CaptureParts {
   readonly store: ContentStore | undefined;
   /** Rejects if the spool cannot be used. */
   readonly spool: Promise<Spool>;
-  /** Writes events synchronously at the end of the process. @returns how many, from the first, are kept. */
+  /**
+   * Writes events synchronously at the end of the process.
+   * @returns the number of events kept, from the first.
+   */
   readonly writeAtEnd: (events: readonly UnspooledEvent[]) => {
     readonly kept: number;
     readonly error: unknown;
@@ -173,7 +176,7 @@ export class Capture {
         this.#append(kind, finish({ not_captured: notCaptured }), content),
       );
     }
-    // Events that are left out are validated too, so that errors of the application are found early.
+    // Omitted events are validated too, so that errors of the application are found early.
     const body = finish({});
     if (decision === 'held' && sampled) {
       const bytes = body.length + (content?.bytes.length ?? 0);
@@ -199,7 +202,7 @@ export class Capture {
 
   #append(kind: EventKind, body: Uint8Array, content: Content | undefined): Promise<Outcome> {
     if (this.#ended) return this.#appendAtEnd(kind, body, content);
-    // The common case creates no promise for each event.
+    // The common case creates no promise per event.
     if (this.#spool && !content) return this.#spool.append(kind, body);
     return this.#appendLater(kind, body, content);
   }
@@ -345,8 +348,8 @@ export class Captured implements PromiseLike<Outcome> {
 
   /**
    * Resolves once the event is durable, or sampling has decided. Rejects with EventInvalid, ContentNotStored,
-   * ClientClosed, SpoolFull or SpoolUnwritable if the event is not captured; with `uncertain` of
-   * SpoolUnwritable it may be captured.
+   * ClientClosed, SpoolFull or SpoolUnwritable if the event is not captured. If SpoolUnwritable has
+   * `uncertain` set, the event may have been captured.
    */
   then<Done = Outcome, Failed = never>(
     onDone?: ((outcome: Outcome) => Done | PromiseLike<Done>) | null,

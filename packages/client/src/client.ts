@@ -27,7 +27,7 @@ export interface SendingPace {
 export interface ClientState extends SpoolState {
   /** Events that were not captured since the client was created. */
   readonly refused: number;
-  /** Events deleted since then because the collector has erased them. */
+  /** Events deleted since the client was created because the collector has erased them. */
   readonly erased: number;
 }
 
@@ -39,7 +39,7 @@ const CLOSE_MS = 5000;
  * close.
  */
 const SETTLE_MS = 5000;
-/** After this time, counts of sampling are sent in an event of their own. */
+/** Interval after which the counts of sampling are sent in a separate event. */
 const SUMMARY_MS = 60_000;
 
 export class Client<P extends Profile = 'minimum'> {
@@ -303,7 +303,7 @@ function actAll(): void {
     try {
       act();
     } catch {
-      // The other clients follow, and the exit code stays the same.
+      // The other clients must still run, and the exit code must not change.
     }
   }
 }

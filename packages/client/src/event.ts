@@ -111,12 +111,14 @@ function asGiven(id: unknown): unknown {
   return typeof id === 'object' && id !== null ? {} : id;
 }
 
-/** @throws EventInvalid for a value that JSON lacks, that nests too deeply, or is too large. */
+/**
+ * @throws EventInvalid for a value that JSON cannot represent, that nests too deeply, or that is too large.
+ */
 function asJson(bytes: number, event: () => object): unknown {
   try {
     return jsonCopy(event(), { bytes, levels: MAX_LEVELS });
   } catch (error) {
-    // Without the error of a getter, which may contain values.
+    // The error of a getter is not reported, because it may contain values.
     const isOurs = error instanceof NoJson;
     const { code, pointer, message } = isOurs ? error : new NoJson('not_json', '', 'cannot be read');
     const issues = [{ pointer, rule: ruleOf(code), message }];
@@ -140,7 +142,7 @@ const POOL_BYTES = 4000;
 const BYTES_AN_ID = 10;
 
 /**
- * UUIDs of version 7 (RFC 9562 section 5.7) that increase strictly, also within a millisecond and when the
+ * UUIDs of version 7 (RFC 9562 section 5.7) that strictly increase, even within a millisecond and when the
  * clock is set back a little: rand_a is a counter of 12 bits (section 6.2, method 1). The other 62 bits are
  * random.
  */
@@ -192,7 +194,8 @@ export class UuidSource {
 export class EventInvalid extends Error {
   override name = 'EventInvalid';
   /**
-   * A code of the collector; `not_json` for a value that JSON lacks, `unknown_name` for an unknown argument.
+   * A code of the collector; `not_json` for a value that JSON cannot represent, `unknown_name` for an unknown
+   * argument.
    */
   readonly code: 'validation_failed' | 'body_too_large' | 'nesting_too_deep' | 'not_json' | 'unknown_name';
   /**

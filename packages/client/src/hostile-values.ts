@@ -1,6 +1,6 @@
 /**
- * Checks of arguments that the types forbid: unknown names, and promises where no promise is awaited. Also an
- * entry point of the package, for `@clinical-events/instrument`.
+ * Checks of arguments that the types forbid: unknown names, and promises that are not awaited. This is also
+ * an entry point of the package, for `@clinical-events/instrument`.
  */
 import { didYouMean } from '@clinical-events/protocol';
 
@@ -22,7 +22,7 @@ export function unknownName(what: string, fields: object, known: readonly string
 }
 
 /**
- * Whether the value is a promise, such as that of an async callback whose result is not awaited. Its
+ * Whether the value is a promise, for example from an async callback whose result is not awaited. Its
  * rejection is handled, because an unhandled one would end the application.
  */
 export function isDroppedPromise(value: unknown): boolean {

@@ -34,7 +34,7 @@ export function jsonCopy(value: unknown, limits: JsonLimits): unknown {
   try {
     return copying.copy('', value, false);
   } catch (error) {
-    // Without the error of a getter or toJSON, which may contain values.
+    // The error of a getter or toJSON is not reported, because it may contain values.
     throw error instanceof NoJson ? error : copying.fault('cannot be read');
   }
 }
@@ -58,7 +58,7 @@ class Copying {
     return new NoJson(code, parts.join(''), message);
   }
 
-  /** @param inArray undefined cannot be omitted. */
+  /** @param inArray whether the value is in an array, where undefined cannot be omitted. */
   copy(name: string | number, given: unknown, inArray: boolean): unknown {
     const value = jsonForm(name, given);
     switch (typeof value) {
@@ -86,8 +86,8 @@ class Copying {
   }
 
   /**
-   * Removes a trailing half of a surrogate pair, which `slice` leaves and which is no character (Unicode 3.9,
-   * D75).
+   * Removes a trailing half of a surrogate pair, which `slice` may leave and which is not a character
+   * (Unicode 3.9, D75).
    */
   #text(value: string): string {
     if (value.isWellFormed()) return value;
@@ -145,22 +145,22 @@ class Copying {
 
 const OWN = { enumerable: true, configurable: true, writable: true };
 
-/** The value that JSON.stringify takes (ECMA-262, SerializeJSONProperty). */
+/** The value that JSON.stringify uses (ECMA-262, SerializeJSONProperty). */
 export function jsonForm(name: string | number, value: unknown): unknown {
   if ((typeof value !== 'object' || value === null) && typeof value !== 'bigint') return value;
   const { toJSON } = value as { readonly toJSON?: unknown };
   return typeof toJSON === 'function' ? (toJSON.call(value, String(name)) as unknown) : value;
 }
 
-/** Whether the value is a plain object, also of another realm. */
+/** Whether the value is a plain object of any realm. */
 function isPlain(value: object): boolean {
   const prototype = Object.getPrototypeOf(value) as object | null;
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
 /**
- * Objects whose contents are not in their own members: of any realm, behind proxies, with any
- * Symbol.toStringTag.
+ * Types whose contents are not in their own members. The checks work for objects of any realm, behind
+ * proxies, and with any Symbol.toStringTag.
  */
 const OPAQUE: Readonly<Record<string, (value: object) => boolean>> = {
   // Node 22 has no Error.isError.

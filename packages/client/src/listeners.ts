@@ -38,7 +38,9 @@ interface SafeListeners {
   readonly onRefused: NonNullable<Listeners['onRefused']>;
   readonly onQuarantine: NonNullable<Listeners['onQuarantine']>;
   readonly onTrouble: NonNullable<Listeners['onTrouble']>;
-  /** At the end of the process warnings are no longer printed: from now on, write to standard error. */
+  /**
+   * Called at the end of the process: Node no longer prints warnings then, so problems go to standard error.
+   */
   readonly ending: () => void;
 }
 

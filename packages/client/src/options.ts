@@ -35,13 +35,13 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   readonly spool: string | SpoolPlace;
   /** Origin in `system_metadata` of events; host name and process id by default. */
   readonly app?: EventSource | undefined;
-  /** Profile that events are validated against: that of the API key; default `minimum`. */
+  /** Profile of the API key, against which events are validated; default `minimum`. */
   readonly validate?: P | undefined;
   /** Which runs are captured; default all. */
   readonly sampling?: Sampling | undefined;
-  /** Where content is stored that events refer to: a directory, a bucket, or another store. */
+  /** Where the content that events refer to is stored: a directory, a bucket, or another store. */
   readonly content?: string | BucketOptions | ContentStore | undefined;
-  /** Requests at a time; default 128. */
+  /** Maximum number of concurrent requests; default 128. */
   readonly concurrency?: number | undefined;
   /**
    * Larger events are refused; default 64 MiB, the largest `--max-body-bytes` of a collector (whose default
@@ -52,7 +52,10 @@ export interface ClientOptions<P extends Profile = 'minimum'> extends Listeners 
   readonly tls?: Route['tls'];
   /** An HTTP proxy that tunnels by CONNECT, such as `http://user:password@proxy.example.org:3128`. */
   readonly proxy?: string | URL | undefined;
-  /** Print captures, requests and answers on standard error: kinds, ids and statuses, without contents. */
+  /**
+   * Whether to print captures, requests and answers on standard error: kinds, ids and statuses, without
+   * contents.
+   */
   readonly debug?: boolean | undefined;
 }
 
@@ -102,7 +105,7 @@ export function checkChoices(options: Options): void {
     throw new RangeError(`maxEventBytes must be an integer from 1 to ${MAX_EVENT_BYTES}`);
   }
   if (!['minimum', 'full'].includes(validate)) throw new RangeError('validate must be minimum or full');
-  // A typing error must not weaken durability.
+  // A typo must not weaken durability.
   if (!['fsync', 'os', 'memory'].includes(durability)) {
     throw new RangeError('durability must be fsync, os or memory');
   }

@@ -1,4 +1,4 @@
-/** Runs, the interface of the application for capturing events. Every call returns immediately. */
+/** Runs: the interface through which an application captures events. Every call returns immediately. */
 import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance, Profile } from '@clinical-events/protocol';
 import type { Capture, Captured } from './capture.js';
@@ -151,7 +151,7 @@ export class Run<P extends Profile = 'minimum'> extends RunHandle<P> {
     });
   }
 
-  /** Begins a nested run, such as that of another model. Its parent is the start of this run. */
+  /** Begins a nested run, for example of another model. Its parent is the start of this run. */
   startRun(start: RunStart<P>, details: RunDetails = {}): Run<P> {
     return new Run<P>(this.capture, start, details, this);
   }
@@ -234,7 +234,7 @@ function slip(what: string, fields: object, known: readonly string[]): EventInva
   return sentence === undefined ? undefined : new EventInvalid('unknown_name', sentence);
 }
 
-/** Without the error that was thrown, which may contain values. */
+/** The thrown error is not reported, because it may contain values. */
 function unreadable(what: string): EventInvalid {
   return new EventInvalid('not_json', `${what} is not an object that can be read`);
 }

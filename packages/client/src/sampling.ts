@@ -1,7 +1,7 @@
 /**
  * Sampling: decides for each event whether to capture, hold or omit it. A run and its nested runs share one
- * decision, which is random at their start. A risk, an outcome or feedback reverses it later, and then the
- * held events of the run are captured too. Outcomes and feedback are always captured.
+ * random decision, made when the outermost run starts. A risk, an outcome or feedback reverses it later, and
+ * then the held events of the run are captured too. Outcomes and feedback are always captured.
  */
 import { performance } from 'node:perf_hooks';
 import type { EventKind, EventOf, ModelInstance } from '@clinical-events/protocol';
@@ -9,7 +9,7 @@ import { isDroppedPromise } from './hostile-values.js';
 
 const WINDOW = { runs: 1000, ms: 600_000, bytes: 16 << 20 };
 
-/** Approximate memory of a held event beside its bytes. */
+/** Approximate memory of a held event in addition to its bytes. */
 const HELD_OVERHEAD_BYTES = 512;
 
 interface Held {
@@ -39,7 +39,7 @@ export interface Decision {
   readonly marks: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** For unknown runs, such as those of an earlier process. */
+/** The decision for unknown runs, for example of an earlier process. */
 const ALWAYS: Decision = { decision: 'captured', marks: undefined };
 
 export interface SamplerParts {
@@ -57,8 +57,8 @@ export class Sampler {
   readonly #parts: Required<SamplerParts>;
   readonly #changes: ModelChanges;
   /**
-   * Runs, oldest first, that a risk, an outcome or feedback can still cause to be captured; also selected
-   * ones.
+   * The runs in the window, oldest first. A risk, an outcome or feedback still causes them to be captured.
+   * Includes selected runs.
    */
   readonly #inWindow = new Set<SampledRun>();
   readonly #byRunId = new Map<unknown, SampledRun>();
@@ -115,7 +115,8 @@ export class Sampler {
     if (turned) run.risky = true;
     if (!turned && kind !== 'outcome' && kind !== 'user-feedback')
       return { decision: run.state, marks: start };
-    // Selected runs are marked too: runs with a trigger are all captured, others in proportion to the rate.
+    // Selected runs are marked too: all runs with a trigger are captured, the others in proportion to the
+    // rate.
     const marks = this.#inWindow.has(run) ? { ...start, trigger: turned ? 'risk' : kind } : start;
     this.#capture(run);
     return { decision: 'captured', marks };
@@ -169,7 +170,7 @@ export class Sampler {
       if (!isDroppedPromise(answer)) return Boolean(answer);
       failure = 'returned a promise; it must return a boolean';
     } catch {
-      // Without the error, which may contain values of the event.
+      // The error is not reported, because it may contain values of the event.
       failure = 'threw an error';
     }
     this.#parts.onTrouble(`the risk function ${failure}; the run is captured`, undefined);
@@ -196,7 +197,7 @@ export class Sampler {
   }
 }
 
-/** UUIDs are compared without case. Invalid ids are refused later. */
+/** UUIDs are compared case-insensitively. Invalid ids are refused later. */
 function keyOf(runId: unknown): unknown {
   return typeof runId === 'string' ? runId.toLowerCase() : runId;
 }
@@ -242,7 +243,7 @@ export interface Sampling {
   readonly risk?: (event: JudgedEvent) => boolean;
   /** Limits of held events of runs that were not selected: default 1,000 runs, 10 minutes, 16 MiB. */
   readonly window?: { readonly runs?: number; readonly ms?: number; readonly bytes?: number };
-  /** Another rate, default 1, for this time after the process first sees a version of a model. */
+  /** A different rate (default 1) for `ms` milliseconds after the process first sees a version of a model. */
   readonly afterModelChange?: { readonly ms: number; readonly rate?: number };
 }
 

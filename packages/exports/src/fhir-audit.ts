@@ -1,5 +1,5 @@
 /**
- * Events as AuditEvents, after IHE's Basic Audit Log Patterns where they fit, and outcomes as Provenances.
+ * Events as AuditEvents, following IHE's Basic Audit Log Patterns if they fit, and outcomes as Provenances.
  */
 import type { EventKind, RecordedEvent } from '@clinical-events/protocol';
 import {
@@ -181,7 +181,7 @@ export function outcomeProvenanceOf(lookup: RecordLookup, event: RecordedEvent):
   };
 }
 
-/** A reference within the Bundle for an event of the record; for any other event an identifier. */
+/** A reference within the Bundle for an event of the record; an identifier for any other event. */
 export function eventReference(lookup: RecordLookup, eventId: string): Part {
   return {
     reference: lookup.event(eventId) && `urn:uuid:${eventId}`,

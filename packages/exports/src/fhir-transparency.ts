@@ -12,7 +12,7 @@ import { addressIn, dateTimeOf, type Payload, ratingIn, type RecordLookup } from
 
 /** From this rating on, of 5, feedback approves of the output, as a thumb up does. */
 const LEAST_APPROVING = 3;
-/** Most models that the Provenance of a run names. */
+/** Maximum number of models that the Provenance of a run names. */
 const MOST_MODELS = 100;
 
 /** The documents in canonical order, then the Provenances of their creation and verification. */
@@ -30,7 +30,7 @@ export function transparencyOf(lookup: RecordLookup, devices: ModelDevices): Par
   ];
 }
 
-/** The outputs of a call; without a call, those of the run. */
+/** Returns the outputs of a call; without a call, the outputs of the run. */
 type OutputsOf = (call: RunCall | undefined) => readonly RecordedEvent[];
 
 /** Retrieved text is an input of the model, so it is not labelled as made by one. */
@@ -64,7 +64,7 @@ function documentOf(lookup: RecordLookup, event: RecordedEvent, devices: ModelDe
   };
 }
 
-/** The creation of a call's documents; without a call, that of the run's documents, by any of its calls. */
+/** The creation of the documents of a call; without a call, of a run, by any of its calls. */
 function creationOf(
   lookup: RecordLookup,
   devices: ModelDevices,
@@ -98,7 +98,7 @@ function creationOf(
   ];
 }
 
-/** The verification of a document, where the event names the clinician who approves. */
+/** The verification of a document, if the event names the clinician who approves it. */
 function verificationOf(
   lookup: RecordLookup,
   devices: ModelDevices,
@@ -148,7 +148,7 @@ function verifiedBy(
   return output !== undefined && others.length === 0 && isProduct(lookup, output) ? output : undefined;
 }
 
-/** The model that made it is its author; where one of several did, they are informants. */
+/** The model that made the document is its author; if several may have made it, they are informants. */
 function agentsOf(lookup: RecordLookup, devices: ModelDevices, product: RecordedEvent): Part[] {
   const model = lookup.modelOf(product);
   const several = lookup.callOf(product) === undefined ? lookup.models.slice(0, MOST_MODELS) : [];

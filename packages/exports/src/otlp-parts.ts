@@ -20,7 +20,7 @@ export interface KeyValue {
   readonly value: AnyValue;
 }
 
-/** Whole numbers are bigint, other numbers double. Undefined and an empty list are left out. */
+/** Whole numbers are bigints, and other numbers are doubles. Undefined and an empty list are left out. */
 export type AttributeValue = string | bigint | number | boolean | readonly string[] | undefined;
 
 export interface Link {
@@ -81,7 +81,7 @@ function anyValue(value: AttributeValue): AnyValue | undefined {
 
 const NO_TRACE = '0'.repeat(32);
 
-/** The 16 bytes of a UUID; those of its hash for the zero UUID, which is not a valid trace id. */
+/** The 16 bytes of a UUID. The zero UUID, which is not a valid trace id, is hashed. */
 export function traceIdOf(uuid: string): string {
   const hex = uuid.replaceAll('-', '');
   return hex === NO_TRACE ? sha256(uuid).slice(0, 32) : hex;
@@ -107,7 +107,7 @@ export interface SpanTime {
  * An event ends at its timestamp and begins its latency earlier; an inference-start begins at its timestamp.
  */
 export function timeOf({ kind, timestamp, received_at, system_metadata }: RecordedEvent): SpanTime {
-  // The receipt, where the timestamp is missing or outside 1970 to 2554.
+  // The time of receipt is used if the timestamp is missing or outside 1970 to 2554.
   const sent = timestamp === null ? undefined : nanosecondsOf(readInstant(timestamp));
   const at = sent ?? nanosecondsOf(instantOf(Date.parse(received_at))) ?? 0n;
   const milliseconds = numberOf(system_metadata?.latency_ms) ?? 0;

@@ -1,7 +1,7 @@
 /**
  * A record in OTLP/JSON: an ExportTraceServiceRequest with a trace of the run and its calls, and a trace for
- * each outcome and feedback, which may come months later. Links connect them, and a nested run with its
- * caller. Every event is a span. docs/reference/records.md, "OTLP/JSON", has the mapping.
+ * each outcome and feedback, which may come months later. Links connect these traces, and a nested run with
+ * its caller. Every event is a span. docs/reference/records.md, "OTLP/JSON", has the mapping.
  *
  * Content and identities of people are left out, because a tracing backend does not protect them (values.ts).
  */
@@ -40,7 +40,7 @@ import {
  * The conventions for generative AI: the manifest of open-telemetry/semantic-conventions-genai of 2026-11-29.
  */
 const SCHEMA_URL = 'https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev';
-/** The general conventions that they build on, which name resources. */
+/** The general conventions on which these build, and which name resources. */
 const RESOURCE_SCHEMA_URL = 'https://opentelemetry.io/schemas/1.44.0';
 
 export const otlp: RecordDocument = (record) => JSON.stringify(requestOf(record));
@@ -88,7 +88,7 @@ function resourceOf({ metadata }: ClinicalRecord, event: RecordedEvent | undefin
   const process = nameIn(proc_id);
   const pid = process !== undefined && PROCESS_ID.test(process) ? BigInt(process) : undefined;
   return attributes({
-    // The conventions require a service name, and this one where it is unknown.
+    // The conventions require a service name, and specify this one if it is unknown.
     'service.name': nameIn(app_name) ?? 'unknown_service',
     'service.instance.id': pid === undefined ? process : undefined,
     'host.name': nameIn(hostname),
@@ -193,7 +193,7 @@ class RunTrace {
     };
   }
 
-  /** The tokens of cache and reasoning, which are included in those of input and output. */
+  /** The tokens of cache and reasoning, which the counts of input and output include. */
   #partsOfUsage(call: RunCall | undefined): Attributes {
     const end = this.#lookup.event(call?.ended?.event_id ?? null);
     const usage = end && this.#lookup.payload(end)['usage'];
@@ -244,7 +244,7 @@ class RunTrace {
     };
   }
 
-  /** The span of a trace of its own, with a link to the event or run that it refers to. */
+  /** The span of a separate trace, with a link to the event or run that it refers to. */
   #later(event: RecordedEvent): Span {
     const said = this.#lookup.payload(event);
     const outcomeType = wordIn(OUTCOME_TYPES, said['outcome_type']);
@@ -291,7 +291,7 @@ class RunTrace {
     ];
   }
 
-  /** The parent in the same trace, or the root; the root also for an event in a parent cycle. */
+  /** The parent in the same trace. The root if there is none, or if the event is in a parent cycle. */
   #parentSpanOf(event: RecordedEvent): string {
     const parent = this.#lookup.event(event.parent_event_id);
     if (parent === undefined || LATER.has(parent.kind) || this.#cyclic.has(event.event_id))
@@ -341,7 +341,7 @@ const PARTS_OF_USAGE = {
   'reasoning.output_tokens': 'reasoning_output_tokens',
 };
 
-/** The conventions have 64-bit integers. */
+/** The conventions use 64-bit integers. */
 function tokens(count: number | null | undefined): bigint | undefined {
   return typeof count === 'number' && Number.isSafeInteger(count) ? BigInt(count) : undefined;
 }

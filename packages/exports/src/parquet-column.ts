@@ -3,8 +3,8 @@
  * arrays of values, levels and encoded texts first. Page headers and the encoding of levels are the
  * library's.
  *
- * Pages have version 1, which every reader knows, and begin with a row. Buffers are used again for the next
- * row group.
+ * Pages have version 1, which every reader knows, and begin with a row. Buffers are reused for the next row
+ * group.
  */
 import { zstdCompressSync, constants } from 'node:zlib';
 import { ByteWriter, type ParquetWriter } from 'hyparquet-writer';
@@ -36,7 +36,7 @@ export class Slots {
     this.#repetitions = repeated ? new GrowingBytes() : undefined;
   }
 
-  /** To be called before the columns get the values of the slot. */
+  /** Must be called before the columns get the values of the slot. */
   next(begins: boolean): void {
     this.begins = begins;
     this.#repetitions?.byte(begins ? 0 : 1);
@@ -58,11 +58,11 @@ export class Slots {
 }
 
 export interface ColumnPlace {
-  /** The names of its groups, then its own. */
+  /** The names of the column's groups, then its own name. */
   readonly path: readonly string[];
   readonly type: ValueType;
   readonly slots: Slots;
-  /** The definition level of a value. A null has one less, an empty list 0. */
+  /** The definition level of a value. A null has one less, and an empty list has 0. */
   readonly defined: number;
 }
 
@@ -130,7 +130,7 @@ export abstract class Column {
     return { bytes, metadata };
   }
 
-  /** To be called before a value is put. */
+  /** Must be called before a value is put. */
   protected define(): void {
     this.#definitions.byte(this.#place.defined);
   }
@@ -228,6 +228,6 @@ function levels(values: Uint8Array, bitWidth: number): Uint8Array {
 }
 
 function zstd(bytes: Uint8Array): Uint8Array {
-  // One chunk for all: chunks of 16 KiB cost a fifth of the time.
+  // All bytes go into one chunk: chunks of 16 KiB would cost a fifth of the time.
   return zstdCompressSync(bytes, { params: ZSTD_PARAMS, chunkSize: Math.max(1024, bytes.length >> 1) });
 }

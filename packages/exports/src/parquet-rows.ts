@@ -81,7 +81,7 @@ export class RowGroupJoiner<Row> implements PieceJoiner {
     });
     file.row_groups.push({ ...group, columns });
     file.num_rows += group.num_rows;
-    // The writer only counts the bytes: it would copy them twice.
+    // The writer only counts the bytes, because it would copy them twice.
     const before = this.#taken();
     file.writer.offset += bytes.length;
     return before.length === 0 ? bytes : Buffer.concat([before, bytes]);

@@ -8,7 +8,7 @@ import type { Text } from '@clinical-events/collector/records/run-event';
 
 const FIRST_BYTES = 1 << 10;
 
-/** An append-only buffer that grows and is used again. */
+/** A reusable append-only buffer that grows. */
 export class GrowingBytes {
   #bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
   #view = viewOf(this.#bytes);
@@ -64,7 +64,7 @@ export class GrowingBytes {
     this.#length = at + 4 + written;
   }
 
-  /** As {@link text}, for UTF-8 in other bytes. */
+  /** Like {@link text}, for UTF-8 in a buffer. */
   slice(bytes: Buffer, from: number, to: number): void {
     const length = to - from;
     const at = this.#grown(4 + length);
@@ -72,7 +72,7 @@ export class GrowingBytes {
     bytes.copy(this.#bytes, at + 4, from, to);
   }
 
-  /** As {@link text}, without the length. */
+  /** Like {@link text}, without the length. */
   utf8(value: string): void {
     const at = this.#grown(3 * value.length);
     this.#length = at + this.#bytes.write(value, at, 'utf8');
@@ -98,8 +98,8 @@ function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
 
 const FIRST_SLOTS = 1 << 10;
 /**
- * Most slots that a search tries. Texts made to collide would otherwise cost a search of all; beyond the
- * limit a text is added again, which the format allows.
+ * Maximum number of slots that a search tries. Texts crafted to collide would otherwise cost a full search;
+ * beyond the limit a text is added again, which the format allows.
  */
 const MOST_PROBES = 64;
 const LENGTH_BYTES = 4;
@@ -107,7 +107,7 @@ const SEED = randomBytes(4).readInt32LE();
 
 /** The dictionary of a column chunk: texts by their bytes, in the order in which they were added. */
 export class TextDictionary {
-  /** The texts as a page has them: each with its length in four bytes. */
+  /** The texts in the form of a page: each with its length in four bytes. */
   readonly #texts = new GrowingBytes();
   /** The position and the hash of each text. */
   readonly #starts: number[] = [];
@@ -164,7 +164,7 @@ export class TextDictionary {
     to.slice(this.#texts.buffer, start, this.#starts[place + 1] ?? this.#texts.length);
   }
 
-  /** Whether it is the text at that index. */
+  /** Whether the bytes are the text at that index. */
   is(place: number, bytes: Buffer, from: number, to: number): boolean {
     const texts = this.#texts.buffer;
     const start = (this.#starts[place] ?? 0) + LENGTH_BYTES;

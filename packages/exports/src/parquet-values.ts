@@ -3,7 +3,7 @@ import type { Text } from '@clinical-events/collector/records/run-event';
 import { type Bounds, Column, type ColumnPlace, hybrid, type PageValues } from './parquet-column.js';
 import { GrowingBytes, TextDictionary } from './parquet-table.js';
 
-/** Texts before the dictionary's use is judged, and the most texts in a dictionary. */
+/** Number of texts after which the use of the dictionary is judged, and the maximum number of texts in it. */
 const TRIED_TEXTS = 256;
 const MOST_TEXTS = 1 << 14;
 
@@ -62,7 +62,7 @@ export class TextColumn extends Column {
     return {};
   }
 
-  /** To be called between two rows, where a page may end. */
+  /** Called between two rows, where a page may end. */
   #between(): void {
     if (this.#byPlace && !this.#open) this.#leaveDictionary();
     if (!this.#byPlace && this.isFull(this.#plain.length)) this.endPage();
@@ -88,7 +88,7 @@ export class TextColumn extends Column {
     const dictionary = this.#dictionary;
     const known = dictionary.size;
     this.#put++;
-    // Comparing with the text before takes half the time of a search.
+    // Comparing with the previous text takes half the time of a search.
     let place = this.#lastPlace;
     if (known === 0 || !dictionary.is(place, bytes, from, to)) place = dictionary.placeOf(bytes, from, to);
     if (
@@ -175,7 +175,7 @@ export class FlagColumn extends Column {
   }
 
   protected clearChunk(): void {
-    // A chunk has no state besides its page.
+    // A chunk has no state other than its page.
   }
 
   protected dictionary(): undefined {

@@ -178,10 +178,10 @@ function eventAttributes(lookup: RecordLookup, event: RecordedEvent): Attributes
 
 interface Placed {
   readonly event: RecordedEvent;
-  /** The call that the event is of, or the run. */
+  /** The call to which the event belongs, or the run. */
   readonly activity: string;
   readonly run: string;
-  /** The events from which following parents leads back to them. */
+  /** The events that are their own ancestors. */
   readonly cyclic: ReadonlySet<string>;
 }
 

@@ -50,8 +50,8 @@ const UNWRITABLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\ufffe\u
 const ODD_SPACE = /[^\S \r\n\t]/g;
 
 /**
- * An identifier or a name that every format can hold: other characters become U+FFFD, other white space a
- * blank.
+ * An identifier or a name that every format can hold: other characters become U+FFFD, and other white space
+ * becomes a blank.
  * @returns undefined for a value that is not a string, or has no visible character.
  */
 export function nameIn(value: unknown): string | undefined {
@@ -191,7 +191,9 @@ export class RecordLookup {
     return this.#calls.get(event_id) ?? (calls.length === 1 ? calls[0] : undefined);
   }
 
-  /** The model of the event's call, or that of all calls; undefined if it is unknown or one of several. */
+  /**
+   * The model of the event's call, or the only model of all calls; undefined if it is unknown or ambiguous.
+   */
   modelOf(event: RecordedEvent): ModelInstance | undefined {
     const call = this.callOf(event);
     if (call !== undefined) return call.model ?? undefined;

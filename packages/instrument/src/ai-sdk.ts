@@ -44,9 +44,9 @@ export interface CaptureMiddleware {
 }
 
 /**
- * For `wrapLanguageModel({ model, middleware })`. Each call of the model, and so each step of an agent,
- * becomes a run. Answers and errors reach the application unchanged. Throws nothing of its own. It must be
- * the last middleware, nearest to the model.
+ * A middleware for `wrapLanguageModel({ model, middleware })`. Each call of the model, and so each step of an
+ * agent, becomes a run. Answers and errors reach the application unchanged. It adds no errors of its own. It
+ * must be the last middleware, nearest to the model.
  * @param runs the client, the run that the calls belong to, or a function that returns one of them.
  */
 export function captureMiddleware(runs: RunsIn, options: InstrumentationOptions = {}): CaptureMiddleware {
@@ -133,7 +133,7 @@ function passedOn<Part, Result extends Streamed<Part>>(result: Result, wrapped: 
 /** How a call failed. */
 type Broken = Pick<Ended, 'ending' | 'errorName'>;
 
-/** A time-out is a failure; an abort is the application's. */
+/** A time-out is a failure; an abort comes from the application. */
 function endedBySignal({ params }: Wrapped): Broken | undefined {
   const signal = params.abortSignal;
   if (signal?.aborted !== true) return undefined;

@@ -1,4 +1,4 @@
-/** A fetch for SDKs that captures the calls of models. */
+/** A fetch for SDKs that captures model calls. */
 import { performance } from 'node:perf_hooks';
 import { fields, type Fields, GrowingAnswer, list, text, word } from '@clinical-events/protocol/spans';
 import {
@@ -41,9 +41,9 @@ export interface Dialect {
 const MOST_CHARACTERS = 16 << 20;
 
 /**
- * A fetch that captures calls of a model and passes on all other requests. A retry, and an answer that is
- * fetched later, belong to the run of the first attempt. The request is sent before anything is captured, and
- * a stream is passed on as it arrives.
+ * A fetch that captures model calls and passes on all other requests. A retry, and an answer that is fetched
+ * later, belong to the run of the first attempt. The request is sent before anything is captured, and a
+ * stream is passed on as it arrives.
  */
 export function capturedFetch(runs: RunsIn, options: FetchOptions, dialect: Dialect): CapturedFetch {
   checkOptions(options, 'fetch');
@@ -172,7 +172,7 @@ class BodyWatcher implements Watcher<Uint8Array> {
   seen(chunk: Uint8Array): void {
     if (this.#characters > MOST_CHARACTERS) return;
     const piece = this.#decoder.decode(chunk, { stream: true });
-    // In place of a stream there may be one object, or the page of a proxy.
+    // Instead of a stream, a server may send one object, and a proxy may send a page.
     if (this.#characters === 0 && /^\s*[{[<]/.test(piece)) this.#events = undefined;
     this.#characters += piece.length;
     if (this.#events) this.#events.push(piece);

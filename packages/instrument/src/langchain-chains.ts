@@ -6,7 +6,9 @@ const DEEPEST = 32;
 /** The name that `withStructuredOutput` gives to its chain of one model and functions. */
 const OF_ONE = /StructuredOutput/;
 
-/** @returns the most models that a chain calls; Infinity with a function, a graph or a retriever. */
+/**
+ * @returns the maximum number of models that a chain calls; Infinity with a function, a graph or a retriever.
+ */
 export function modelsIn(chain: unknown, name: unknown): number {
   if (OF_ONE.test(text(name) ?? '')) return 1;
   // LangChain passes the chain in serialised form: its class and its arguments.
@@ -36,7 +38,7 @@ function isOnce(step: Fields): boolean {
   return step['config'] !== undefined || step['kwargs'] !== undefined;
 }
 
-/** Names that LangChain itself gives, which name no model or agent. */
+/** Names that LangChain itself gives, which do not name a model or an agent. */
 const OF_LANGCHAIN = new RegExp(
   String.raw`^(Runnable|ChannelWrite|ChannelRead|LangGraph$|CompiledGraph$|CompiledStateGraph$|StateGraph$|` +
     String.raw`Pregel|RemoteGraph$|__\w+__$|RouterRunnable$|DynamicRunnable$|\w*StructuredOutput\w*$|` +

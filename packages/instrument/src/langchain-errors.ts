@@ -1,4 +1,4 @@
-/** How a call ended, by the error that LangChain.js or a provider's package threw. */
+/** Determines how a call ended from the error that LangChain.js or a provider's package threw. */
 import {
   fields,
   GrowingAnswer,

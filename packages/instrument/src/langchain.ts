@@ -42,10 +42,10 @@ interface OpenChain extends Open {
 const GRAPH_HANDLER: unique symbol = Symbol.for('langgraph.graph_callback_handler');
 
 /**
- * For the `callbacks` of a call, which everything within it inherits. A call of a model becomes a run. So
- * does the outermost chain or agent, or one that a tool runs, unless it only calls one model; runs within it
- * are nested. The documents of a retriever become an artifact. Answers and errors reach the application
- * unchanged. Throws nothing of its own.
+ * A handler for the `callbacks` of a call, which everything within the call inherits. A model call becomes a
+ * run, as does the outermost chain or agent, or one that a tool runs, unless it only calls one model; runs
+ * within it are nested. The documents of a retriever become an artifact. Answers and errors reach the
+ * application unchanged. Adds no errors of its own.
  *
  * Callbacks are own properties, because LangChain copies those; a property `name` would make it LangChain's
  * own handler.

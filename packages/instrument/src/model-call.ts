@@ -1,7 +1,7 @@
 /**
- * A call of a model as a run: a start, intermediate products, and one event that ends it. Nothing here
- * throws, waits, or changes an object of the application. By default no word of the request or the answer is
- * recorded, because these are patient data; `describe` chooses the content of events
+ * Captures a model call as a run: a start, intermediate products, and one event that ends it. Nothing here
+ * throws, waits, or changes an object of the application. By default no text of the request or the answer is
+ * recorded, because it is patient data; `describe` chooses the content of events
  * (docs/reference/instrumentation.md).
  */
 import { performance } from 'node:perf_hooks';
@@ -31,9 +31,9 @@ export interface DescribedCall {
   readonly model: string | undefined;
   /** The request in the library's form. It must not be changed. */
   readonly request: unknown;
-  /** After the call has ended: the id of the run, for later outcomes and feedback. */
+  /** The id of the run, for later outcomes and feedback; present after the call has ended. */
   readonly runId?: string;
-  /** After the call has ended: the answer, or the part that arrived. */
+  /** The answer, or the part that arrived; present after the call has ended. */
   readonly answer?: Answer;
 }
 
@@ -48,12 +48,12 @@ export interface Description extends Pick<RunStart, 'model' | 'user' | 'target' 
    * Fields of the output; null if the answer is not shown to a person: the run then ends with an artifact.
    */
   readonly output?: Parameters<Run['output']>[0] | null | undefined;
-  /** The answer, also an incomplete one. */
+  /** The answer, even if it is incomplete. */
   readonly outputContent?: Content | undefined;
   readonly reasoningContent?: Content | undefined;
-  /** For each of the answer's `toolCalls`: the content and more fields of the artifact. */
+  /** The content and further fields of the artifact for each of the answer's `toolCalls`. */
   readonly toolCalls?: DescribedTools;
-  /** For each further choice of the answer. */
+  /** The descriptions of the further choices of the answer. */
   readonly choices?: readonly DescribedChoice[] | undefined;
 }
 
@@ -68,13 +68,14 @@ interface DescribedChoice {
 export interface InstrumentationOptions {
   /**
    * Chooses the content of events. Called when the call begins, for `model`, `user`, `target`, `inputs` and
-   * `runId`, and when it has ended, for the rest. If it is missing, throws or returns a promise, no word of
+   * `runId`, and when it has ended, for the rest. If it is missing, throws or returns a promise, no text of
    * the call is recorded.
    */
   readonly describe?: ((call: DescribedCall) => Description | undefined) | undefined;
   /**
-   * Whether a person is shown the answer. Applies to complete answers with words; a function gets the answer.
-   * By default, and if the function throws or returns no boolean, an answer that asks for no tool is shown.
+   * Whether the answer is shown to a person. Applies to complete answers with text; a function receives the
+   * answer. By default, and if the function throws or does not return a boolean, an answer that requests no
+   * tool counts as shown.
    */
   readonly shown?: boolean | ((call: DescribedCall) => boolean) | undefined;
 }
@@ -108,11 +109,11 @@ export interface Begun {
   readonly request: unknown;
   /** Facts such as counts, without words. */
   readonly inputs: Readonly<Record<string, unknown>>;
-  /** The beginning by performance.now(); now by default. */
+  /** Start time by performance.now(); default now. */
   readonly startedAt?: number | undefined;
   /** The number of this attempt, from 1; 1 by default. */
   readonly attempt?: number | undefined;
-  /** The beginning of a call that is reported later. */
+  /** Start time of a call that is reported later. */
   readonly timestamp?: Date | undefined;
   /** Further members of system_metadata. */
   readonly marks?: Readonly<Record<string, unknown>> | undefined;
@@ -122,9 +123,9 @@ export interface Ended {
   readonly ending: Ending;
   readonly answer: GrowingAnswer;
   readonly error?: unknown;
-  /** The name of the failure, where there is no error. */
+  /** The name of the failure if there is no error. */
   readonly errorName?: string | undefined;
-  /** The HTTP status of a failure; by default that of the error. */
+  /** The HTTP status of a failure; by default the error's. */
   readonly status?: number | undefined;
   /** Whether the answer has words, if that is known without its text. */
   readonly worded?: boolean | undefined;
@@ -190,7 +191,7 @@ export class ModelCall {
 
   /**
    * Begins another attempt of the same request within this run.
-   * @returns false, without a change, if the last attempt runs or is complete, or was a call of another
+   * @returns false, without a change, if the last attempt is still running, is complete, or called another
    * model.
    */
   beginAgain(begun: Begun): boolean {
@@ -202,7 +203,7 @@ export class ModelCall {
     return true;
   }
 
-  /** Ends an attempt. To be called once for each attempt, and again for an answer that is fetched later. */
+  /** Ends an attempt. Called once for each attempt, and again for an answer that is fetched later. */
   end(ended: Ended): void {
     quietly(() => this.#end(ended));
     this.#ending = ended.ending;
@@ -290,7 +291,7 @@ export class ModelCall {
     return { instrumentation: { by, ...attempt, ...marks, ...failed } };
   }
 
-  /** Whether a person is shown the answer, and who decided it. */
+  /** Whether the answer is shown to a person, and who decided that. */
   #isShown(
     runId: string,
     answer: Answer,
@@ -327,7 +328,7 @@ export function startsRuns(runs: RunsIn): StartsRuns {
   return given;
 }
 
-/** For code within a call of the application: our failures must not reach it. */
+/** Runs code within a call of the application, which must not see failures of this package. */
 export function quietly<T>(act: () => T): T | undefined {
   try {
     return act();
@@ -340,13 +341,13 @@ function warn(): void {
   process.emitWarning('describe threw or returned a promise; no words are recorded', 'ClinicalEventsWarning');
 }
 
-/** Libraries have the HTTP status of an error under one of two names. */
+/** Libraries store the HTTP status of an error under one of two names. */
 function statusOf(error: unknown): number | undefined {
   const { status, statusCode } = fields(error);
   return [status, statusCode].find(isFailureStatus);
 }
 
-/** Only the name: messages of libraries repeat the request. */
+/** Returns only the name, because messages of libraries repeat the request. */
 function nameOf(error: unknown): string {
   return (error instanceof Error && word(error.name)) || 'unknown';
 }
@@ -368,7 +369,7 @@ export interface Open {
   /** Its own run, if it is one. */
   readonly own?: ModelCall | undefined;
   readonly isTool?: boolean;
-  /** The last call of a model directly in it. */
+  /** The last model call directly in it. */
   lastModel?: ModelCall;
 }
 

@@ -15,8 +15,8 @@ export type { CapturedFetch, FetchOptions } from './captured-fetch.js';
 export type { DescribedCall, Description, InstrumentationOptions, RunsIn, StartsRuns } from './model-call.js';
 
 /**
- * For the option `fetch` of `new OpenAI(…)`. Each request to a model becomes a run. Answers and errors reach
- * the application unchanged. Throws nothing of its own.
+ * A fetch for the option `fetch` of `new OpenAI(…)`. Each request to a model becomes a run. Answers and
+ * errors reach the application unchanged. It adds no errors of its own.
  * @param runs the client, the run that the calls belong to, or a function that returns one of them.
  */
 export function openaiFetch(runs: RunsIn, options: FetchOptions = {}): CapturedFetch {

@@ -1,6 +1,6 @@
 /**
  * Captures spans of generative AI by a span processor. `@clinical-events/protocol/spans` reads the attributes
- * of all known emitters; here the spans of one process become nested runs.
+ * of all known emitters; this module turns the spans of one process into nested runs.
  */
 import {
   checkOptions,
@@ -59,9 +59,9 @@ interface Node {
 const DEEPEST = 256;
 
 /**
- * A processor for the tracer provider. A span of a model or an agent becomes a run, nested in that of the
- * nearest enclosing span; a span of a tool becomes an artifact of its run. It sees only sampled spans.
- * Changes no span, does not throw.
+ * A processor for the tracer provider. A span of a model or an agent becomes a run, nested in the run of the
+ * nearest enclosing span; a span of a tool becomes an artifact of its run. The processor sees only sampled
+ * spans. It changes no span and never throws.
  */
 export class RunSpanProcessor {
   readonly #runs: RunsIn;
@@ -112,7 +112,7 @@ export class RunSpanProcessor {
 
   /**
    * Begins the run of a span that is a call, as soon as its attributes show it.
-   * @returns why the span is passed over.
+   * @returns the reason if the span is ignored.
    */
   #identify(node: Node, isWhole: boolean, within: ModelCall | undefined): string | undefined {
     if (node.known) return undefined;
@@ -136,7 +136,10 @@ export class RunSpanProcessor {
     return undefined;
   }
 
-  /** The innermost enclosing run. Spans that some SDKs name after their beginning are identified again. */
+  /**
+   * The innermost enclosing run. Spans are identified again, because some SDKs name them only after their
+   * start.
+   */
   #around(node: Node): ModelCall | undefined {
     const unknown: Node[] = [];
     let { around } = node;

@@ -7,7 +7,7 @@ import type { AnswerReader } from './readers/reader.js';
 const RETRIED_WITHIN_MS = 120_000;
 const MOST_RECENT = 1000;
 
-/** Finds the call of which a request is the next attempt. */
+/** Finds the call that a request retries. */
 export class RecentCalls {
   #calls: { readonly key: string; readonly call: ModelCall; readonly at: number }[] = [];
 
@@ -20,8 +20,8 @@ export class RecentCalls {
   }
 
   /**
-   * Equal requests at the same time cannot be distinguished, and a mistake could name the wrong patient. So
-   * there is a result only if exactly one call matches.
+   * Equal requests at the same time cannot be distinguished, and a mistake could name the wrong patient. So a
+   * call is returned only if exactly one matches.
    */
   retried(key: string | undefined, attempt: number, runs: RunsIn): ModelCall | undefined {
     const within = quietly(() => startsRuns(runs));
@@ -56,7 +56,7 @@ class LaterCalls {
   add(address: string, later: LaterCall): void {
     const isTaken = this.#calls.has(address) && this.#calls.get(address)?.call !== later.call;
     this.#calls.delete(address);
-    // Two answers with one id may be of two patients, so neither is found.
+    // Two answers with one id may belong to two patients, so neither is found.
     this.#calls.set(address, isTaken ? undefined : later);
     forgetOldest(this.#calls, MOST_RECENT);
   }
@@ -71,7 +71,7 @@ class LaterCalls {
   }
 }
 
-/** By the client, run or function, which several instances of an SDK may share. */
+/** Keyed by the client, run or function, which several instances of an SDK may share. */
 const laterCalls = new WeakMap<RunsIn, LaterCalls>();
 
 export function laterCallsOf(runs: RunsIn): LaterCalls {

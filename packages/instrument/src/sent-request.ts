@@ -55,7 +55,7 @@ export class SentRequest {
   }
 
   /**
-   * @returns the ending for a time-out, which is a failure, or an abort, which is the application's;
+   * @returns the ending for a time-out, which is a failure, or an abort, which comes from the application;
    * undefined for any other error.
    */
   brokenBy(error: unknown, isStream = false): Pick<Ended, 'ending' | 'errorName'> | undefined {

@@ -18,8 +18,8 @@ export interface ErrorEntry {
 }
 
 /**
- * Every failure with which the service can answer. Closed: status, log level and retry follow from the code
- * alone. A code is never renamed and never changes its meaning.
+ * Every failure with which the service can answer. The list is closed. Status, log level and retry depend
+ * only on the code. A code is never renamed and never changes its meaning.
  */
 export const ERRORS = {
   malformed_request: {

@@ -4,7 +4,7 @@ import { EXPECTATIONS } from './generated/expectations.js';
 /** The most issues reported per event, which keeps answers small. */
 export const MAX_ISSUES = 20;
 
-/** A failed check as the generated validators report it; it holds nothing of the checked value. */
+/** A failed check as the generated validators report it; it contains nothing of the checked value. */
 export interface FailedCheck {
   readonly instancePath: string;
   readonly keyword: string;
@@ -16,7 +16,7 @@ function issueOf(check: FailedCheck): Issue {
     const pointer = `${check.instancePath}/${String(check.params['missingProperty'])}`;
     return { pointer, rule: 'required', message: 'is required' };
   }
-  // The fallback covers generated files of different versions: an odd answer instead of a crash.
+  // The fallback covers generated files of different versions: an odd answer is better than a crash.
   const message = EXPECTATIONS[check.instancePath] ?? 'is not valid';
   return { pointer: check.instancePath, rule: check.keyword, message };
 }

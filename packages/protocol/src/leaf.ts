@@ -55,13 +55,13 @@ const LONGEST_TEXT = 255;
 const HIGH = 0x1_0000_0000;
 
 export interface Envelope {
-  /** A number from FIRST_ENTRY_KIND to 255 for an entry of the log's own. */
+  /** A number from FIRST_ENTRY_KIND to 255 for the log's own entries. */
   readonly kind: EventKind | number;
   readonly profile: Profile;
-  /** For an entry of the log's own always `endpoint`, the first. */
+  /** Always `endpoint`, the first, for the log's own entries. */
   readonly door: Door;
   readonly organisation: string;
-  /** The id of the API key that sent the event; for an entry of the log's own, its writer. */
+  /** The id of the API key that sent the event; for the log's own entries, the writer. */
   readonly keyId: string;
   /** Milliseconds since 1970 UTC. */
   readonly receivedAt: number;
@@ -93,9 +93,7 @@ function readUint32(source: Uint8Array, offset: number): number {
   );
 }
 
-/**
- * Character by character: the texts have a few bytes, for which calling an encoder costs more than the loop.
- */
+/** Writes character by character: the texts are so short that calling an encoder would cost more. */
 function writeAscii(target: Uint8Array, offset: number, text: string): void {
   if (text.length > LONGEST_TEXT) throw new RangeError('a text of an envelope is longer than 255 bytes');
   let seen = 0;

@@ -80,7 +80,8 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
 
 /**
  * The period of the report. Without --until it ends with the log; without --since it is the last 90 UTC days,
- * from the first event on. By the senders' clocks the first event is known only when all are counted.
+ * from the first event on. With the senders' clocks, the first event is known only after all events are
+ * counted.
  * @param now used in place of the end of a log without events.
  */
 export function periodFrom(
@@ -194,7 +195,7 @@ class Report {
     const { organisation, models } = this.request;
     const newest = catalogue.cursor.sequence - 1;
     const report = new RunReport(period);
-    // By the senders' clocks, a run that began before or after the period may have events in it.
+    // With the senders' clocks, a run that began before or after the period may have events in it.
     const begun = clock === 'received' ? until : undefined;
     const filter = { organisation, models, until: begun };
     for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
@@ -241,7 +242,7 @@ async function logEnds(dataDir: string): Promise<LogEnds> {
     if (first === undefined) return { events: 0, first: 0, last: 0 };
     const events = (await log.end()).sequence - 1;
     let last: number | undefined;
-    // The newest entries may be those of the log itself, which are no events.
+    // The newest entries may be the log's own, which are not events.
     for (let back = 1; last === undefined && back <= events; back *= 4)
       last = await receivedIn(log, Math.max(1, events - back + 1), false);
     return { events, first, last: last ?? first };
@@ -250,7 +251,9 @@ async function logEnds(dataDir: string): Promise<LogEnds> {
   }
 }
 
-/** The receipt of the first or the last event from a sequence on; undefined without an event. */
+/**
+ * The time of receipt of the first or the last event from a sequence number on; undefined without an event.
+ */
 async function receivedIn(log: EventLog, from: number, isFirst: boolean): Promise<number | undefined> {
   let last: number | undefined;
   for await (const batch of log.pass(cursorAt(from))) {

@@ -1,4 +1,4 @@
-/** The numbers of a report: `--json` prints them, and the page is made of them alone. */
+/** The numbers of a report: `--json` prints them, and the page is made from them alone. */
 import { type Completeness, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import {
   FEEDBACK_WORDS,
@@ -29,7 +29,7 @@ export const CONFLICT_WORDS: readonly ConflictWord[] = [
 /** The numbers of a group of runs. Counts are exact. */
 export interface GroupNumbers {
   readonly runs: number;
-  /** Events in the period, also those of runs of the group that began outside it. */
+  /** Events in the period, including those of runs of the group that began outside it. */
   readonly events: number;
   /** The beginnings of the first and the last run; null without a run. */
   readonly first_run: string | null;
@@ -40,12 +40,12 @@ export interface GroupNumbers {
   /** Each run once, by its last outcome. */
   readonly outcomes: Readonly<Record<OutcomeWord, number>>;
   readonly with_outcome: Share;
-  /** Of the judged runs: those whose last outcome is validated, partial or contradicted. */
+  /** The share of the judged runs, whose last outcome is validated, partial or contradicted. */
   readonly contradicted: Share;
   readonly changed_outcomes: number;
   readonly without_outcome_by_age: readonly (Share & {
     readonly from_days: number;
-    /** Null: no end. */
+    /** Null if there is no upper end. */
     readonly to_days: number | null;
   })[];
   /** Runs with an outcome within `days` of their start, of the runs that are at least as old. */
@@ -60,22 +60,24 @@ export interface GroupNumbers {
   readonly ratings: {
     readonly count: number;
     readonly mean: number | null;
-    /** How often 0, 1, … 5. */
+    /** The numbers of ratings of 0, 1, … 5. */
     readonly distribution: readonly number[];
   };
   /** In milliseconds. */
   readonly latency_ms: Percentiles & { readonly runs: number };
-  /** Calls of runs that began in the period, each under its own model, which may not be that of the run. */
+  /**
+   * Calls of runs that began in the period, each under its own model, which may differ from the run's model.
+   */
   readonly calls: {
     readonly calls: number;
-    /** Calls that an instrumentation captured; the numbers below are those of these calls. */
+    /** Calls that an instrumentation captured; the numbers below are about these calls only. */
     readonly captured: number;
     readonly endings: Readonly<Record<CallEnding, number>>;
     readonly failed: Share;
-    /** By HTTP status, where there was one. */
+    /** By HTTP status, if there was one. */
     readonly failed_by_status: Readonly<Record<string, number>>;
     readonly retried: number;
-    /** The providers' counts; `calls` are the calls that have one. */
+    /** The providers' counts; `calls` is the number of calls with a count. */
     readonly tokens: { readonly calls: number; readonly input: number; readonly output: number };
   };
   /** Runs with a failed call. */
@@ -88,7 +90,7 @@ export interface GroupNumbers {
 
 export interface VersionNumbers extends GroupNumbers {
   readonly model_version: string | null;
-  /** Whether its first run in the log is in the period, and after that of another known version. */
+  /** Whether its first run in the log is in the period, and after the first run of another known version. */
   readonly is_new: boolean;
 }
 
@@ -109,7 +111,7 @@ interface OrganisationNumbers {
 }
 
 export interface ReportNumbers {
-  /** The version of this form. */
+  /** The version of this format. */
   readonly report: 1;
   readonly made_at: string;
   readonly asked_for: { readonly organisation: string | null; readonly model: string | null };
@@ -117,7 +119,7 @@ export interface ReportNumbers {
   readonly since: string;
   readonly until: string;
   readonly log: { readonly events: number; readonly ends_at: string | null };
-  /** Events before and after the period, in no other number; null by the collector's clock. */
+  /** Events before and after the period, which no other number includes; null with the collector's clock. */
   readonly events_outside: { readonly before: number; readonly after: number } | null;
   /** Readable events whose timestamp and receipt are more than a day apart. */
   readonly clocks_apart: { readonly events: number; readonly of: number };
@@ -129,7 +131,7 @@ export interface ReportNumbers {
   readonly organisations: readonly (OrganisationNumbers & { readonly name: string })[];
   readonly organisations_not_told_apart: OrganisationNumbers;
   readonly all: GroupNumbers;
-  /** Those with the most runs first, then by name; runs without a known model last. */
+  /** Models with the most runs come first, then by name; runs without a known model come last. */
   readonly models: readonly ModelNumbers[];
   readonly models_not_told_apart: GroupNumbers;
 }
@@ -173,10 +175,10 @@ export function numbersOf(report: RunReport, occasion: ReportOccasion): ReportNu
   };
 }
 
-/** From this share of events on, days of receipt are not the days on which things happened. */
+/** If this share of events has clocks apart, the days of receipt do not show when things happened. */
 const APART_FROM = 0.05;
 
-/** Whether the page warns that its days are those of receipt. */
+/** Whether the page warns that its days are days of receipt. */
 export function isOfReceipt({ clock, clocks_apart: { events, of } }: ReportNumbers): boolean {
   return clock === 'received' && events > 0 && events >= APART_FROM * of;
 }
@@ -211,7 +213,7 @@ function modelsOf(report: RunReport): ModelNumbers[] {
 }
 
 /**
- * False for calls without an answer: they are counted under the name asked for, whose version is not known.
+ * False for calls without an answer: they are counted under the requested name, whose version is not known.
  */
 export function isKnownVersion(
   modelId: string | null,

@@ -1,7 +1,7 @@
 /**
  * Counts the records of a period by kind and step, organisation, model and version. A run is counted once, in
- * the period in which it began; an event on its own day; an event of no run by itself, because its model is
- * not known.
+ * the period in which it began; an event on its own day. Events of no run are counted separately, because
+ * their model is not known.
  *
  * Memory is bounded: the first 500 pairs of model and version and the first 200 organisations are counted
  * separately, by the first 120 characters of their names; the others are summed.
@@ -26,7 +26,7 @@ export interface ReportPeriod {
   readonly clock: Clock;
   /** Only these models, as in the catalogue's filter; undefined for all. */
   readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
-  /** The end of the log, at which the age of a run is taken. */
+  /** The end of the log, up to which the age of a run is measured. */
   readonly asOf: number;
 }
 
@@ -38,7 +38,7 @@ export interface OrganisationTally {
 }
 
 export interface VersionTally {
-  /** Null where no inference-start names it. */
+  /** Null if no inference-start names it. */
   readonly modelId: string | null;
   readonly version: string | null;
   readonly tally: RunTally;
@@ -65,7 +65,7 @@ export class RunReport {
   readonly #versions = new Map<string | null, Map<string | null, VersionTally>>();
   /** The beginning of the first run before the period, by model and version. */
   readonly #before = new Map<string, number>();
-  /** In the period and outside it. */
+  /** Number of events read, in the period and outside it. */
   eventsRead = 0;
   #firstStep = Infinity;
 
@@ -138,7 +138,7 @@ export class RunReport {
     return Math.min(tally.first, this.#before.get(pairOf(modelId, version)) ?? Infinity);
   }
 
-  /** Counts the calls of an asked model in a run of another model; the run itself is not counted. */
+  /** Counts the calls of a requested model in a run of another model; the run itself is not counted. */
   #addCallsAlone(run: CountedRun): void {
     for (const call of run.calls)
       if (call.number > 0 && this.#isAsked(call)) this.#tallyOf(call).addCall(true, call);
@@ -160,7 +160,7 @@ export class RunReport {
     const { first, last } = bySender ? times.sent : times.received;
     let [within, step] = [0, stepAt(this.steps, first)];
     if (this.#isWithin(first) && this.#isWithin(last) && step === stepAt(this.steps, last, step)) {
-      // All events are in one step, as for most runs: their times need not be read.
+      // All events are in one step, as in most runs, so their times are not read.
       for (const kind of EVENT_KINDS) {
         const bySteps = into[kind];
         bySteps[step] = (bySteps[step] ?? 0) + counts[kind];
@@ -239,7 +239,7 @@ function noEvents(): OrganisationTally {
   return { runs: 0, events: 0, eventsOfNoRun: 0 };
 }
 
-/** @returns null where the name is missing or cannot be read. */
+/** @returns null if the name is missing or cannot be read. */
 function nameOf(name: string | null): string | null {
   if (name === null || name === '') return null;
   if (name.length <= NAME_LENGTH) return name;

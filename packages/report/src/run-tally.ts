@@ -52,7 +52,7 @@ export function stepsOf(since: number, until: number): PeriodSteps {
 
 /**
  * @param time within the period.
- * @param guess the step to try first: most events are in the step of the event before.
+ * @param guess the step to try first: most events are in the step of the previous event.
  */
 export function stepAt({ starts }: PeriodSteps, time: number, guess = 0): number {
   if ((starts[guess] ?? Infinity) <= time && time < (starts[guess + 1] ?? Infinity)) return guess;
@@ -91,7 +91,8 @@ function firstOf(year: number, month: number): number {
 /** The upper ends of the age classes of runs, in days. */
 export const AGES = [1, 7, 30, 90, Infinity] as const;
 /**
- * Outcomes within these days are counted for runs that are as old, so that runs of any age can be compared.
+ * Outcomes within these days are counted for runs that are at least that old, so that runs of any age can be
+ * compared.
  */
 export const WAITS = AGES.slice(0, -1);
 /** */
@@ -122,7 +123,7 @@ export class RunTally {
   /** Runs with a conflict, and with each kind. */
   contradictory = 0;
   readonly conflicts = new Counts<ConflictWord>();
-  /** Calls of the model, also in runs of other models. */
+  /** Calls of the model, including those in runs of other models. */
   calls = 0;
   /** Captured calls by ending, and failed ones by status. */
   readonly endings = new Counts<CallEnding>();
@@ -130,7 +131,7 @@ export class RunTally {
   /** Calls that were made more than once. */
   retried = 0;
   readonly tokens = { calls: 0, input: 0, output: 0 };
-  /** Runs of which a call failed. */
+  /** Runs with a failed call. */
   failedRuns = 0;
   /** Runs with a number that was sent as a text. */
   numbersInText = 0;
@@ -140,7 +141,7 @@ export class RunTally {
   }
 
   /**
-   * @param step in which the run began.
+   * @param step the step in which the run began.
    * @param asOf when the log ends.
    */
   addRun({ began: moment, summary: run, calls }: CountedRun, clock: Clock, step: number, asOf: number): void {
@@ -223,7 +224,7 @@ export class RunTally {
     this.numbersInText += other.numbersInText;
   }
 
-  /** @param isCall false for an ending that is of no call. */
+  /** @param isCall false for an ending that belongs to no call. */
   addCall(isCall: boolean, { ended, tokens }: Pick<CountedCall, 'ended' | 'tokens'>): void {
     if (isCall) this.calls++;
     if (ended === null) return;
@@ -248,7 +249,7 @@ export class RunTally {
   }
 }
 
-/** How often each of some words was counted. */
+/** The number of times that each word was counted. */
 class Counts<Word extends string | number> {
   readonly #counts = new Map<Word, { times: number }>();
 

@@ -10,13 +10,13 @@ const LEAST = 1e-3;
 const MOST = 1e11;
 const ZERO = -Infinity;
 
-/** `only` is the value that all values of the bucket have, if they are equal. */
+/** `only` is the common value of the bucket if all its values are equal. */
 interface Bucket {
   count: number;
   only: number | undefined;
 }
 
-/** In milliseconds; null where there are too few values. */
+/** In milliseconds; null if there are too few values. */
 export interface Percentiles {
   readonly p50: number | null;
   readonly p95: number | null;
@@ -90,7 +90,7 @@ export class QuantileSketch {
   }
 }
 
-/** Waiting is counted in whole days; more days are counted as this number. */
+/** Waiting is counted in whole days; longer waits are counted as this number. */
 const MOST_DAYS = 400;
 /** The curve ends where fewer runs wait: one outcome would change the share by 10 %. */
 const LEAST_WAITING = 10;
@@ -172,8 +172,8 @@ const Z = 1.959_963_984_540_054;
 
 /**
  * The score interval of E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
- * Journal of the American Statistical Association 22 (1927) 209-212. It stays within 0 and 1 and is right for
- * few cases too.
+ * Journal of the American Statistical Association 22 (1927) 209-212. It stays within 0 and 1 and is accurate
+ * for few cases too.
  */
 export function shareOf(count: number, of: number): Share {
   if (of === 0) return { count, of, share: null, low: null, high: null };

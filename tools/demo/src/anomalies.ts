@@ -36,7 +36,7 @@ export interface SentEvent {
   /** When it is sent: milliseconds since 1970. */
   readonly at: number;
   readonly sending: Sending;
-  /** The anomalies of this sending; {@link SentRun} has those of the whole run. */
+  /** The anomalies of this sending; {@link SentRun} has the anomalies of the whole run. */
   readonly anomalies: readonly Anomaly[];
   /** The time of the sender's clock: milliseconds since 1970. */
   readonly stampedAt: number;
@@ -56,7 +56,7 @@ export interface SentRun {
 }
 
 const NONE: readonly Anomaly[] = [];
-/** Hours by which a clock is wrong: mostly those of another time zone. */
+/** Hours by which a clock is wrong: mostly the hours of another time zone. */
 const HOURS_OFF = [-5, -2, -1, 1, 1, 2, 6] as const;
 /** Kinds that the model itself sends, with its own clock. */
 const BY_MODEL: ReadonlySet<string> = new Set(['inference-start', 'internal-artifact', 'human-output']);

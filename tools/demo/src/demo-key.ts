@@ -1,6 +1,6 @@
 /**
- * The API key of `collector demo`: that of --key, or a temporary one in the data directory of a collector on
- * this host. The collector is asked about the key before any event is sent, because events cannot be removed
+ * The API key of `collector demo`: the one from --key, or a temporary one in the data directory of a local
+ * collector. The collector must accept the key before any event is sent, because events cannot be removed
  * from the log.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -36,7 +36,7 @@ export interface KeyNeeds {
   /** The value of --key. */
   readonly given: string | undefined;
   readonly dataDir: string;
-  /** That of a temporary key. */
+  /** The organisation of a temporary key. */
   readonly organisation: string;
   readonly stop: AbortSignal;
 }

@@ -1,10 +1,9 @@
 /**
- * Everything that happens in a demonstration, in the order of time: the runs of all scenarios, what goes
+ * Everything that happens in a demonstration, in chronological order: the runs of all scenarios, what goes
  * wrong with them, and outcomes that come weeks later.
  *
- * An episode depends only on the plan, its scenario and its number. So an event whose time has not come is
- * not kept: its number is, and the episode is made again when the time has come. Memory hardly grows with the
- * number of runs.
+ * An episode depends only on the plan, its scenario and its number. So only the number of a future event is
+ * kept, and its episode is made again when the time has come. Memory hardly grows with the number of runs.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import { ANOMALIES, type Anomaly, type SentEvent, type SentRun, withAnomalies } from './anomalies.js';
@@ -13,7 +12,7 @@ import { Random } from './random.js';
 import type { Scenario } from './scenario.js';
 import { SCENARIOS } from './scenarios.js';
 
-/** All that a demonstration depends on: the same plan gives the same events, to the byte. */
+/** Everything that a demonstration depends on: the same plan gives the same events, byte for byte. */
 export interface DemoPlan {
   readonly seed: string;
   readonly runs: number;
@@ -22,12 +21,12 @@ export interface DemoPlan {
 
 /** With this seed, 200 runs over 30 days show every anomaly and every kind of event, on any day. */
 export const DEFAULT_SEED = '35';
-/** Episodes that are kept, because most of their events follow within minutes. */
+/** Number of episodes kept, because most of their events follow within minutes. */
 const KEPT = 2048;
-/** Most events of one episode, with all its runs and repeats. */
+/** Maximum number of events of one episode, including all its runs and repeats. */
 const PLACES = 256;
 const LANES = 8;
-/** When in the period the models are exchanged, and how much of it that takes. */
+/** When the models are replaced and how long that takes, as shares of the period. */
 const CHANGE = { at: 0.5, takes: 0.06 };
 const RUNS_A_PATIENT = 4;
 const FEWEST_PATIENTS = 40;
@@ -46,9 +45,9 @@ export class DemoScript {
   readonly tally = new Tally();
   readonly #plan: DemoPlan;
   readonly #lanes: readonly Lane[];
-  /** Depends on the seed alone: a seed shows the same on another day. */
+  /** Depends on the seed alone, so that a seed gives the same runs on any day. */
   readonly #sources: (stream: number, number: number) => Random;
-  /** Ids depend on all of the plan: other events under the same ids would be conflicts. */
+  /** Ids depend on the whole plan: other events under the same ids would be conflicts. */
   readonly #ids: (stream: number, number: number) => Random;
   /** The numbers of the events that wait, by their minute. */
   readonly #waiting = new Map<number, number[]>();
@@ -64,7 +63,7 @@ export class DemoScript {
     });
   }
 
-  /** The events in the order of time, up to the end of the period. To be called once. */
+  /** Yields the events in chronological order, up to the end of the period. Must be called only once. */
   *events(): Generator<SentEvent, void> {
     const { since, until } = this.#plan.period;
     for (let minute = Math.floor(since / MINUTE); minute * MINUTE < until; minute++) {
@@ -163,14 +162,14 @@ export interface ScenarioTally {
   example: { readonly runId: string; readonly interest: number } | undefined;
 }
 
-/** Counts what a demonstration does, in memory that does not grow. */
+/** Counts what a demonstration does, in constant memory. */
 export class Tally {
   readonly scenarios = new Map<string, ScenarioTally>(
     SCENARIOS.map(({ name }) => [name, { runs: 0, events: 0, example: undefined }]),
   );
   readonly kinds = zeros(EVENT_KINDS);
   readonly anomalies = zeros(Object.keys(ANOMALIES) as Anomaly[]);
-  /** Sendings, repeats and conflicts included. */
+  /** Number of sendings, including repeats and conflicts. */
   sendings = 0;
   /** Events that would happen after the end of the period. */
   later = 0;

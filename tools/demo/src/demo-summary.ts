@@ -17,7 +17,7 @@ const NAMES = Object.keys(ANOMALIES) as Anomaly[];
 
 export interface Filed {
   readonly file: string;
-  /** That of each line. */
+  /** The organisation in each line. */
   readonly organisation: string;
   readonly lines: number;
   readonly bytes: number;
@@ -26,7 +26,7 @@ export interface Filed {
 
 export interface Sent {
   readonly url: string;
-  /** That of the temporary key; undefined with --key. */
+  /** The organisation of the temporary key; undefined with --key. */
   readonly organisation: string | undefined;
   readonly dataDir: string;
   /** The collector's answers before the first event was sent, by code. */
@@ -61,7 +61,7 @@ function again({ seed, runs, period }: DemoPlan): string {
   return `${ownCommand()} demo --runs ${runs} --days ${days} --seed ${seed} --until ${until}`;
 }
 
-/** The options that name the collector and the organisation, where they are not the default. */
+/** The options that name the collector and the organisation if they are not the default. */
 function destination({ url, organisation, dataDir }: Sent): string {
   const at = url === urlOfHolder(dataDir)?.href ? '' : ` --url ${url}`;
   const of = organisation === undefined || organisation === 'demo' ? '' : ` --organisation ${organisation}`;
@@ -198,7 +198,7 @@ ${whole ? 'To send the same events again' : 'To send the rest, and the others ag
 
 /**
  * The record of a run as text. The access log has an entry for it.
- * @returns an empty text where the log does not have the run.
+ * @returns an empty text if the log does not have the run.
  * @throws CommandFailure when the log or the access log fails.
  */
 export async function shownRun(

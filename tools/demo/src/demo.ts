@@ -45,7 +45,7 @@ function rateFrom(text: string): number {
   throw usage(`--rate: ${JSON.stringify(text)} is not of the form 200/s`);
 }
 
-/** The collector that is named; else the one that holds the data directory; else the configured address. */
+/** The address from the options, else of the collector on the data directory, else from the configuration. */
 function urlFrom(
   { url: text, port }: { readonly url?: string; readonly port?: string },
   config: Pick<Config, 'host' | 'port' | 'dataDir'>,
@@ -96,9 +96,9 @@ interface DemoOptions {
 const DEFAULT_ORGANISATION = 'demo';
 /** The first has the most to show: retrieved texts, tool calls, an output, an outcome. */
 const SHOWN_FIRST = ['sepsis-abstraction', ...SCENARIOS.map(({ name }) => name)];
-/** Most events in flight. */
+/** Maximum number of events in flight. */
 const CONNECTIONS = 8;
-/** Fewer runs are sent before a progress bar would help. */
+/** Fewer runs take too little time for a progress bar. */
 const BAR_FROM_RUNS = 2000;
 
 export const command = defineCommand<DemoOptions>({

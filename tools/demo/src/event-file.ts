@@ -7,7 +7,7 @@ import type { SentEvent } from './anomalies.js';
 import { type Clock, type Payload, type PlannedEvent, SECOND } from './planned-run.js';
 import { WALL_AHEAD } from './random.js';
 
-/** In `system_metadata` of each event, because events stay in the log and these are not real. */
+/** Marks each event in `system_metadata`, because events stay in the log and these are not real. */
 const ENVIRONMENT = 'demo';
 
 /** @returns the body to post: the same for the same event. */
@@ -34,7 +34,7 @@ export function textOf(event: SentEvent): string {
   return sending === 'respelt' ? JSON.stringify(reversed(fields), undefined, 2) : JSON.stringify(fields);
 }
 
-/** An outcome in own words is what a program writes that does not know the protocol's vocabulary. */
+/** An outcome in own words imitates a program that does not know the protocol's vocabulary. */
 function payloadOf({ payload }: PlannedEvent, inOwnWords: boolean): Payload {
   const { outcome } = payload;
   if (!inOwnWords || outcome === undefined) return payload;
@@ -66,7 +66,7 @@ function reversed(value: unknown): unknown {
   return Object.fromEntries(entries.map(([name, each]) => [name, reversed(each)]));
 }
 
-/** Characters of a write, about. */
+/** Approximate number of characters per write. */
 const PIECE = 1 << 20;
 
 export interface Written {
@@ -77,9 +77,9 @@ export interface Written {
 /**
  * Writes events as NDJSON, each with its kind. On return the file is whole and on stable storage; otherwise
  * no file is left.
- * @param organisation that of each line; a name that needs no escapes in JSON.
+ * @param organisation the organisation in each line; a name that needs no escapes in JSON.
  * @returns undefined when `stop` was aborted before the end.
- * @throws the system's error: EEXIST where the file exists.
+ * @throws the system's error: EEXIST if the file exists.
  */
 export async function writeEvents(
   file: string,
@@ -94,7 +94,7 @@ export async function writeEvents(
   const handle = await fs.open(draft, 'wx');
   try {
     let [lines, bytes, piece] = [0, 0, ''];
-    // The disk takes one piece while the next is made.
+    // One piece is written to disk while the next is made.
     let writing = Promise.resolve();
     const write = async () => {
       const encoded = Buffer.from(piece);

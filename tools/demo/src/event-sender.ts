@@ -5,7 +5,7 @@ import { textOf } from './event-file.js';
 import type { SentEvent } from './anomalies.js';
 
 export interface DemoSendOptions extends SendOptions {
-  /** Most events in flight. */
+  /** Maximum number of events in flight. */
   readonly connections: number;
 }
 
@@ -41,8 +41,8 @@ export class EventSender {
   }
 
   /**
-   * Sends all events, those of one id in their order. Resolves when the last is answered, or earlier when
-   * stopped.
+   * Sends all events, and keeps the order of events with the same id. Resolves when the last is answered, or
+   * earlier when stopped.
    * @throws SendingFailed when the collector stops answering or refuses all events.
    */
   async send(events: Iterable<SentEvent, void>): Promise<void> {

@@ -30,7 +30,7 @@ export type Payload = Readonly<Record<string, object>>;
 export interface PlannedEvent {
   readonly kind: EventKind;
   readonly eventId: string;
-  /** Undefined where the inference-start names the run by its own id. */
+  /** Undefined if the inference-start names the run by its own id. */
   readonly runId: string | undefined;
   readonly parentEventId: string | null;
   /** When it happens and is sent: milliseconds since 1970. */
@@ -45,7 +45,7 @@ export interface Circumstances {
   readonly sender: Sender;
   readonly parent: string | null;
   readonly latencyMs: number | undefined;
-  /** The run has no id but that of this event, which does not name a run. */
+  /** The id of this event is the run's only id; the event does not name a run. */
   readonly namesRun: boolean;
 }
 

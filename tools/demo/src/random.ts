@@ -73,7 +73,7 @@ export class Random {
     return list[Math.floor(this.fraction() * list.length)] as Entry;
   }
 
-  /** Some of the entries, none twice, in the order of the list. */
+  /** Some of the entries without repetition, in the order of the list. */
   some<Entry>(list: readonly Entry[], count: number): Entry[] {
     let wanted = count;
     return list.filter((_, place) => {
@@ -141,7 +141,7 @@ export function spread(
     starts.push(at);
     sums.push(sum);
     const end = Math.min(until, (Math.floor(at / HOUR) + 1) * HOUR);
-    // Above 0: a period may be a night in which the week has no work.
+    // The weight stays above 0, because the period may be a night without work.
     sum += (end - at) * Math.max(1e-6, week[hourOfWeek(at)] ?? 0);
   }
   starts.push(until);
@@ -162,7 +162,7 @@ export function spread(
   };
 }
 
-/** The first quarter of an hour, not before `at`, within office hours. */
+/** The first quarter-hour at or after `at` within office hours. */
 export function nextOfficeHour(at: number): number {
   const quarter = HOUR / 4;
   let instant = Math.ceil(at / quarter) * quarter;

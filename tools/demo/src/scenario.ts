@@ -1,6 +1,5 @@
 /**
- * A scenario: what a kind of clinical AI does all day, as data (one JSON file in `scenarios/`), and its
- * player.
+ * A scenario describes as data what a kind of clinical AI does all day (one JSON file in `scenarios/`).
  *
  * A scenario has steps, which an episode carries out in order. In a value, a text is a template (`{name}`,
  * `{name:.2}` with two decimals, `{name:04}` with leading zeros), and an object with one `$` member is an
@@ -14,7 +13,7 @@ type Value = string | number | boolean | null | readonly Value[] | { readonly [n
 
 interface Model {
   readonly id: string;
-  /** The versions before and after the change of models; one that does not change has one. */
+  /** The versions before and after the change of models; a model that does not change has one. */
   readonly versions: readonly [before: string, after?: string];
 }
 
@@ -24,16 +23,17 @@ export interface ScenarioFile {
   readonly title: string;
   /** Share of all runs. */
   readonly share: number;
-  /** Runs that belong together; every episode has this many. */
+  /** Number of related runs in each episode. */
   readonly runsAnEpisode: number;
-  /** The first is the one that the summary names. */
+  /** The summary names the first one. */
   readonly models: Readonly<Record<string, Model>>;
-  /** A list has one sender a bed, in turn. */
+  /** A list has one sender per bed, in turn. */
   readonly senders: Readonly<Record<string, Sender | readonly Sender[]>>;
-  /** How busy the hours of a day are, and what remains of it on Saturdays and Sundays. */
+  /** How busy each hour of the day is, and the share that remains on Saturdays and Sundays. */
   readonly week?: { readonly hours: readonly number[]; readonly weekend: number };
   /**
-   * Episodes are hourly in each bed; `shared` is drawn once for the patient who stays for `episodes` of them.
+   * Episodes are hourly in each bed; `shared` is drawn once for a patient, who stays for this number of
+   * `episodes`.
    */
   readonly stays?: { readonly episodes: number; readonly shared: Value };
   /** Values of the templates. */
@@ -45,7 +45,7 @@ type Step =
   | { readonly let: Readonly<Record<string, Value>> }
   | { readonly if: Value; readonly then: readonly Step[]; readonly else?: readonly Step[] }
   | { readonly each: string; readonly in: Value; readonly do: readonly Step[] }
-  /** The steps are those of another run. */
+  /** Takes the steps of another run. */
   | { readonly run: string; readonly do: readonly Step[] }
   | EventStep;
 
@@ -57,24 +57,24 @@ interface EventStep {
   readonly as?: string;
   readonly parent?: Value;
   readonly latency?: Value;
-  /** The run has no id but that of this event, which does not name a run. */
+  /** The id of this event is the run's only id; the event does not name a run. */
   readonly namesRun?: true;
   /** The payload. */
   readonly with: Readonly<Record<string, Value>>;
 }
 
-/** All that the events of an episode depend on. */
+/** Everything that the events of an episode depend on. */
 export interface Scene {
   readonly random: Random;
   readonly newId: () => string;
-  /** A source that several episodes have in common, by a number that they agree on. */
+  /** A random source that several episodes share, selected by a common number. */
   readonly shared: (number: number) => Random;
-  /** The number of the episode, from 0, and of all episodes of the scenario. */
+  /** The number of the episode, from 0, and the number of all episodes of the scenario. */
   readonly number: number;
   readonly episodes: number;
   readonly period: Period;
   readonly startsAt: number;
-  /** Whether the model has been exchanged: in the middle of the period, over some days. */
+  /** Whether the model has been replaced, which takes some days in the middle of the period. */
   readonly newVersion: boolean;
   /** Patients whom the hospital knows. */
   readonly patients: number;
@@ -261,7 +261,7 @@ function chosen(operands: readonly Evaluate[], stage: Stage): unknown {
   return operands[at]?.(stage);
 }
 
-/** A template of one name alone has that value; any other is a text. */
+/** A template that is a single name has the value of that name; any other template is a text. */
 function template(text: string): Evaluate {
   const parts = text.split(/\{([A-Za-z][A-Za-z0-9.]*)(?::(\.?\d+))?\}/);
   if (parts.length === 1) return () => text;
@@ -276,7 +276,7 @@ function template(text: string): Evaluate {
   };
 }
 
-/** @param path a name, or that of a member: `finding.study`. */
+/** @param path a name, or the path of a member such as `finding.study`. */
 function valueOf({ values }: Stage, path: string): unknown {
   let value: unknown = values;
   for (const name of path.split('.')) value = (value as Record<string, unknown>)[name];
@@ -318,14 +318,14 @@ function bedsFor(episodes: number, period: Period): number {
 function placeOf({ number, episodes, period }: Scene, ofAStay: number) {
   const beds = bedsFor(episodes, period);
   const bed = number % beds;
-  // Beds do not change hands all at the same time.
+  // Patients do not change in all beds at the same time.
   const slot = Math.floor(number / beds) + (bed % ofAStay);
   return { bed, stay: Math.floor(slot / ofAStay) * beds + bed, place: slot % ofAStay };
 }
 
 /**
- * Episodes of one bed are an hour apart. Where they do not fill the period, the first of each stay is where
- * an even spread puts it, and the others follow by the hour.
+ * Episodes of one bed are an hour apart. If they do not fill the period, the first episodes of the stays are
+ * spread evenly, and the others follow hourly.
  */
 function hourly(ofAStay: number, period: Period, episodes: number): (number: number) => number {
   const beds = bedsFor(episodes, period);
@@ -333,7 +333,7 @@ function hourly(ofAStay: number, period: Period, episodes: number): (number: num
   const apart = ((period.until - period.since) * group) / episodes;
   return (number) => {
     const inGroup = number % group;
-    // Each bed has its minute of the hour.
+    // Each bed has its own minute of the hour.
     const hours = Math.floor(inGroup / beds) + (inGroup % beds) / beds;
     return period.since + Math.floor(number / group) * apart + hours * Math.min(HOUR, apart / ofAStay);
   };

@@ -1,4 +1,4 @@
-/** The scenarios of a demonstration. The first has episodes of one run: it takes those that are left over. */
+/** The scenarios of a demonstration. The first has episodes of one run, and takes the remaining runs. */
 import careAgent from './scenarios/care-agent.json' with { type: 'json' };
 import icuDeterioration from './scenarios/icu-deterioration.json' with { type: 'json' };
 import imagingTriage from './scenarios/imaging-triage.json' with { type: 'json' };

@@ -63,7 +63,8 @@ class AnswerReader:
         return self.status == 0 and not self._bytes
 
     def feed(self, data: bytes, ended: bool = False) -> None:
-        """Takes received bytes, ``ended`` with the connection. Raises NoAnswer for an invalid answer."""
+        """Takes received bytes; ``ended`` if the connection has ended. Raises NoAnswer for an invalid
+        answer."""
         if self.answer is not None:
             # Bytes after an answer belong to no request.
             self.keeps_open = False
@@ -212,7 +213,7 @@ def refusal(answer: Answer, said: dict[str, Any]) -> dict[str, Any]:
     request_id = answer.headers.get("x-request-id", "")
     if _REQUEST_ID.fullmatch(request_id):
         kept["request_id"] = request_id
-    # UTF-8 cannot write a lone surrogate, so neither can a line of the quarantine.
+    # UTF-8 cannot encode a lone surrogate, so a line of the quarantine cannot contain one.
     return cast("dict[str, Any]", json.loads(json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")))
 
 

@@ -42,7 +42,7 @@ class Appender:
     def write(self, events: Sequence[tuple[int, int, bytes]], size: int) -> None:
         """Writes the group, as durably as the mode says. ``size`` is the bytes of its frames.
 
-        Raises HomeGone, SpoolFull, SpoolUnwritable; then nothing of the group is in the spool.
+        Raises HomeGone, SpoolFull, SpoolUnwritable; then no event of the group is in the spool.
         """
         segment = self._segment
         if (
@@ -83,7 +83,7 @@ class Appender:
         self._backlog.written += size
         segment.bytes += size
         segment.events = (segment.events or 0) + len(events)
-        # Last: from here on the reader gives the events out. No interrupt comes between the two.
+        # This comes last: from here on the reader hands out the events. No interrupt comes between the two.
         segment.end += size
         self.groups += 1
 
@@ -97,7 +97,7 @@ class Appender:
         if self._next > _LAST:
             raise HomeGone
         identity = segment_id(part.series, self._next)
-        # Before the file is made: an interrupt after that leaves the file.
+        # The number is used up before the file is made, because an interrupt after that leaves the file.
         self._next += 1
         segment = Segment(part.path, identity.hex(), identity, own=True)
         try:
@@ -142,7 +142,7 @@ class Appender:
             segment.complete = True
 
     def _undo(self, segment: Segment) -> bool:
-        """Leaves the segment and returns whether nothing of the failed group is in it.
+        """Leaves the segment and returns whether it contains no event of the failed group.
 
         Its frame numbers are used up, and after a failed flush the kernel may report unwritten pages as
         clean.

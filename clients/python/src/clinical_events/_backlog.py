@@ -1,4 +1,4 @@
-"""The waiting events: segments in reading order, events given out, and events that are done."""
+"""The waiting events: segments in reading order, events handed out, and events that are done."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ._format import Frame, Lost, Reader, encode_marks
 from ._segment import Segment, SpooledEvent, load_marks, survey
 
 _MOST_MARKS = 1 << 17
-"""The most marks to keep while the disk takes none; events beyond it are sent again after a crash."""
+"""Maximum number of marks kept while the disk accepts none; further events are sent again after a crash."""
 _CHUNK_BYTES = 1 << 20
 
 
 class Backlog:
-    """The waiting events. It holds only the number of events that were not given out yet.
+    """The waiting events. For events that were not handed out yet, it holds only their number.
 
     All methods but ``begin`` are for the thread that holds the lock of the spool. Any thread may append to
     ``settled`` and ``arrived``.
@@ -103,7 +103,7 @@ class Backlog:
         at = 0
         while at < len(self._to_read):
             segment = self._to_read[at]
-            # Read before the end is asked for: every earlier append lies in front of that end.
+            # Read before the end is queried, so that every earlier append lies before that end.
             complete = segment.complete
             reader = segment.reader or self._open(segment)
             if reader is None:
@@ -273,7 +273,8 @@ class Backlog:
         segment.marks.clear()
 
     def _remove(self, segment: Segment) -> bool:
-        """Returns whether the segment is dropped. A segment that rests is marked like any other."""
+        """Removes a finished segment. Returns whether it was dropped. A resting segment is marked like any
+        other."""
         if segment.rests_until:
             if self._clock() < segment.rests_until:
                 return False
@@ -287,7 +288,7 @@ class Backlog:
             if segment.marks:
                 self._mark(segment)
         else:
-            # In this order: marks without a segment are harmless.
+            # The segment is removed first: marks without a segment are harmless.
             self._mine.remove(segment.path)
             self._mine.remove(segment.marks_path)
         self._drop(segment)

@@ -70,8 +70,8 @@ class ClientState:
 class Client:
     """Captures events of a clinical AI and sends them to a collector. A process needs one client.
 
-    Nothing is opened and no thread starts before the first capture. A wrong address, key or directory raises
-    nothing: a warning reports it, and events wait or are refused. Raises ValueError for an invalid mode,
+    Nothing is opened and no thread starts before the first capture. A wrong address, key or directory does
+    not raise: a warning reports it, and events wait or are refused. Raises ValueError for an invalid mode,
     profile, sampling or size, which are set in code.
     """
 
@@ -147,8 +147,8 @@ class Client:
     ) -> Run:
         """Captures the start of a run and returns the run, which captures its further events.
 
-        The run is nested in ``parent``, or in the current run of this client. ``content`` is stored apart
-        from the event, and ``inputs.input_uri`` names it. ``fields`` are added to the event.
+        The run is nested in ``parent``, or in the current run of this client. ``content`` is stored
+        separately from the event, and ``inputs.input_uri`` names it. ``fields`` are added to the event.
         """
         bound = binding.get()
         if bound is not None and bound.log is self:
@@ -165,7 +165,7 @@ class Client:
         return Run(self, run_id, parent, payload, fields, details)
 
     def run(self, run_id: str) -> RunHandle:
-        """Returns the run with this id, in any process and at any later time: for outcomes and feedback."""
+        """Returns the run with this id, for outcomes and feedback at any later time and in any process."""
         return RunHandle(self, run_id)
 
     def runs(
@@ -263,7 +263,7 @@ class Client:
         return state
 
     def _core(self) -> Core:
-        """The core of this process; those of its parents are dropped. Every step is atomic."""
+        """The core of this process; cores of parent processes are dropped. Every step is atomic."""
         pid = os.getpid()
         core = self._cores.get(pid)
         if core is None:
@@ -311,11 +311,12 @@ class Client:
     def _capture(
         self, kind: int, run_id: Any, payload: dict[str, Any], details: Details, more: Fields | None
     ) -> Captured:
-        """Builds the event, serialises it and passes it to the spool. ``run_id`` None: the event's own id."""
+        """Builds the event, serialises it and passes it to the spool. A ``run_id`` of None means the event's
+        own id."""
         if not self._enabled:
             return nothing_captured()
         core = self._core()
-        # An absurd clock, before 1970 or beyond what a frame can hold, loses no event.
+        # An absurd clock, before 1970 or beyond what a frame can hold, must not lose the event.
         now = min(max(0, time.time_ns() // 1_000_000), _LATEST)
         event = core.new_event(kind, now)
         try:
@@ -388,7 +389,7 @@ class Client:
         content: Content | None,
         details: Details,
     ) -> None:
-        """Decides on a valid event, so that events that are left out were validated too."""
+        """Samples a valid event: events that are left out are validated too."""
         name, run_id = KINDS[kind], value["run_id"]
         if kind == START:
             details.sampled = sampler.begin(run_id, value.get("model_instance", {}), details.sampled)
@@ -418,7 +419,8 @@ class Client:
             core.refuse(event, error)
 
     def _summarise(self, core: Core, *, at_least: float = 60.0) -> None:
-        """Captures the counts of what was left out, unless an event did within ``at_least`` seconds."""
+        """Captures the counts of what was left out, unless an event reported them within ``at_least``
+        seconds."""
         sampler = core.sampler
         if sampler is None or core.forgotten:
             return
@@ -496,7 +498,7 @@ class Client:
             return
 
     def _warn(self, text: str) -> None:
-        """Prints each sentence at most once a minute. Raises nothing."""
+        """Prints each sentence at most once a minute. Does not raise."""
         try:
             now = _system.monotonic()
             if now - self._warned.get(text, -_SILENCE) < _SILENCE:
@@ -507,7 +509,7 @@ class Client:
             if self._reported_warning is not None:
                 self._reported_warning(text)
             else:
-                # Not through sys.stderr: a thread of the parent may have held its lock at the fork.
+                # sys.stderr is not used: a thread of the parent may have held its lock at the fork.
                 os.write(2, f"clinical-events: {text}\n".encode(errors="replace"))
         except Exception:  # noqa: BLE001
             return
@@ -526,7 +528,7 @@ def _add(into: dict[str, Any], fields: Any, pointer: str) -> None:
 
 
 def _over(bound: dict[str, Any], metadata: Any) -> Any:
-    """Returns other values unchanged; building the event refuses them."""
+    """Adds ``metadata`` to ``bound``. Other values are returned unchanged, and refused later."""
     if metadata is not None and not issubclass(type(metadata), Mapping):
         return metadata
     merged: dict[str, Any] = {**bound, **(metadata or {})}
@@ -544,8 +546,8 @@ def _members(given: Any, pointer: str) -> dict[Any, Any]:
 
 
 def _whole(latency_ms: Any) -> Any:
-    """Rounds to an int32, at most its maximum; None for NaN and below zero. Only the schema refuses a
-    latency."""
+    """Rounds a float to an int32, at most its maximum; None for NaN and below zero. The schema checks other
+    values."""
     if not isinstance(latency_ms, float):
         return latency_ms
     if not latency_ms >= 0:
@@ -556,7 +558,7 @@ def _whole(latency_ms: Any) -> Any:
 def _content_directory(directory: str | os.PathLike[str] | None) -> ContentDirectory | None:
     if directory is None:
         return None
-    # Imported on use: hashlib takes 3 ms to import.
+    # Imported only when needed: hashlib takes 3 ms to import.
     from ._content import ContentDirectory
 
     return ContentDirectory(os.fspath(directory))
@@ -569,7 +571,7 @@ def _stamp(now: int) -> str:
     """Formats a time by RFC 3339, in UTC with milliseconds."""
     global _last_second
     second, millisecond = divmod(now, 1000)
-    # Read and replaced in one step, since threads share it.
+    # It is read and replaced in one step, because threads share it.
     last, text = _last_second
     if second != last:
         text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
@@ -583,7 +585,7 @@ def _after_fork() -> None:
 
 
 def _at_exit() -> None:
-    """Closes each client at the end of a process that runs exit code."""
+    """Closes each client at the end of a process that runs exit handlers."""
     for client in list(_open):
         core = client._cores.get(os.getpid())
         if core is not None:
@@ -591,7 +593,8 @@ def _at_exit() -> None:
 
 
 def _finish_with_multiprocessing(client: Client, pid: int) -> None:
-    """Registers a finalizer: children of multiprocessing and of Celery's billiard run no atexit."""
+    """Registers a finalizer: children of multiprocessing and of Celery's billiard do not run atexit
+    handlers."""
     for package in ("multiprocessing", "billiard"):
         process, util = sys.modules.get(f"{package}.process"), sys.modules.get(f"{package}.util")
         if process is None or util is None:

@@ -1,6 +1,6 @@
 """The ``clinical-events`` command, the counterpart of ``collector-spool`` of the Node client.
 
-Scripts rely on its JSON members and exit codes, which are those of ``collector-spool``.
+Scripts rely on its JSON members and exit codes, which are the same as in ``collector-spool``.
 """
 
 from __future__ import annotations

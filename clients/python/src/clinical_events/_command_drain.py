@@ -1,4 +1,5 @@
-"""``clinical-events drain``: sends waiting events without an application, as from a replaced host."""
+"""``clinical-events drain``: sends waiting events without an application, for example from a replaced
+host."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _KIND_TIMEOUT = 5.0
 """Seconds to send the other kinds when the key may not send one kind."""
 _LOOK = 0.2
 _BACKOFF = Backoff(0.2, 5.0)
-"""The longest pause in seconds: shorter than an application's, since a person waits."""
+"""Bounds of the pause in seconds, shorter than an application's because a person is waiting."""
 _MINUTES = f"{PATIENCE / 60:g} minutes"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -67,7 +68,7 @@ class _Course:
         self.why = self.why or why
 
     def warn(self, text: str) -> None:
-        """Prints a warning of the sender, each once, unless the drain has ended."""
+        """Prints each warning of the sender once, unless the drain has ended."""
         if self.why is not None:
             return
         if not (self.sender and text == self.sender.hopeless) and not self._live:
@@ -162,7 +163,7 @@ def drain(request: Request, output: Output, patience: float = PATIENCE) -> int:
 
 
 def _ignore(*_: object) -> None:
-    """Reports no single event: quarantined events are counted."""
+    """Does not report single events: quarantined events are counted."""
 
 
 def _send(spool: Spool, sender: Sender, course: _Course) -> None:

@@ -146,7 +146,7 @@ def size(count: int) -> str:
 
 
 def read_arguments(arguments: Sequence[str]) -> Request | str:
-    """The request, or ``help`` or ``version``. Raises CommandFailure."""
+    """Returns the request, or ``help`` or ``version``. Raises CommandFailure."""
     try:
         found, words = getopt.gnu_getopt(list(arguments), "h", [*_FLAGS, *(f"{name}=" for name in _VALUES)])
     except getopt.GetoptError as error:

@@ -39,8 +39,8 @@ def requeue(request: Request, output: Output) -> int:
 def _requeue(directory: str, spool: Spool) -> tuple[int, list[str]]:
     """Moves all quarantined events to the waiting ones.
 
-    Each file is moved away first, so that its writer begins another one. Wherever this stops, each event is
-    in the quarantine, in the spool, or in both.
+    Each file is moved away first, so that its writer begins another one. If the command is interrupted, each
+    event is in the quarantine, in the spool, or in both.
     """
     root = os.path.abspath(directory)
     files = quarantine_files(root)
@@ -56,7 +56,7 @@ def _requeue(directory: str, spool: Spool) -> tuple[int, list[str]]:
             try:
                 os.rename(file, taken)
             except FileNotFoundError:
-                continue  # another one was faster
+                continue  # another process was faster
         group: list[QuarantinedEvent] = []
         size = 0
         for line in quarantined_lines(taken):

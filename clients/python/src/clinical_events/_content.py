@@ -53,7 +53,7 @@ class ContentDirectory:
             path = os.path.join(directory, content.sha256)
             if not _is_there(path, content):
                 _write(path, content.data)
-            # Also for existing content: the process that renamed it may have ended before this flush.
+            # Flushed for existing content too: the process that renamed it may have ended before its flush.
             _sync(directory)
         except OSError as error:
             raise ContentNotStored(

@@ -2,7 +2,7 @@
 
 In mode ``os`` the caller writes, since a writer thread loses its queue when a process ends without running
 code. A capture joins a queue, and the first caller to find no writer writes the queue, at most twice; a
-thread writes while the disk is slow. A signal handler, a callback or a destructor may re-enter any of it, so
+thread writes while the disk is slow. A signal handler, a callback or a destructor may re-enter this code, so
 nothing waits for a lock that its own thread may hold.
 """
 
@@ -40,8 +40,8 @@ _NO_ID = "00000000-0000-0000-0000-000000000000"
 class Captured:
     """An event on its way into the spool, which a caller may await.
 
-    ``event_id`` is set immediately and never reused, also when the event is refused. ``error`` is set when
-    the event was not captured.
+    ``event_id`` is set immediately and never reused, even if the event is refused. ``error`` is set when the
+    event was not captured.
     """
 
     __slots__ = (
@@ -71,8 +71,9 @@ class Captured:
     def wait(self, timeout: float | None = None) -> bool:
         """Returns True once the event is as durable as the mode says, False after ``timeout`` seconds.
 
-        Raises Refused when the event was not captured. Returns False also when sampling left it out or holds
-        it, in a forked child, where the event is the parent's, and in a signal handler within the write.
+        Raises Refused when the event was not captured. Also returns False when sampling left it out or holds
+        it; in a forked child, because the event belongs to the parent; and in a signal handler within the
+        write.
         """
         if not self._settled:
             core = self._core
@@ -193,7 +194,7 @@ class Core:
     def put(self, event: Captured, body: bytes) -> None:
         """Queues the event and writes the queue, unless another thread or an outer call does.
 
-        Raises SpoolFull when too much waits. The outcome is set on the event later.
+        Raises SpoolFull when too much waits. The event gets its outcome later.
         """
         with guarded(self._lock):
             if self._waiting_bytes and self._waiting_bytes + len(body) > _MOST_WAITING:
@@ -311,7 +312,7 @@ class Core:
 
     @property
     def interrupted(self) -> bool:
-        """Whether this thread is already writing, as in a signal handler: waiting for it would deadlock."""
+        """Whether this thread is already writing, for example in a signal handler: waiting would deadlock."""
         return bool(self._writer == _system.thread_ident())
 
     @property
@@ -348,13 +349,14 @@ class Core:
         return self._in_turn(self._write_group)
 
     def _in_turn(self, act: Callable[[], list[Captured]]) -> bool:
-        """Runs ``act`` unless a write is in progress and settles the events that it returns; else False."""
+        """Runs ``act`` and settles the events that it returns. Returns False, without ``act``, during a
+        write."""
         mine = False
         refused: list[Captured] = []
         try:
             with guarded(self._lock):
                 if not self._writer:
-                    # One step: interrupts come only at calls.
+                    # This is one step, because interrupts come only at calls.
                     self._writer, mine = _system.thread_ident(), True
             if mine:
                 refused = act()
@@ -374,7 +376,7 @@ class Core:
         try:
             size = 0
             while self._queue and size < _GROUP_BYTES:
-                # This order: an interrupt between the two must not lose the event.
+                # The order matters: an interrupt between the two must not lose the event.
                 group.append(self._queue[0])
                 self._queue.popleft()
                 size += len(group[-1]._body)
@@ -406,7 +408,7 @@ class Core:
     def _settle(self, group: list[Captured], error: Refused | None) -> None:
         size = sum(len(event._body) for event in group)
         with guarded(self._lock):
-            # When the queue is empty, an error of an interrupt in the count is corrected.
+            # An interrupt may have made the count wrong; an empty queue corrects it.
             self._waiting_bytes = self._waiting_bytes - size if self._queue else 0
         try:
             for event in group:

@@ -1,4 +1,5 @@
-"""Why an event was not captured. No message repeats a value of an event: values are patient data."""
+"""The reasons why an event was not captured. No message repeats a value of an event: values are patient
+data."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from __future__ import annotations
 class Refused(Exception):
     """An event was not captured.
 
-    ``code`` is a short name that programs compare, ``pointer`` the place in the event as a JSON Pointer
+    ``code`` is a short name that programs compare; ``pointer`` is the place in the event as a JSON Pointer
     (RFC 6901), empty for the event as a whole.
     """
 

@@ -30,10 +30,10 @@ os.register_at_fork(after_in_child=_count_fork)
 
 
 class Mine:
-    """Tells whether this process made the spool.
+    """Knows whether this process made the spool.
 
     After a fork in a signal handler the child runs the rest of the interrupted call, and must not change its
-    parent's files: every change checks immediately before it. ``forget`` sets ``gone``. The check makes no
+    parent's files, so a check immediately precedes every change. ``forget`` sets ``gone``. The check makes no
     call, since a signal could arrive after one.
     """
 
@@ -162,7 +162,7 @@ def errno_name(error: OSError) -> str:
 
 
 def write_all(mine: Mine, fd: int, data: bytes, offset: int) -> None:
-    """Writes all bytes. Raises OSError, having written any part of them."""
+    """Writes all bytes. If it raises OSError, any part of them may be written."""
     written = 0
     while written < len(data):
         written += mine.write(fd, memoryview(data)[written:], offset + written)

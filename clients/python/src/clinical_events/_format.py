@@ -104,7 +104,7 @@ def checksum_holds(checksum: int, data: bytes, start: int, end: int, initial: in
 
 
 class Frame(NamedTuple):
-    """A valid frame. ``size`` is that of the whole frame; ``body`` is empty when the frame is sealed."""
+    """A valid frame. ``size`` is the size of the whole frame; ``body`` is empty when the frame is sealed."""
 
     offset: int
     size: int
@@ -146,7 +146,7 @@ def decode_frame(data: bytes, at: int, offset: int, room: int, start: int, blind
 
 
 def captured_at(head: bytes) -> int | None:
-    """Returns the time in the first 32 bytes of a frame, whatever its checksum."""
+    """Returns the time in the first 32 bytes of a frame, without verifying its checksum."""
     if len(head) < FRAME_BYTES or head[4:8] != MARKER:
         return None
     _, size, _, _, _, at, _ = _HEAD.unpack_from(head, 4)
@@ -221,7 +221,7 @@ class Reader:
         return lost
 
     def _next(self, at: int) -> int:
-        """Returns where the next frame may begin after ``at``, also when the data cuts its marker in two."""
+        """Returns where the next frame may begin after ``at``, even if the data cuts its marker in two."""
         marker = self._data.find(MARKER, at + 5)
         return marker - 4 if marker >= 0 else max(at + 1, len(self._data) - 7)
 
@@ -239,7 +239,7 @@ class Reader:
         self._base = self.at
 
     def _read_block(self, size: int, offset: int) -> bytes:
-        """Reads a block; an unreadable sector loses no more than its block."""
+        """Reads a block, so that an unreadable sector loses only its own block."""
         try:
             return self._read(size, offset)
         except OSError as error:
@@ -270,6 +270,7 @@ class Count:
         return not marked
 
     def missing(self, done: set[int]) -> int:
-        """Returns the number of events that are neither present nor marked. No frame shows the last ones."""
+        """Returns the number of events that are neither present nor marked. Events lost after the last frame
+        are not counted."""
 
         return max(0, self._written - self.events - (len(done) - self.done))

@@ -20,7 +20,7 @@ from . import _system
 from ._answer import Answer, AnswerReader, NoAnswer
 
 _READ = 64 << 10
-_SMALL = 16 << 10  # a request up to this size is written at once
+_SMALL = 16 << 10  # a request up to this size is written in one piece
 _HELD = 0.02
 _IDLE = 4.0
 _URL = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]\\%]+)(?::([0-9]{0,5}))?(/[^\s?#\\]*)?", re.I)
@@ -41,7 +41,7 @@ class CannotSend(NoAnswer):
 
 
 class Destination:
-    """The collector's address and key. Raises CannotSend, without either, for invalid ones."""
+    """The collector's address and key. Raises CannotSend, which quotes neither, for invalid ones."""
 
     def __init__(self, url: str | None, api_key: str | None, ca_file: str | None = None) -> None:
         if not url:
@@ -202,7 +202,8 @@ class Connection:
         return False
 
     def _is_quiet(self) -> bool:
-        """Whether the idle connection is usable: open, and without unrequested bytes beside TLS records."""
+        """Whether the idle connection is usable: open, and without unrequested bytes other than TLS
+        records."""
         try:
             data = self._socket.recv(_READ)
             return bool(data) and self._tls is not None and self._tls.open(data) == (b"", False)

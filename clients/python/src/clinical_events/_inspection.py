@@ -23,7 +23,7 @@ _NOTE = re.compile(rb'"missing_events":(\d{1,15})\}')
 class Holder(NamedTuple):
     """The holder of a part. ``here``: a live process on this host; otherwise its lock cannot be probed.
 
-    ``pid`` is what ``owner`` says, ``touched_at`` the last touch of ``owner`` in milliseconds since 1970.
+    ``pid`` comes from ``owner``; ``touched_at`` is the last touch of ``owner`` in milliseconds since 1970.
     """
 
     pid: int | None
@@ -180,7 +180,7 @@ def _read(fd: int) -> Callable[[int, int], bytes]:
 
 
 def reason_of(refusal: dict[str, Any]) -> tuple[str, str]:
-    """Returns status and code, and nothing else: a server's words may be about a patient."""
+    """Returns only status and code, because a server's words may be about a patient."""
     status, code = refusal.get("status"), refusal.get("code")
     said = str(status) if type(status) is int and 100 <= status <= 999 else "unknown"
     if isinstance(code, str) and _CODE.fullmatch(code):

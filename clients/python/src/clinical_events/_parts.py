@@ -38,7 +38,7 @@ def _host() -> str:
 
 
 HOST = _host()
-"""Returns an id of this host and, where the system has one, of its current boot."""
+"""The id of this host and, if the system has one, of its current boot."""
 
 
 def prepare(directory: str) -> None:
@@ -61,7 +61,8 @@ def prepare(directory: str) -> None:
 
 
 def _at_lock(directory: str, call: Callable[[str], object]) -> None:
-    """Calls ``act`` with a path of the lock that fits a socket address, also in a long directory path."""
+    """Calls ``call`` with a path of the lock that fits a socket address, even if the directory's path is
+    long."""
     path = os.path.join(directory, LOCK)
     if len(os.fsencode(path)) <= _LONGEST_PATH or sys.platform != "linux":
         call(path)
@@ -82,7 +83,7 @@ class Part:
     """A directory of the spool that this process holds until ``end``."""
 
     def __init__(self, root: str, mine: Mine) -> None:
-        """Makes and holds the part durably. Raises OSError, having left nothing."""
+        """Makes and holds the part durably. If it raises OSError, nothing is left behind."""
         self._root = root
         self._mine = mine
         self.series = new_series()
@@ -142,7 +143,7 @@ def remove_emptied(directory: str, mine: Mine) -> None:
 
 
 class Holder(NamedTuple):
-    """The content of ``owner``, which its host alone vouches for."""
+    """The content of ``owner``; only its own host can verify it."""
 
     host: str
     pid: int | None
@@ -209,7 +210,8 @@ class Watch:
         self._seen: dict[str, _Seen] = {}
 
     def abandoned(self, own: str | None = None) -> list[str]:
-        """Returns the paths of abandoned parts except ``own``, oldest first. Raises OSError for the spool."""
+        """Returns the paths of abandoned parts except ``own``, oldest first. Raises OSError if the spool
+        cannot be read."""
         names = sorted(os.listdir(self._root))
         for name in self._seen.keys() - set(names):
             del self._seen[name]

@@ -1,4 +1,4 @@
-"""The quarantine: events that the collector will never take, each with its answer, one JSON object a line."""
+"""The quarantine: events that the collector will never accept, with its answers, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def iso(milliseconds: int) -> str:
 
 
 class Quarantine:
-    """Events that the collector will never take, with its answers: one JSON object a line."""
+    """Writes the quarantine of one process."""
 
     def __init__(self, root: str, series: bytes, mine: Mine, *, durable: bool) -> None:
         self.directory = os.path.join(root, "quarantine")
@@ -133,7 +133,7 @@ class Line(NamedTuple):
 
 
 def quarantine_files(root: str) -> list[str]:
-    """Returns the paths of the files, including those of an unfinished requeue. Raises OSError."""
+    """Returns the paths of the files, including the files of an unfinished requeue. Raises OSError."""
     directory = os.path.join(root, "quarantine")
     try:
         names = sorted(os.listdir(directory))

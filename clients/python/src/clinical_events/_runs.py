@@ -40,7 +40,7 @@ def current_run() -> Run | None:
 
 
 class Details:
-    """Details of a call beside the payload."""
+    """Details of a call in addition to the payload."""
 
     __slots__ = ("content", "latency_ms", "metadata", "parent_event_id", "sampled", "timestamp")
 
@@ -113,7 +113,8 @@ class RunHandle:
         parent_event_id: str | None = None,
         metadata: Fields | None = None,
     ) -> Captured:
-        """Captures content that a person was shown. ``latency_ms`` is measured from the start of the run."""
+        """Captures content that was shown to a person. ``latency_ms`` is measured from the start of the
+        run."""
         named = {"output_uri": output_uri, "summary": summary, "output_type": output_type}
         details = Details(timestamp, latency_ms, parent_event_id, metadata, content)
         if latency_ms is None and timestamp is None:
@@ -286,7 +287,8 @@ class Run(RunHandle):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Left in another context than it was entered in, as when a loop closes an async generator.
+        # The run is left in another context than it was entered in, for example when a loop closes an async
+        # generator.
         with contextlib.suppress(ValueError, RuntimeError, IndexError):
             _current.reset(self._tokens.pop())
         if error is not None:
@@ -308,7 +310,7 @@ class Run(RunHandle):
 
 
 def _class_of(error: BaseException) -> str:
-    # Not through attributes that the class may override.
+    # The name is not read through attributes, which the class may override.
     name: str = type.__dict__["__name__"].__get__(type(error))
     return name
 
@@ -326,7 +328,7 @@ def _status_of(error: BaseException | None) -> int | None:
 
 
 def decorated(function: Any, start: Callable[[], Run]) -> Any:
-    """Tells the kinds of functions apart by their code flags: importing ``inspect`` takes 5 ms."""
+    """Recognises the kind of function by its code flags, because importing ``inspect`` takes 5 ms."""
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     wrap = _around_call
     if flags & _ASYNC_GENERATOR:

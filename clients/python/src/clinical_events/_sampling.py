@@ -1,6 +1,6 @@
 """Sampling: decides which runs are captured and counts those that are left out (docs/reference/sampling.md).
 
-The decision is made when a run begins and holds for the run and those nested in it. A risk, an outcome or
+The decision is made when a run begins, and applies to the run and its nested runs. A risk, an outcome or
 feedback may reverse it; then the held events are captured. Outcomes and feedback are always captured.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Risk = Callable[[str, dict[str, Any]], bool]
 
-#: Approximate memory of a held event beside its bytes.
+# : Approximate memory of a held event in addition to its bytes.
 _HELD_OVERHEAD = 512
 _MOST_MODELS = 32
 _MOST_VERSIONS = 1000
@@ -33,10 +33,10 @@ CAPTURED, HELD, LEFT_OUT = "captured", "held", "left out"
 class Sampling:
     """Options of sampling. Raises ValueError for an invalid rate or size.
 
-    ``rate`` is the share of runs that chance selects. ``risk(kind, event)`` is called with each event, as
-    JSON, until it returns true or raises; then the run is captured. Until then the events of runs that chance
-    did not select are held, within bounds of runs, seconds and bytes. For ``after_model_change`` seconds
-    after this process first saw a version of a model, ``rate_after_model_change`` applies.
+    ``rate`` is the share of runs that are selected at random. ``risk(kind, event)`` is called with each
+    event, as JSON, until it returns true or raises; then the run is captured. Until then the events of runs
+    that were not selected are held, within bounds of runs, seconds and bytes. For ``after_model_change``
+    seconds after this process first saw a version of a model, ``rate_after_model_change`` applies.
     """
 
     def __init__(
@@ -118,7 +118,8 @@ class Sampler:
             run._risky = run._risky or risky
             if not risky and kind not in ("outcome", "user-feedback"):
                 return run._state, marks
-            # Asked for selected runs too: all risky runs are captured, others in proportion to the rate.
+            # Evaluated for selected runs too: all risky runs are captured, the others in proportion to the
+            # rate.
             if run in self._window:
                 marks["trigger"] = "risk" if risky else kind
             run._state = CAPTURED

@@ -42,7 +42,7 @@ class Segment:
         self.end = HEADER_BYTES
         """The end of the bytes that may be read."""
         self.events: int | None = 0 if own else None
-        """The number of events that waited here when it was opened, and since; None until counted."""
+        """Number of events that waited when it was opened, plus later ones; None until counted."""
         self.bytes = 0
         self.first_at: int | None = None
         self.met = 0
@@ -60,11 +60,12 @@ class Segment:
         self.marks_end = 0
         self.rests_until = 0.0
         self.keep = False
-        """True to keep the file: a part of it could not be read or put aside."""
+        """True to keep the file: a part of it could not be read or copied."""
 
     @property
     def finished(self) -> bool:
-        """Whether no event in it is needed. An adopted segment is read to its end first, to find damage."""
+        """Whether no event in it is needed any more. An adopted segment is read to its end first, to find
+        damage."""
         if self.own and self.complete and self.settled == self.events:
             return True
         return self.read and self.settled == self.met

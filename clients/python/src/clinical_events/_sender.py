@@ -1,7 +1,7 @@
 """Sends waiting events until the collector has them (docs/CLIENT_SPEC.md, "Sending to the collector").
 
-The gate holds back all events: it shuts when the collector does not answer or has no room, longer each time,
-and one request at a time tries it again. A retry delays a single event.
+The gate holds back all events: it shuts when the collector does not answer or has no room, for longer each
+time; then one request at a time tries again. A retry delays a single event.
 """
 
 from __future__ import annotations
@@ -70,10 +70,11 @@ class _Job(NamedTuple):
 class Sender:
     """Sends events on its own threads, or one at a time in the caller.
 
-    An event leaves the spool when it is stored, was stored and erased since, or is in quarantine.
+    An event leaves the spool when the collector has stored it or has erased it since, or when it is in
+    quarantine.
 
-    ``sent``, ``erased`` and ``refused`` count events. ``hopeless`` says why waiting does not help, ``denied``
-    which kinds the key may not send, ``setback`` what failed since an event was last stored.
+    ``sent``, ``erased`` and ``refused`` count events. ``hopeless`` says why waiting does not help;
+    ``denied``, which kinds the key may not send; ``setback``, what failed since an event was last stored.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Sender:
         except CannotSend as error:
             self.hopeless = f"{error.what}; events are kept: {error.reason}"
         self._lock = _system.RLock()
-        # Released when there may be work, by ``wake``, which must never wait for a lock.
+        # ``wake`` releases it when there may be work, and must never wait for a lock.
         self._signal: Any = _system.allocate_lock()
         self._threads = 0
         self._started = self._stopping = self._gone = False
@@ -128,7 +129,7 @@ class Sender:
         return self._in_flight == 0 and (held or self._dry)
 
     def start(self) -> None:
-        """Starts the threads once. Where no thread can start, ``run_once`` sends."""
+        """Starts the threads once. If no thread can start, ``run_once`` sends."""
         if self._started:
             return
         self._started = True

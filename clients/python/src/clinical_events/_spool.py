@@ -1,4 +1,4 @@
-"""The spool of one process: appends events, adopts abandoned parts, gives events out, and marks them done.
+"""The spool of one process: appends events, adopts abandoned parts, hands out events, and marks them done.
 
 ``append`` takes no lock, so that a capture in a signal handler or a destructor never waits for a lock of its
 own thread: only the appender changes the appender's counts; the reader's counts change under a lock.
@@ -49,7 +49,7 @@ class SpoolState(NamedTuple):
 
 
 class _Teller:
-    """Reports each sentence once an hour, so that a fault of every second does not hide the others."""
+    """Reports each sentence once an hour, so that a fault that recurs every second does not hide others."""
 
     def __init__(self, mine: Mine, on_trouble: Callable[[str], None], clock: Callable[[], float]) -> None:
         self._mine = mine
@@ -96,7 +96,7 @@ class Spool:
         ``on_damage`` receives the number of damaged bytes, the number of missing events, and the file that
         keeps or notes them.
 
-        Raises SpoolRefused, having touched nothing, and SpoolUnwritable. A full disk raises nothing:
+        Raises SpoolRefused, before it changes anything, and SpoolUnwritable. A full disk does not raise:
         ``append`` refuses events until a part can be made.
         """
         if not directory:
@@ -151,8 +151,8 @@ class Spool:
     def append(self, events: Sequence[tuple[int, int, bytes]]) -> None:
         """Appends a group of (kind, milliseconds, body). On return it is as durable as the mode says.
 
-        A group is appended whole or not at all. Raises SpoolFull, SpoolUnwritable, ClientClosed; then none of
-        its events is in the spool, unless ``uncertain`` is set.
+        A group is appended whole or not at all. If it raises SpoolFull, SpoolUnwritable or ClientClosed, the
+        group is not in the spool, unless ``uncertain`` is set.
         """
         self._mine.check()
         if self._closed:
@@ -204,7 +204,8 @@ class Spool:
         return None if self._closed else self._alone(self._backlog.take)
 
     def settle(self, event: SpooledEvent, done: bool) -> None:
-        """Returns an event. If ``done``, it is marked within a second; if not, it is given out again."""
+        """Takes an event back. If ``done``, it is marked within a second; otherwise it is handed out
+        again."""
         self._mine.check()
         if event.out:
             event.out = False
@@ -213,7 +214,7 @@ class Spool:
     def quarantine(self, event: SpooledEvent, refusal: Mapping[str, Any]) -> None:
         """Moves the event with its answer into quarantine, as durably as the mode says, and marks it done.
 
-        Raises SpoolFull, SpoolUnwritable, having changed nothing.
+        If it raises SpoolFull or SpoolUnwritable, nothing has changed.
         """
         self._mine.check()
         if not event.out:
@@ -232,7 +233,7 @@ class Spool:
             finally:
                 self._in_quarantine = False
         self.settle(event, True)
-        # Marked immediately: after a crash it would be in quarantine twice.
+        # Marked immediately: otherwise it could be in quarantine twice after a crash.
         self._alone(self._backlog.note)
 
     def tend(self) -> None:
@@ -250,7 +251,7 @@ class Spool:
         self._tend_alone(self._look_around)
 
     def state(self) -> SpoolState:
-        """Returns the counts now. The first call reads the adopted segments to count them."""
+        """Returns the current counts. The first call reads the adopted segments to count them."""
         self._mine.check()
         self._alone(self._backlog.drain)
         # Counting changes nothing, so a signal handler may count in the middle of another call.
@@ -295,8 +296,8 @@ class Spool:
     # An interrupt may come between ``acquire`` and the next statement, but not inside ``with``.
 
     def _alone(self, work: Callable[[], _T]) -> _T | None:
-        """Runs ``work`` under the lock; returns None, without it, in a signal handler that interrupted such
-        work."""
+        """Runs ``work`` under the lock. In a signal handler that interrupted such work, returns None
+        instead."""
         with self._lock:
             if self._inside:
                 return None
@@ -411,7 +412,7 @@ class Spool:
     def _move(self, left: LeftSegment, directory: str, part: Part) -> Segment:
         segment = Segment(part.path, left.name, left.header.identity, own=False)
         self._mine.rename(left.path, segment.path)
-        # Read only now: the marks belong to the process that has won the segment.
+        # The marks are read only now: they belong to the process that won the segment.
         with contextlib.suppress(OSError):
             self._mine.rename(os.path.join(directory, left.name + ".done"), segment.marks_path)
         segment.end = max(HEADER_BYTES, os.stat(segment.path).st_size)
@@ -422,7 +423,7 @@ class Spool:
     def _remove_part(self, directory: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             for file in os.listdir(directory):
-                # Its segment is gone.
+                # The segment of these marks is gone.
                 if file.endswith(".done"):
                     self._mine.remove(os.path.join(directory, file))
             _parts.remove_emptied(directory, self._mine)
@@ -473,7 +474,7 @@ class MemorySpool:
         return event
 
     def settle(self, event: SpooledEvent, done: bool) -> None:
-        """Returns an event. If ``done``, it is dropped; otherwise ``take`` gives it out again."""
+        """Takes an event back. If ``done``, it is dropped; otherwise ``take`` returns it again."""
         self._mine.check()
         if not event.out:
             return
@@ -490,7 +491,7 @@ class MemorySpool:
         self.settle(event, True)
 
     def state(self) -> SpoolState:
-        """Returns the counts now."""
+        """Returns the current counts."""
         self._mine.check()
         events = list(self._events)
         oldest = min((event.captured_at for event in events), default=None)

@@ -1,4 +1,4 @@
-"""The system's threads, locks and sockets, also where gevent has replaced Python's.
+"""The system's threads, locks and sockets, even if gevent has replaced Python's.
 
 The client needs real threads: a greenlet sends nothing while the application computes. gevent is found in
 ``sys.modules`` and never imported, which would take 100 ms.

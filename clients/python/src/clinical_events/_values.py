@@ -156,7 +156,7 @@ class _Copying:
         return copy
 
     def _enter(self) -> None:
-        """Refuses too many levels, and so also a cycle."""
+        """Refuses too many levels, and thus cycles."""
         self._left -= 2
         if self._left < 0:
             raise too_large(self._max_bytes)

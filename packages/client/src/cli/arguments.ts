@@ -129,7 +129,7 @@ function spoolKeyIn(file: string): Uint8Array {
   const text = bytes.toString().trim();
   if (/^[0-9a-fA-F]{64}$/.test(text)) return Buffer.from(text, 'hex');
   if (/^[A-Za-z0-9+/]{43}=$/.test(text)) return Buffer.from(text, 'base64');
-  throw usage(`${file} holds no key: that is 32 bytes, or those in hex or base64`);
+  throw usage(`${file} does not contain a key: 32 bytes, raw or in hex or base64`);
 }
 
 function millisecondsIn(seconds: string): number {

@@ -13,7 +13,7 @@ import { seenAt, sums } from './inspect.js';
 import { CommandFailure, counted, EXIT, type ExitCode, type Output, size } from './output.js';
 
 const TIMEOUT_MS = 60_000;
-/** A key may lack the permission for one kind only: the other kinds get this time to be sent. */
+/** A key may lack the permission for only one kind: the other kinds still get this time. */
 const KIND_TIMEOUT_MS = 5000;
 const LOOK_MS = 200;
 /** Shorter pauses than in an application: an operator is waiting. */
@@ -135,7 +135,9 @@ function sumOf(damages: readonly Damage[]) {
   return { count: damages.length, bytes, missing, files: damages.flatMap(({ kept }) => kept ?? []) };
 }
 
-/** The rest of the spool: held by living processes, left, and left because it could not be adopted. */
+/**
+ * The rest of the spool: events held by running processes, events left, and parts that could not be adopted.
+ */
 function leftOf({ parts }: InspectedSpool) {
   const held = sums({ parts: parts.filter(({ holder }) => holder?.here) });
   const others = parts.filter(({ holder, waiting }) => !holder?.here && waiting !== 0);

@@ -104,7 +104,7 @@ export function size(bytes: number): string {
   return `${(bytes / 1024 ** power).toFixed(1)} ${['', 'K', 'M', 'G', 'T'][power] ?? ''}iB`;
 }
 
-/** Exit codes, the same as those of `collector`. Scripts rely on them: never change one. */
+/** Exit codes, the same as in `collector`. Scripts rely on them: never change one. */
 export const EXIT = {
   ok: 0,
   failure: 1,

@@ -28,7 +28,7 @@ export interface BucketOptions {
 
 const ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
-/** For all attempts together: unfinished uploads occupy memory. */
+/** Limit for all attempts together, because unfinished uploads occupy memory. */
 const PATIENCE_MS = 60_000;
 
 export class ContentBucket implements ContentStore {
@@ -49,7 +49,8 @@ export class ContentBucket implements ContentStore {
   }
 
   /**
-   * See `ContentStore.put`. Retries for some seconds, and stops after a minute, credentials included.
+   * See `ContentStore.put`. Retries for some seconds. Stops after a minute, including the time to obtain
+   * credentials.
    * @throws Error when the bucket did not store the content.
    */
   async put(content: Uint8Array, sha256: string): Promise<void> {

@@ -75,7 +75,8 @@ export class ContentDirectory implements ContentStore {
         throw error;
       }
     }
-    // Also for an existing file: the process that renamed it may have ended before this flush.
+    // The directory is flushed for an existing file too: the process that renamed it may have ended before
+    // its flush.
     await syncDirectory(directory);
   }
 

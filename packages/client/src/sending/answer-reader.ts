@@ -12,7 +12,7 @@ import {
 
 /** A longer body is an error. */
 const LONGEST_ANSWER = 64 << 10;
-/** Limit of all heads of an answer, including those of status 1xx before it. */
+/** Limit of all heads of an answer, including the heads of status 1xx before it. */
 const LONGEST_HEAD = 16 << 10;
 /** Limit of each line of a chunked body. */
 const LONGEST_LINE = 1024;

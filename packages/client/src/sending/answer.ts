@@ -3,7 +3,7 @@ import type { ErrorCode, ErrorDetails } from '@clinical-events/protocol';
 
 export interface Answer {
   readonly status: number;
-  /** Of a 201: whether its body is that of a collector. Other servers that answer 201 have stored nothing. */
+  /** For a 201: whether its body is a collector's. Other servers that answer 201 have stored nothing. */
   readonly accepted?: boolean;
   /** From the error body, if there is one. */
   readonly code?: string;
@@ -32,14 +32,14 @@ export function verdictOn({ status, accepted, code }: Pick<Answer, 'status' | 'a
   if (status === 408 || status === 425 || status === 429 || status >= 500) return 'later';
   if (status === 403) return 'not permitted';
   if (status >= 400 && !UNWELCOME.has(status)) return 'refused';
-  // Such as the answer of a portal or proxy: a collector neither redirects nor answers 200.
+  // The answer may come from a portal or proxy: a collector neither redirects nor answers 200.
   return 'unwelcome';
 }
 
 /** The exact body of a collector, which needs no parsing. */
 const ACCEPTED = Buffer.from('{"status":"accepted"}');
 
-/** Whether a body is that of a collector's 201. */
+/** Whether the body is the body of a collector's 201. */
 export function readAccepted(body: Buffer): boolean {
   if (body.equals(ACCEPTED)) return true;
   return parsed(body.toString())?.['status'] === 'accepted';
@@ -48,7 +48,7 @@ export function readAccepted(body: Buffer): boolean {
 /** Deeper `details` are not part of the protocol. */
 const MOST_LEVELS = 32;
 
-/** The fields of an error body. Empty for other text; without `details` that nest too deeply. */
+/** The fields of an error body. Empty for other text. Omits `details` that nest too deeply. */
 export function readErrorBody(text: string): Pick<Answer, 'code' | 'message' | 'details'> {
   const { code, message, details } = parsed(text) ?? {};
   const kept = typeof details === 'object' && details !== null && !nestsDeeper(details, MOST_LEVELS);

@@ -22,7 +22,7 @@ export class CannotSend extends Error {
 
 /** Callbacks of one connection. */
 interface Line {
-  /** Called for each socket that carries the connection: that of the proxy, then TLS over it. */
+  /** Called for each socket that carries the connection: the proxy's, then TLS over it. */
   use(socket: net.Socket): void;
   /** Called once, when requests can be written. */
   ready(): void;

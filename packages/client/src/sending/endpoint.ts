@@ -15,7 +15,7 @@ import { CannotSend, type Dial, dialTo, type Route } from './dial.js';
 export interface Destination extends Route {
   /** A function is called before every request, so that a key can be rotated. */
   readonly apiKey?: string | (() => string) | undefined;
-  /** A request without an answer after this time fails; 30 s. */
+  /** A request without an answer after this time fails; default 30 s. */
   readonly patienceMs?: number | undefined;
 }
 
@@ -158,7 +158,7 @@ function keyOf({ apiKey }: Destination): string {
 
 /*
  * A connection carries one request, its answer, and then the next request. There is no pipelining: if a proxy
- * lost count, an answer could be taken for that of another event.
+ * lost count, an answer could be attributed to the wrong event.
  */
 
 interface Request {
@@ -175,7 +175,7 @@ const SMALL = 16 << 10;
 const HELD_MS = 20;
 
 class Connection {
-  /** By performance.now(): the start of the last request, or of idleness. */
+  /** Start of the last request or of the idle period, by performance.now(). */
   since = 0;
   readonly #owner: Endpoint;
   #socket!: net.Socket;
@@ -232,7 +232,7 @@ class Connection {
     socket.on('close', () => this.#closed());
   }
 
-  /** Writes after the bytes that have arrived by now are read: they cannot answer this request. */
+  /** Writes the request after reading the bytes that have already arrived, which cannot be its answer. */
   #writeSoon(request: Request): void {
     afterReading(() => {
       if (!this.#gone && this.#request === request) this.#write(request);
@@ -349,7 +349,7 @@ function afterReading(act: () => void): void {
   setImmediate(() => setImmediate(act));
 }
 
-/** Undefined is an orderly close. */
+/** Undefined means an orderly close. */
 function isReset(error: Error | undefined): boolean {
   return error === undefined || ('code' in error && (error.code === 'ECONNRESET' || error.code === 'EPIPE'));
 }

@@ -24,7 +24,7 @@ export interface Trace {
 export interface SenderOptions {
   readonly spool: Spool;
   readonly endpoint: Pick<Endpoint, 'post' | 'close'>;
-  /** Requests at a time; 128. */
+  /** Maximum number of concurrent requests; default 128. */
   readonly concurrency?: number | undefined;
   /** Called when an event is in quarantine. */
   readonly onQuarantine: (event: SpooledEvent, refusal: Refusal) => void;
@@ -33,7 +33,7 @@ export interface SenderOptions {
   readonly onTrouble: (what: string, error: unknown) => void;
   readonly trace?: Trace | undefined;
   readonly backoff?: Backoff | undefined;
-  /** Longest pause when key or address is wrong; 60 s. */
+  /** Longest pause while the key or the address is wrong; default 60 s. */
   readonly slowMs?: number | undefined;
 }
 
@@ -64,7 +64,7 @@ export class Sender {
   readonly #slowMs: number;
   readonly #retries = new Retries();
   readonly #stopping = new AbortController();
-  /** Events taken from the spool; those from #next on are not sent. */
+  /** Events taken from the spool; those from index #next have not been sent. */
   #fresh: readonly SpooledEvent[] = [];
   #next = 0;
   /** The next events, read from disk while the previous ones are sent. */
@@ -209,7 +209,7 @@ export class Sender {
   #settle(): void {
     this.#underWay--;
     this.#go();
-    // Not after every event, because `state` costs time.
+    // `state` is expensive, so it is not read after every event.
     if (this.#underWay === 0) for (const look of this.#settled) look();
   }
 
@@ -252,7 +252,7 @@ export class Sender {
     onQuarantine(event, refusal);
   }
 
-  /** Schedules the event again, and closes the gate: for at least `leastMs`, as the collector requested. */
+  /** Schedules the event again, and closes the gate for at least `leastMs`, which the collector requested. */
   #later(event: SpooledEvent, attempts: number, round: number, leastMs: number): void {
     const least = Math.min(leastMs, LONGEST_RETRY_AFTER_MS);
     const dueAt = performance.now() + least + pauseAfter(attempts + 1, this.#backoff);
@@ -284,7 +284,7 @@ export class Sender {
   }
 }
 
-/* Events that wait in memory for another attempt. When too many do, the sender takes no new ones. */
+/* Events that wait in memory for another attempt. If there are too many, the sender takes no new ones. */
 
 interface Retry {
   readonly event: SpooledEvent;

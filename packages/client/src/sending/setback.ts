@@ -10,7 +10,7 @@ export interface Setback {
   readonly what: string;
   /** The error of the system or the client; undefined for an answer of the collector. */
   readonly error: unknown;
-  /** Waiting does not fix it: it affects all events, or those of a kind. */
+  /** Set if waiting does not fix it. It affects all events, or all events of a kind. */
   readonly lasting?: 'all' | 'kind';
 }
 
@@ -30,7 +30,7 @@ export function setbackOf(error: unknown): Setback {
     return { what: "the collector's certificate is not trusted; events are kept", error, lasting: 'all' };
   }
   if (error instanceof Error && /wrong version number/.test(error.message)) {
-    // The words of OpenSSL.
+    // The wording is OpenSSL's.
     return {
       what: 'the server at this address does not speak TLS; events are kept',
       error: undefined,

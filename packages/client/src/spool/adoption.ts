@@ -46,7 +46,7 @@ const OTHER_VERSION = {
 export interface Abandoned {
   readonly directory: string;
   readonly segments: readonly LeftSegment[];
-  /** They stay where they are. */
+  /** Segments that stay where they are. */
   readonly unfit: readonly UnfitSegment[];
   /** Why a segment cannot be decrypted; undefined if all can. */
   readonly locked: string | undefined;
@@ -140,7 +140,7 @@ export async function adopt(
       onTrouble(`segment ${name} could not be adopted`, error);
       continue;
     }
-    // The rename of the segment has one winner, who also owns its marks.
+    // Only one process succeeds in renaming the segment, and it also owns the marks.
     const moveMarks = () => move(marksFile(name));
     adopted.push(await surveyed(files, target, left, onTrouble, moveMarks));
   }
@@ -179,8 +179,8 @@ async function surveyed(
 }
 
 /**
- * Counts the waiting events of the segment: by its end frame if none is done, otherwise by reading all of it.
- * Sets `readToEnd` if no event waits and the segment is undamaged and complete.
+ * Counts the waiting events of the segment: from its end frame if no event is done, otherwise by reading all
+ * of it. Sets `readToEnd` if no event waits and the segment is undamaged and complete.
  */
 export async function survey(files: SpoolFiles, segment: WaitingSegment): Promise<void> {
   const done = await loadMarks(files, segment);

@@ -33,7 +33,7 @@ const PENDING_BYTES = 32 << 20;
 interface PendingEvent {
   readonly kind: EventKind;
   readonly capturedAt: number;
-  /** Place of the body in the buffer of the group. */
+  /** Offset of the body in the buffer of the group. */
   readonly from: number;
   readonly to: number;
 }
@@ -56,7 +56,7 @@ class Group {
     });
   }
 
-  /** @param size of its frame. */
+  /** @param size bytes of its frame. */
   add(kind: EventKind, capturedAt: number, body: Uint8Array, size: number): void {
     const to = this.#filled + body.length;
     if (to > this.#bodies.length) {
@@ -235,7 +235,10 @@ export class Appender {
     this.#working = undefined;
   }
 
-  /** Writes the group, to a new directory if the current one is gone. @returns the error if it is refused. */
+  /**
+   * Writes the group, to a new directory if the current one is gone.
+   * @returns the error if the group is refused.
+   */
   async #settle(group: Group): Promise<Error | undefined> {
     for (let moves = 0; ; moves++) {
       const failure = await this.#attempt(group);

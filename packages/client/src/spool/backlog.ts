@@ -1,6 +1,6 @@
 /**
- * The waiting events: segments in the order of reading, taken events, and marks of done events. Of events
- * that are not taken it keeps only their number, so a million waiting events need no memory.
+ * The waiting events: segments in the order of reading, taken events, and marks of done events. For events
+ * that are not taken, it keeps only a count, so a million waiting events need no memory.
  */
 import { survey } from './adoption.js';
 import { errorCode, type SpoolFiles } from './files.js';
@@ -33,7 +33,7 @@ interface Reading {
   readAt: number | undefined;
 }
 
-/** Events gathered by a call of `collect`, and its remaining bytes. */
+/** The events gathered by one call of `collect`, and the bytes that it may still take. */
 interface Batch {
   readonly events: TakenEvent[];
   readonly count: number;
@@ -56,7 +56,7 @@ export class Backlog {
   readonly #onTrouble: OnTrouble;
   readonly #onDamage: OnDamage;
   readonly #until: AbortSignal | undefined;
-  /** Segments not read to the end, in the order of reading. Those of this spool are last. */
+  /** Segments not read to the end, in the order of reading. This spool's own segments are last. */
   readonly #toRead: WaitingSegment[] = [];
   /** Open readings: at most one of an adopted segment, and one of the segment that this spool writes. */
   readonly #readings = new Map<WaitingSegment, Reading>();
@@ -102,7 +102,7 @@ export class Backlog {
     this.storedBytes += segment.end;
   }
 
-  /** Adds segments that other spools left. They are read before those of this spool. */
+  /** Adds segments that other spools left. They are read before this spool's own segments. */
   adopt(segments: readonly WaitingSegment[]): void {
     for (const segment of segments) {
       this.storedBytes += segment.end;
@@ -167,8 +167,8 @@ export class Backlog {
   }
 
   /**
-   * Counts segments again whose rest is over. Events appended meanwhile wait; segments without any are
-   * removed.
+   * Recounts the segments whose rest is over. Events appended meanwhile become waiting events; segments
+   * without any are removed.
    */
   async endRests(): Promise<void> {
     const rested = [...this.#resting].filter(({ restsUntil }) => restsUntil <= performance.now());
@@ -185,7 +185,7 @@ export class Backlog {
     }
   }
 
-  /** Writes down done events, and closes all files. */
+  /** Writes the marks of done events, and closes all files. */
   async close(): Promise<void> {
     await this.notes.written();
     const readings = [...this.#readings.values()];
@@ -233,7 +233,7 @@ export class Backlog {
       this.#readings.set(segment, reading);
       return reading;
     } catch (error) {
-      // The next segment is read anyway. ENOENT: another spool adopted this one.
+      // Reading continues with the next segment. ENOENT: another spool adopted this one.
       if (errorCode(error) !== 'ENOENT')
         this.#onTrouble(
           `segment ${segment.name} cannot be opened; its events wait for the next start`,
@@ -306,7 +306,8 @@ export class Backlog {
         this.#onTrouble(`${unread} events of segment ${segment.name} cannot be read`, reader.unreadable);
       }
     } else if (missing > 0) await this.#noteMissing(segment, missing);
-    // No await from here to #finish: its last event could be done meanwhile, and the segment finished twice.
+    // Do not await between here and #finish: the last event could become done meanwhile, and the segment
+    // would be finished twice.
     this.#pass(segment);
     segment.readToEnd = true;
     const { events, bytes } = segment.unread;
@@ -330,7 +331,7 @@ export class Backlog {
     this.notes.chore(`segment ${segment.name} is done but could not be removed`, async () => {
       if (reading) await this.#close(reading.fd);
       if (segment.keep) return;
-      // In this order: without its marks, the events of a segment would be sent again.
+      // The marks are removed last: without them, the events of the segment would be sent again.
       await this.#files.remove(segment.path);
       await this.#files.remove(segment.marksPath);
     });
@@ -362,7 +363,7 @@ export class Backlog {
 }
 
 /**
- * Limit of the marks in memory while the disk accepts none, some MiB. Further done events are not marked:
+ * Limit of the marks in memory, a few MiB, while the disk accepts none. Further done events are not marked:
  * they are sent again after a restart, and the collector recognises the duplicates.
  */
 const MOST_MARKS = 1 << 17;

@@ -1,7 +1,7 @@
 /**
- * Writes captured events that no open spool has at the end of the process, synchronously, to a new part
- * without a lock. Its `owner` is removed last: after a crash before that, other processes wait three minutes
- * before they adopt it.
+ * At the end of the process, writes the captured events that no open spool has. The events are written
+ * synchronously to a new part without a lock. Its `owner` is removed last: after a crash before that, other
+ * processes wait three minutes before they adopt it.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -37,7 +37,7 @@ type Place = Pick<SpoolOptions, 'directory' | 'durability' | 'key' | 'maxBytes'>
 
 /**
  * Writes the events for the next spool on the directory, as durable as the mode says. Does not throw.
- * @returns how many, from the first, are kept, and the error if not all are.
+ * @returns the number of events kept, from the first, and the error if some are not.
  */
 export function crashFlush(
   place: Place,
@@ -174,7 +174,7 @@ function writeFile(file: string, bytes: Buffer, durable: boolean): void {
   }
 }
 
-/** Flushes `root`, and the directories above it down from the first that was made. */
+/** Flushes `root` and its parents, up to the parent of `first`, the topmost directory that was created. */
 function syncNames(root: string, first: string | undefined): void {
   syncDirectory(root);
   if (first === undefined) return;

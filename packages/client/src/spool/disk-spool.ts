@@ -107,7 +107,7 @@ export class DiskSpool implements Spool {
     let home: ProcessDirectory | undefined;
     try {
       await preparePrivate(files, root);
-      // Before any change: a wrong key must leave the directory untouched.
+      // The key is checked before any change: a wrong key must leave the directory untouched.
       left = await examineAll(files, await neighbours.abandoned(), key, onTrouble);
       home = await ProcessDirectory.create(files, root);
     } catch (error) {
@@ -146,7 +146,7 @@ export class DiskSpool implements Spool {
     await this.#quarantine.add(event, this.#full ? shortened(refusal) : refusal);
     this.#quarantined++;
     this.#backlog.done(event);
-    // Immediately: after a crash the event would be in quarantine twice.
+    // Marked immediately: otherwise the event could be in quarantine twice after a crash.
     await this.#backlog.notes.written();
   }
 
@@ -285,7 +285,7 @@ export class DiskSpool implements Spool {
       }
       segments.push(...taken);
     }
-    // By name, which is by age.
+    // Names sort by age.
     this.#backlog.adopt(segments.sort((one, other) => (one.name < other.name ? -1 : 1)));
     this.#queue.serve();
   }
@@ -310,14 +310,14 @@ function isDiskFull(error: unknown): boolean {
   return error instanceof SpoolUnwritable && isFull(error.cause);
 }
 
-/** Without the server's message and details, which may be long. */
+/** Omits the server's message and details, which may be long. */
 function shortened({ status, code, at }: Refusal): Refusal {
   return { status, ...(code !== undefined && code.length <= 64 && { code }), at };
 }
 
 /**
  * Reads the headers of all segments. A spool without a key leaves encrypted segments alone.
- * @param lenient only reports a wrong key or an earlier format, after the spool was opened.
+ * @param lenient reports a wrong key or an earlier format instead of throwing, once the spool is open.
  * @throws SpoolKeyWrong, SpoolUnwritable
  */
 async function examineAll(

@@ -82,7 +82,7 @@ const FLAGS = {
   new: O_RDWR | O_CREAT | O_EXCL | PLAIN,
 };
 
-/** EFTYPE is the code of some systems. */
+/** EFTYPE is the code that some systems use. */
 function notRegular(file: string): Error {
   return Object.assign(new Error(`${file} is not a regular file`), { code: 'EFTYPE' });
 }
@@ -208,8 +208,8 @@ export async function moved(files: SpoolFiles, from: string, to: string): Promis
 
 /*
  * The lock: its holder listens on a Unix socket. The kernel accepts connections while the event loop is busy,
- * and refuses them once the process has ended. A process id in a file lost, because containers do not see
- * each other's processes.
+ * and refuses them once the process has ended. A process id in a file would not work, because containers do
+ * not see each other's processes.
  */
 
 /** `free`: no process listens. `missing`: the socket does not exist. All other results count as `held`. */
@@ -239,7 +239,7 @@ function reachable(file: string): { name: string; fd: number | undefined } {
 /** Holds the lock until `release` or the end of the thread. Does not keep the process alive. */
 export async function holdLock(file: string): Promise<HeldLock> {
   const { name, fd } = reachable(file);
-  // After the server has closed: Node removes the socket by its name then.
+  // Called after the server has closed, when Node removes the socket by its name.
   const closeDirectory = () => {
     if (fd !== undefined) fs.closeSync(fd);
   };
@@ -253,7 +253,7 @@ export async function holdLock(file: string): Promise<HeldLock> {
     closeDirectory();
     throw error;
   }
-  // Errors of accept, such as a lack of descriptors, do not end the listening.
+  // Errors of accept, such as a lack of descriptors, do not stop the server.
   server.on('error', () => undefined).unref();
   return {
     release: () =>

@@ -1,7 +1,6 @@
 /**
- * Spools as the commands read them: counts for `show`, every event and byte for `show --events` and
- * `--check`, and the way back out of quarantine. Nothing but `requeue` changes the directory, and no lock is
- * held.
+ * Reads spools for the commands: counts for `show`, and every event and byte for `show --events` and
+ * `--check`. Only `requeue`, which moves events out of quarantine, changes the directory. No lock is held.
  */
 import { randomUUID } from 'node:crypto';
 import path from 'node:path';
@@ -30,7 +29,7 @@ export async function looksLikeSpool(directory: string, files: SpoolFiles = node
   return names.length === 0 || names.some(isOurs);
 }
 
-/** Oldest first. @throws the system's error. */
+/** The parts of a spool, oldest first. @throws the system's error. */
 async function partsOf(root: string, files: SpoolFiles): Promise<string[]> {
   const names = (await files.list(root)).filter((name) => SERIES_NAME.test(name));
   return names.map((name) => path.join(root, name));
@@ -39,7 +38,7 @@ async function partsOf(root: string, files: SpoolFiles): Promise<string[]> {
 /** The directory of one process. */
 interface InspectedPart {
   readonly path: string;
-  /** The process that writes to it, or may; undefined if it is abandoned. */
+  /** The process that writes or may write to it; undefined if it is abandoned. */
   readonly holder: Holder | undefined;
   readonly segments: number;
   /** Undefined if some events cannot be counted; then `problem` gives the reason. */
@@ -55,7 +54,7 @@ interface InspectedQuarantine {
   readonly events: number;
   /** Events that the key does not open, so their refusals are unknown. */
   readonly sealed: number;
-  /** Lines that are not a quarantine's. */
+  /** Lines that are not in the format of a quarantine. */
   readonly unreadable: number;
   readonly reasons: readonly { readonly status: string; readonly code: string; readonly events: number }[];
 }
@@ -95,7 +94,7 @@ export async function inspectSpool(
   return { parts, quarantine, damaged: await new DamagedFiles(files, root).all() };
 }
 
-/** Encrypted events are counted without the key: their frames show enough. */
+/** Encrypted events are counted without the key, because frame headers are not encrypted. */
 async function contentsOf(
   files: SpoolFiles,
   directory: string,
@@ -150,7 +149,7 @@ async function inspectQuarantine(
       else if (reasons.size < MOST_REASONS) reasons.set(name, { status, code, events: 1 });
     }
   } catch {
-    // A file that cannot be read counts as one such line.
+    // An unreadable file counts as one unreadable line.
     found.unreadable++;
   }
   return { path: file, ...found, reasons: [...reasons.values()] };
@@ -159,8 +158,8 @@ async function inspectQuarantine(
 const CODE = /^[a-z][a-z0-9_]{0,63}$/;
 
 /**
- * Status and code in the form of the protocol. Other words of a server may quote patient data, and are left
- * out.
+ * The status and code of a refusal if they have the form of the protocol. Other text from a server may quote
+ * patient data and is omitted.
  */
 export function reasonOf(refusal: { readonly status: unknown; readonly code?: unknown }): {
   status: string;
@@ -186,7 +185,7 @@ export interface ReadSpool {
   readonly events: number;
   /** Events among them that are done. */
   readonly done: number;
-  /** Interrupted writes, never acknowledged. */
+  /** Interrupted writes, which were never acknowledged. */
   readonly cut: number;
   readonly quarantined: number;
   /** Events in quarantine that the key does not open. */
@@ -200,7 +199,7 @@ type Sums = { -readonly [K in keyof ReadSpool]: ReadSpool[K] } & { readonly find
 export interface VisitedEvent extends Pick<QuarantinedLine, 'offset' | 'size'> {
   /** The segment or quarantine file. */
   readonly path: string;
-  /** With a `refusal` in quarantine; otherwise see `QuarantinedLine`. */
+  /** An event in quarantine has a `refusal`. See `QuarantinedLine` for the other values. */
   readonly event: (Omit<QuarantinedEvent, 'refusal'> & Partial<QuarantinedEvent>) | 'sealed' | undefined;
 }
 
@@ -208,7 +207,7 @@ type Visit = (event: VisitedEvent) => void | Promise<void>;
 
 /**
  * Reads every byte of the parts and of the quarantine. Concurrent changes by living processes may be missed.
- * @throws SpoolKeyWrong if the key does not open all segments; errors of the file system, except those of
+ * @throws SpoolKeyWrong if the key does not open all segments; errors of the file system, except errors of
  * reading a segment, which are findings; errors of `visit`.
  */
 export async function readSpool(
@@ -261,7 +260,7 @@ async function readSegment(
   const lost: LostBytes[] = [];
   const read = await reading(files, segment.path, async (fd) => {
     const done = await loadMarks(files, segment);
-    // Bytes written later are left out: they may end within a frame.
+    // Bytes written later are ignored, because they may end within a frame.
     const end = Math.max(SEGMENT_HEADER_BYTES, await files.size(fd));
     const reader = new SegmentReader(files, fd, segment.context);
     for await (const found of reader.all(end)) {
@@ -278,7 +277,7 @@ async function readSegment(
     }
     return { unreadable: reader.unreadable };
   });
-  // Removed or adopted meanwhile.
+  // The segment was removed or adopted meanwhile.
   if (!read) return;
   sums.segments++;
   sums.events += count.events;
@@ -310,15 +309,16 @@ interface QuarantinedEvent {
 
 export interface QuarantinedLine {
   readonly offset: number;
-  /** With the line break. */
+  /** Includes the line break. */
   readonly size: number;
   /**
-   * `sealed`: the key does not open it. Undefined: not a line of a quarantine, such as one torn by a crash.
+   * `sealed` if the key does not open the line; undefined if the line is invalid, for example truncated by a
+   * crash.
    */
   readonly event: QuarantinedEvent | 'sealed' | undefined;
 }
 
-/** Skips empty lines. Yields nothing if the file does not exist. */
+/** Yields the lines of a file except empty ones; nothing if the file does not exist. */
 export async function* quarantinedLines(
   files: SpoolFiles,
   file: string,
@@ -377,7 +377,7 @@ function isRefusal(value: unknown): value is Refusal {
 
 const PIECE_BYTES = 1 << 20;
 const NEWLINE = 10;
-/** More than the largest event takes, escaped and encrypted. */
+/** More than the largest event needs when escaped and encrypted. */
 const LONGEST_LINE_BYTES = 32 << 20;
 
 export interface Line extends Omit<QuarantinedLine, 'event'> {
@@ -385,7 +385,9 @@ export interface Line extends Omit<QuarantinedLine, 'event'> {
   readonly text: string | undefined;
 }
 
-/** The lines of a file, which may be growing, in bounded memory. A last line without a line break counts. */
+/**
+ * Yields the lines of a file, which may be growing, in bounded memory. The last line may lack a line break.
+ */
 export async function* linesOf(files: SpoolFiles, fd: number): AsyncGenerator<Line, void, undefined> {
   const buffer = Buffer.alloc(PIECE_BYTES);
   let [offset, position] = [0, 0];
@@ -417,7 +419,7 @@ export async function* linesOf(files: SpoolFiles, fd: number): AsyncGenerator<Li
   if (position > offset) yield line(position);
 }
 
-/** Events, and bytes of them, that are appended together. */
+/** Limits of a group of events that are appended together. */
 const GROUP_EVENTS = 256;
 const GROUP_BYTES = 1 << 20;
 
@@ -429,8 +431,8 @@ export interface Requeued {
 
 /**
  * Moves the events in quarantine to `spool`, which is open on the same directory: each file is renamed, its
- * events are appended, and it is removed. After an interruption an event may be in both places, which the
- * collector detects.
+ * events are appended, and it is removed. After an interruption an event may be in both places; the collector
+ * detects the duplicate.
  * @throws SpoolKeyWrong for a line that the key does not open, before anything is changed; errors of `append`
  * and of the file system, after which the other events are still in quarantine.
  */
@@ -464,7 +466,7 @@ export async function requeue(
       [group, bytes] = [[], 0];
     };
     for await (const { event, offset, size } of quarantinedLines(files, taken, key)) {
-      // Also a line whose writer noticed the move, and writes it again to a new file.
+      // The line may be one whose writer noticed the move and writes it again to a new file.
       if (event === undefined || event === 'sealed') {
         const kept = await reading(files, taken, (fd) =>
           new DamagedFiles(files, root).keep(path.basename(taken), fd, { offset, size }),

@@ -16,7 +16,7 @@ import {
 import { TakeQueue } from './take-queue.js';
 
 const MAX_BYTES = 64 << 20;
-/** Approximate memory of an event beside its body. */
+/** Approximate memory of an event in addition to its body. */
 const OVERHEAD_BYTES = 256;
 
 export class MemorySpool implements Spool {

@@ -110,7 +110,7 @@ export class ProcessDirectory {
 export interface Holder {
   /** As stated in `owner`. */
   readonly pid: number | undefined;
-  /** It is alive on this host. Otherwise it is unknown whether it is alive. */
+  /** True if the process is alive on this host; false if that is unknown. */
   readonly here: boolean;
   /** When `owner` was last touched, Unix time in milliseconds. */
   readonly touchedAt: number;
@@ -123,7 +123,10 @@ export class Neighbours {
   readonly #onTrouble: OnTrouble;
   readonly #patienceMs: number;
   readonly #warned = new Set<string>();
-  /** Parts whose lock cannot tell: when their `owner` was last seen to change, by the monotonic clock. */
+  /**
+   * Parts whose lock does not show whether the holder is alive, and when a change of `owner` was last seen,
+   * by the monotonic clock.
+   */
   readonly #watched = new Map<string, { touchedAt: number; since: number; alive: boolean }>();
 
   constructor(files: SpoolFiles, root: string, onTrouble: OnTrouble, patienceMs = PATIENCE_MS) {

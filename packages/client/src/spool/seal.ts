@@ -12,7 +12,7 @@ export const KEY_CHECK_BYTES = 16;
 const NONCE_BYTES = 12;
 
 export class Seal {
-  /** Shows whether a key is the right one, and reveals nothing of it. */
+  /** Shows whether a key is the right one, and reveals nothing about it. */
   readonly check: Buffer;
   /** With a Buffer in place of a KeyObject, Node takes 25 µs more for each frame. */
   readonly #key: KeyObject;

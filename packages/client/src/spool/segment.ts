@@ -68,7 +68,10 @@ export function encodeSegmentHeader(id: Uint8Array, seal: Seal | undefined): Buf
   return header;
 }
 
-/** `earlier`, `later`: of another version of the format. `damaged`: the checksum or the magic is wrong. */
+/**
+ * `earlier`, `later`: written in another version of the format. `damaged`: the checksum or the magic is
+ * wrong.
+ */
 export type SegmentHeader =
   { readonly id: Buffer; readonly keyCheck: Buffer | undefined } | 'earlier' | 'later' | 'damaged';
 
@@ -95,7 +98,7 @@ const HIGH = 0x1_0000_0000;
 /** The latest time that a Date can hold. */
 export const LATEST = 8.64e15;
 
-/** Common to all frames of a segment. */
+/** Values that all frames of a segment share. */
 export interface FrameContext {
   /** CRC-32 of the segment id: a frame of another segment in the same disk blocks fails the checksum. */
   readonly checksumStart: number;
@@ -118,7 +121,10 @@ export function frameSize(bodyBytes: number, { seal }: { readonly seal: unknown 
   return FRAME_HEADER_BYTES + bodyBytes + (seal === undefined ? 0 : TAG_BYTES);
 }
 
-/** Writes a frame into `target` at `offset`. Each number is used once in a segment: it makes the nonce. */
+/**
+ * Writes a frame into `target` at `offset`. A number is never used twice in a segment, because it is the
+ * nonce.
+ */
 export function encodeFrame(
   target: Buffer,
   offset: number,
@@ -146,7 +152,7 @@ export function encodeFrame(
 
 const NO_BODY = Buffer.alloc(0);
 
-/** The frame that ends a segment of this many events. It is optional. */
+/** Encodes the optional frame that ends a segment and states its number of events. */
 export function encodeEnd(context: FrameContext, events: number, capturedAt: number): Buffer {
   const frame = Buffer.alloc(frameSize(0, context));
   encodeFrame(frame, 0, context, undefined, capturedAt, events, NO_BODY);
@@ -154,7 +160,7 @@ export function encodeEnd(context: FrameContext, events: number, capturedAt: num
 }
 
 /**
- * The size of the frame at `offset`, or 0 if the header there cannot be a frame's.
+ * The size of the frame at `offset`, or 0 if the bytes there cannot be a frame header.
  * @param room bytes left in the segment.
  */
 export function plausibleSize(source: Buffer, offset: number, room: number): number {
@@ -221,14 +227,14 @@ function writeUint64(target: Buffer, value: number, offset: number): void {
 }
 
 /*
- * Marks: a file beside the segment that lists done events in batches: CRC-32 of the segment id and bytes 4 to
- * the end, their number N, and N offsets of frames. It is never flushed: events of a lost mark are sent
+ * Marks: a file next to the segment that lists done events in batches: CRC-32 of the segment id and bytes 4
+ * to the end, their number N, and N offsets of frames. It is never flushed: events of a lost mark are sent
  * again.
  */
 
 const MARKS_HEADER_BYTES = 8;
 const MARK_BYTES = 4;
-/** More than one batch for each event of a segment takes. */
+/** Upper bound: one batch for each event of a full segment. */
 const MOST_MARKS_BYTES = (MARKS_HEADER_BYTES + MARK_BYTES) * (MAX_SEGMENT_BYTES / FRAME_HEADER_BYTES);
 
 export function encodeMarks(offsets: readonly number[], checksumStart: number): Buffer {
@@ -267,20 +273,20 @@ export async function loadMarks(files: SpoolFiles, segment: WaitingSegment): Pro
   return marks?.done ?? new Set();
 }
 
-/** A segment with events that are not done, as the spool keeps it in memory. */
+/** The in-memory state of a segment with events that are not done. */
 export class WaitingSegment {
   readonly name: string;
   readonly id: Buffer;
   readonly path: string;
   readonly marksPath: string;
   readonly context: FrameContext;
-  /** Begun by this spool, so its content is known. */
+  /** Whether this spool began the segment, so that its content is known. */
   readonly own: boolean;
   /** End of the bytes that may be read. */
   end = SEGMENT_HEADER_BYTES;
   /** No further frames will be appended. */
   complete: boolean;
-  /** Events appended to it. */
+  /** Number of appended events. */
   events = 0;
   /** Events that have not been read and are not done, and their size. */
   unread = { events: 0, bytes: 0 };
@@ -292,13 +298,13 @@ export class WaitingSegment {
   /** The file must stay: a part of it could not be read or copied to `damaged/`. */
   keep = false;
   /**
-   * By performance.now(): before this time the file is not removed, because its writer may have been paused
-   * and may still append to it.
+   * Until this time, by performance.now(), the file is not removed: its writer may have been paused and may
+   * still append to it.
    */
   restsUntil = 0;
-  /** Offsets of done events that are not written down. */
+  /** Offsets of done events whose marks are not on disk. */
   readonly marks: number[] = [];
-  /** How many of them, from the first, are being written. */
+  /** Number of these marks, from the first, that are being written. */
   marksInFlight = 0;
   /** End of the valid batches in the file of marks. */
   marksEnd = 0;
@@ -318,7 +324,7 @@ export class WaitingSegment {
   }
 
   /**
-   * Whether it holds nothing that is needed. Damage in another spool's segment is known only after reading
+   * Whether the segment is no longer needed. Damage in another spool's segment is known only after reading
    * all of it.
    */
   get finished(): boolean {
@@ -328,7 +334,7 @@ export class WaitingSegment {
 }
 
 const PIECE_BYTES = 256 << 10;
-/** Reads retry with this size, so that a bad sector hides no more than its block. */
+/** A failed read is repeated in blocks of this size, so that a bad sector hides only its own block. */
 const BLOCK_BYTES = 4096;
 
 export interface FoundFrame {
@@ -352,12 +358,12 @@ export interface LostBytes {
  * Reads the frames of a segment in order. After damage it continues at the next frame, found by its marker.
  */
 export class SegmentReader {
-  /** The last read error. The bytes that could not be read count as zeros. */
+  /** The last read error. Unreadable bytes count as zeros. */
   unreadable: unknown;
   readonly #files: SpoolFiles;
   readonly #fd: number;
   readonly #context: FrameContext;
-  /** The file's bytes from #from on, #filled of them. */
+  /** Contains #filled bytes of the file, starting at offset #from. */
   #window: Buffer = Buffer.allocUnsafe(PIECE_BYTES);
   #from = SEGMENT_HEADER_BYTES;
   #filled = 0;
@@ -457,7 +463,7 @@ export class SegmentReader {
     return { frame: undefined, offset, size: this.#offset - offset, atEnd, cut: atEnd && this.#cut };
   }
 
-  /** Where the next frame may begin: at a marker, or where the end of the window could divide one. */
+  /** Where the next frame may begin: at a marker, or at the end of the window, which may cut one in two. */
   #nextMarked(at: number): number {
     const filled = this.#window.subarray(0, this.#filled);
     const found = filled.indexOf(MARKER, at + MARKER_OFFSET + 1);
@@ -466,12 +472,12 @@ export class SegmentReader {
   }
 }
 
-/** Computes from the frames of a segment which events are missing. */
+/** Counts the missing events of a segment from its frames. */
 export class FrameCount {
   events = 0;
   /** Events among them that are done. */
   done = 0;
-  /** Events that the segment had, by the numbers of its frames. */
+  /** Number of events written to the segment, according to its frame numbers. */
   #written = 0;
   #ended = false;
   #marks = 0;
@@ -487,14 +493,14 @@ export class FrameCount {
     this.#written = Math.max(this.#written, frame.number + (frame.kind === undefined ? 0 : 1));
   }
 
-  /** Whether the bytes are an interrupted write. After the frame that ends a segment, none is possible. */
+  /** Whether the bytes are an interrupted write. The frame that ends a segment cannot be followed by one. */
   isCut({ cut }: LostBytes): boolean {
     return cut && !this.#ended;
   }
 
   /**
-   * Events without a frame that are not done. Without an end frame, events lost after the last frame do not
-   * count.
+   * Number of missing events that are not done. Without an end frame, events lost after the last frame are
+   * not counted.
    */
   get missing(): number {
     return Math.max(0, this.#written - this.events - (this.#marks - this.done));

@@ -1,6 +1,6 @@
 /**
- * What a spool sets aside: refused events in `quarantine/<series>.ndjson`, and damaged bytes in `damaged/`.
- * Files in `damaged/` stay until an operator removes them.
+ * Stores refused events in `quarantine/<series>.ndjson`, and damaged bytes in `damaged/`. Files in `damaged/`
+ * stay until an operator removes them.
  */
 import { isUtf8 } from 'node:buffer';
 import path from 'node:path';
@@ -9,7 +9,7 @@ import { sealText } from './seal.js';
 import type { LostBytes } from './segment.js';
 import { type Refusal, type SpooledEvent, SpoolFull, SpoolUnwritable } from './spool.js';
 
-/** Ends the name of a quarantine file that `requeue` has moved and not finished. */
+/** Suffix of a quarantine file that `requeue` has moved but not finished. */
 export const TAKEN = '.requeue';
 
 /** @returns paths in the order of their names. */
@@ -34,11 +34,11 @@ export interface QuarantineOptions {
   readonly root: string;
   readonly series: string;
   readonly key: Uint8Array | undefined;
-  /** Flush each line to stable storage. */
+  /** Whether each line is flushed to stable storage. */
   readonly durable: boolean;
 }
 
-/** Writes the quarantine of one spool, one JSON object a line (docs/CLIENT_SPEC.md, "Quarantine"). */
+/** Writes the quarantine of one spool, one JSON object per line (docs/CLIENT_SPEC.md, "Quarantine"). */
 export class Quarantine {
   readonly path: string;
   /** Size of all quarantine files of the directory when last measured, plus lines added since. */
@@ -78,7 +78,7 @@ export class Quarantine {
   /** @returns false if `requeue` moved the file meanwhile, and may have missed the line. */
   async #append(line: Buffer): Promise<boolean> {
     const { files, durable } = this.#options;
-    // Opened for each line, so that a moved file is noticed.
+    // The file is opened for each line, so that a moved file is noticed.
     const fd = await files.open(this.path, 'write');
     try {
       const end = await files.size(fd);
@@ -130,7 +130,7 @@ const MISSING = '.missing';
 export interface KeptDamage {
   readonly path: string;
   readonly bytes: number;
-  /** Of a note: the number of events that its segment lacked. */
+  /** For a note: the number of events missing from its segment. */
   readonly missing: number | undefined;
 }
 
@@ -144,7 +144,7 @@ export class DamagedFiles {
   }
 
   /**
-   * Copies the bytes to a file named after their place, durably. Zeros, which a power loss leaves, are not
+   * Copies the bytes durably to a file named after their position. Zeros, which a power loss leaves, are not
    * kept.
    * @param name of the segment or file that contains them.
    * @returns the path; undefined for zeros.
@@ -176,7 +176,7 @@ export class DamagedFiles {
     }
   }
 
-  /** Notes durably how many events a segment lacks. @returns the path of the note. */
+  /** Durably notes how many events a segment lacks. @returns the path of the note. */
   async note(segment: string, missing: number): Promise<string> {
     const file = path.join(this.directory, `${segment}${MISSING}`);
     await this.#files.makeInside(this.directory);

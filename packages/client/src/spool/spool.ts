@@ -15,7 +15,7 @@ export type Durability = 'fsync' | 'os' | 'memory';
 export interface Damage {
   /** Name of the segment. */
   readonly segment: string;
-  /** Bytes that are no frame; undefined if the segment only lacks events. */
+  /** Bytes that are not a frame; undefined if the segment only lacks events. */
   readonly lost: { readonly offset: number; readonly bytes: number } | undefined;
   /** Number of events whose frames are missing. */
   readonly missing: number;
@@ -37,14 +37,15 @@ export interface SpoolOptions {
   readonly durability: Durability;
   /** 32 bytes. With a key, events are encrypted with AES-256-GCM. */
   readonly key?: Uint8Array;
-  /** Size of a full segment. 16 MiB, or a quarter of `maxBytes` if that is less. */
+  /** Size of a full segment. Default 16 MiB, or a quarter of `maxBytes` if that is less. */
   readonly segmentBytes?: number;
-  /** An append that would exceed this size is refused. 8 GiB; with `memory` 64 MiB. */
+  /** An append that would exceed this size is refused. Default 8 GiB; with `memory` 64 MiB. */
   readonly maxBytes?: number;
   /** Replaced in tests. */
   readonly files?: SpoolFiles;
   /**
-   * How long `owner` must be unchanged before adoption when the lock cannot tell. 3 minutes; less in tests.
+   * How long `owner` must be unchanged before adoption when the lock does not show whether the holder is
+   * alive. Default 3 minutes; less in tests.
    */
   readonly patienceMs?: number;
   readonly onTrouble?: OnTrouble;
@@ -93,7 +94,7 @@ export interface SpoolState {
   readonly oldest?: string;
   /** Interrupted writes of other processes. Their events were never acknowledged. */
   readonly cut: number;
-  /** Parts under observation because their lock cannot tell whether their holder is alive. */
+  /** Parts under observation because their lock does not show whether their holder is alive. */
   readonly watched: number;
 }
 
@@ -112,8 +113,8 @@ export interface Spool {
    */
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]>;
   /**
-   * The event is stored by the collector. This is written down within a second; after a crash before that,
-   * the event is sent again, and the collector recognises the duplicate.
+   * The collector has stored the event. A mark is written within a second; after a crash before that, the
+   * event is sent again, and the collector recognises the duplicate.
    */
   done(event: SpooledEvent): void;
   /** The event was not sent: `take` returns it again. */
@@ -125,7 +126,7 @@ export interface Spool {
    */
   quarantine(event: SpooledEvent, refusal: Refusal): Promise<void>;
   readonly state: SpoolState;
-  /** On return all earlier appends are durable or refused, and all done events are written down. */
+  /** On return all earlier appends are durable or refused, and the marks of all done events are on disk. */
   flush(): Promise<void>;
   /** Flushes, and leaves waiting events to the next spool on the directory. Later appends are refused. */
   close(): Promise<void>;

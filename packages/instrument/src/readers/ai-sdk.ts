@@ -113,7 +113,7 @@ export class ModelAnswer {
     if (call) call.input += piece;
   }
 
-  /** The complete input, also of pieces. */
+  /** Takes the complete input, including one that arrived in pieces. */
   #takeCall({ toolCallId: id, toolName, input, providerExecuted, invalid }: Fields): void {
     if (!this.#begun.has(id)) this.#begin({ id });
     const call = this.#begun.get(id);
@@ -132,7 +132,7 @@ export class ModelAnswer {
     this.#answer.model = text(modelId) ?? this.#answer.model;
   }
 
-  /** Version 5 has the reason itself, later versions an object. */
+  /** Version 5 has the reason itself; later versions have an object. */
   #takeEnd(end: Fields): void {
     const { finishReason } = end;
     const { unified, raw } = fields(finishReason);

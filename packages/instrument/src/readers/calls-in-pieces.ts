@@ -64,7 +64,7 @@ function put(call: GrowingToolCall, { id, name, input }: Asked): void {
   edges.set(call, { first, last: part.charAt(part.length - 1) });
 }
 
-/** Whether a text is the same, also as a JSON string. */
+/** Whether the input repeats the text, as it is or as a JSON string. */
 function isAgain(before: string, input: string): boolean {
   if (input.length <= before.length) return input === before;
   return input.startsWith('"{') && input === JSON.stringify(before);

@@ -2,8 +2,8 @@
 import { fields, type GrowingAnswer, isCount, isObject, sum } from '@clinical-events/protocol/spans';
 
 /**
- * One meaning for all servers: input includes the cache, output the reasoning. Some servers count them
- * separately, which the total shows, or parts that exceed the whole.
+ * Gives the counts one meaning for all servers: input includes the cache, and output includes the reasoning.
+ * Some servers count these separately, which the total shows, or report parts that exceed the whole.
  */
 export function takeUsage(answer: GrowingAnswer, said: unknown): void {
   if (!isObject(said)) return;

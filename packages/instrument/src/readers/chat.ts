@@ -24,7 +24,7 @@ export const CHAT: AnswerReader = {
     takeCompletion(answer, completion);
     const { choices, message, request_id } = completion;
     const objects = list(choices).filter((choice) => isChoice(answer, choice));
-    // By index, or else by position.
+    // Choices are numbered by index, or else by position.
     const inOrder = objects
       .map((choice, at) => ({ choice, index: numberOf(fields(choice)['index']) ?? at }))
       .sort((a, b) => a.index - b.index);
@@ -58,7 +58,7 @@ export const CHAT: AnswerReader = {
   },
 };
 
-/** An empty answer, as to a blocked prompt, is a failure. */
+/** An empty answer, for example to a blocked prompt, is a failure. */
 const NO_CHOICES = { type: 'no_choices' };
 
 /** Reasons with which a server gives up. */
@@ -66,7 +66,7 @@ const GIVEN_UP = new Set(['error', 'abort', 'insufficient_system_resource']);
 
 /** The state of a choice that arrives in pieces. */
 class Progress {
-  /** Whether its words are those of the audio. */
+  /** Whether its words come from the audio. */
   spoken = false;
   hasSound = false;
   readonly calls = new CallsInPieces();

@@ -1,7 +1,7 @@
 /** The metadata of an answer in LangChain.js: model name, finish reason, tokens. */
 import { fields, type Fields, type GrowingAnswer, isCount, sum, text } from '@clinical-events/protocol/spans';
 
-/** The places where providers' packages put it. */
+/** The places where providers' packages put the metadata. */
 function sources(generation: Fields): Fields[] {
   const { message, generationInfo } = generation;
   const { response_metadata, additional_kwargs } = fields(message);
@@ -52,7 +52,7 @@ function once(word: string): string {
   return word;
 }
 
-/** The last one counts, which LangChain made last. */
+/** Takes the counts of all places; the last one wins, because LangChain made it last. */
 export function takeUsage(answer: GrowingAnswer, generation: Fields, llmOutput: unknown): void {
   const { message, generationInfo } = generation;
   const { response_metadata, usage_metadata } = fields(message);

@@ -88,7 +88,7 @@ function takeGeneration(answer: GrowingAnswer, choice: GrowingChoice, generation
   if (fields(audio)['data'] !== undefined) answer.medium('audio');
   choice.finishReason = finishOf(generation);
   const isEmpty = content === undefined || content === '' || (Array.isArray(content) && content.length === 0);
-  // Of a model without messages. It may repeat reasoning or tool calls.
+  // The text of a model without messages may repeat reasoning or tool calls.
   if (isEmpty && choice.text + choice.reasoning === '' && choice.toolCalls.length === 0)
     choice.text = text(generation['text']) ?? '';
   return takeItems(answer, choice, [...items, ...list(tool_outputs)]);

@@ -33,7 +33,7 @@ export function read(output: readonly unknown[]): Said {
   return said;
 }
 
-/** Items without words and tool calls. */
+/** Items without words or tool calls. */
 const SILENT = new RegExp(
   '^(compaction|additional_tools|configuration_update|mcp_list_tools|mcp_approval_response|' +
     'item_reference|.*_output)$',

@@ -2,7 +2,7 @@
 import { fields, type Fields, list, text } from '@clinical-events/protocol/spans';
 import { asked, wordsOf } from './response-items.js';
 
-/** The content of an event: words of a part of this type in an item of this type, whole or a piece. */
+/** What an event contains: the words of a part, whole or a piece, with the types of the part and its item. */
 interface Words {
   readonly kind: string;
   readonly type: 'message' | 'reasoning';
@@ -94,7 +94,7 @@ export class ResponseStream {
   response: Fields = {};
   readonly #items: StreamedItem[] = [];
   readonly #byId = new Map<unknown, StreamedItem>();
-  /** The item of the last piece, which most pieces share with the one before. */
+  /** The item of the last piece, because most pieces belong to the same item as the previous piece. */
   #last: { readonly event: string; readonly id: unknown; readonly parts: StreamedParts } | undefined;
 
   item({ item, output_index }: Fields, isDone: boolean): void {
@@ -155,7 +155,7 @@ export class ResponseStream {
     return last ?? this.#add({ type, id: item_id }, output_index);
   }
 
-  /** A bound, so that many events with their own ids do not cost a long search each. */
+  /** The latest items. The search is bounded, because each of many events may have its own id. */
   get #latest(): readonly StreamedItem[] {
     return this.#items.slice(-16);
   }
@@ -169,7 +169,7 @@ export class ResponseStream {
     return streamed;
   }
 
-  /** By type: the items of the response, or those before it if they are more. */
+  /** For each type, the items of the response, or the streamed items if the response has less. */
   get output(): readonly unknown[] {
     const final = list(this.response['output']).map(fields);
     const chosen = (['reasoning', 'message', undefined] as const).map((type) => {

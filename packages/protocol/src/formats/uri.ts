@@ -71,7 +71,7 @@ function ipv6Groups(text: string, mayEndInIpv4: boolean): number {
   return plain.every((group) => H16.test(group)) ? plain.length + (ipv4 ? 2 : 0) : NaN;
 }
 
-/** `IPv6address` of section 3.2.2. No zone id: RFC 3986 has none. */
+/** `IPv6address` of section 3.2.2. Zone ids are refused: RFC 3986 has none. */
 function isIpv6(text: string): boolean {
   const gap = text.indexOf('::');
   if (gap < 0) return ipv6Groups(text, true) === 8;
@@ -120,8 +120,8 @@ function endOfAuthority(text: string, at: number): number {
 /**
  * `URI` of RFC 3986 section 3: absolute, with a scheme; a fragment is allowed.
  *
- * A scanner in place of a regular expression: it passes over any text at most twice and needs no backtracking
- * stack, which a text of a megabyte could exhaust.
+ * This is a scanner instead of a regular expression: it passes over any text at most twice and needs no
+ * backtracking stack, which a text of a megabyte could exhaust.
  */
 export function isUri(text: string): boolean {
   const first = text.charCodeAt(0) | 32;

@@ -44,7 +44,7 @@ export interface Answer extends Choice {
   readonly choices: readonly Choice[];
   /** Parts of unknown form, as received. */
   readonly unread: readonly unknown[];
-  /** The answer without words: what events record of every answer. */
+  /** The facts about every answer that events record, without words. */
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
@@ -56,7 +56,7 @@ type SaidEnding = 'complete' | 'failed' | 'unfinished' | 'aborted';
 
 export type Medium = 'image' | 'audio' | 'video' | 'file';
 
-/** By the name of its kind; anything else is a file. */
+/** The medium with this name; any other value is a file. */
 export function mediumOf(kind: unknown): Medium {
   return (['image', 'audio', 'video'] as const).find((known) => known === kind) ?? 'file';
 }
@@ -87,7 +87,7 @@ export class GrowingChoice implements Choice {
     return this.#toolCalls.has(key);
   }
 
-  /** What events record of a choice, without words. */
+  /** The facts about a choice that events record, without words. */
   get facts(): Readonly<Record<string, unknown>> {
     return {
       finish_reason: word(this.finishReason),
@@ -97,7 +97,7 @@ export class GrowingChoice implements Choice {
   }
 }
 
-/** An answer under construction. Its input is hostile: no value is assumed to have its type. */
+/** An answer under construction. Its input is hostile: no value is assumed to have the expected type. */
 export class GrowingAnswer implements Answer {
   id: string | undefined;
   model: string | undefined;
@@ -141,7 +141,7 @@ export class GrowingAnswer implements Answer {
     return [...this.#choices].sort(([a], [b]) => a - b).map(([, choice]) => choice);
   }
 
-  /** The numbers of choices that have content, from 0 on. */
+  /** Renumbers the choices that have content, from 0. */
   renumber(came: { has(choice: GrowingChoice): boolean }): void {
     const all = this.choices.filter((choice) => came.has(choice));
     this.#choices.clear();
@@ -232,7 +232,7 @@ export class GrowingAnswer implements Answer {
     if (this.unread.length < MOST_PARTS) this.unread.push(part);
   }
 
-  /** The provider reports an error in its answer: `error` is that value, of any type. */
+  /** Records the error that the provider reports in its answer, a value of any type. */
   fail(error: unknown): void {
     const { type, code, status, name } = fields(error);
     this.ending = 'failed';
@@ -247,9 +247,7 @@ export function isFailureStatus(status: unknown): status is number {
   return Number.isInteger(status) && (status as number) >= 400 && (status as number) <= 599;
 }
 
-/**
- * Whether the application has to run a tool before the final answer. Some libraries state only the reason.
- */
+/** Whether the application must run a tool before the final answer. Some libraries state only the reason. */
 export function asksForTools({ toolCalls, finishReason }: Choice): boolean {
   return toolCalls.some(({ byProvider }) => !byProvider) || /^(tool|function)/.test(finishReason ?? '');
 }
@@ -289,7 +287,7 @@ export function countOf(value: unknown): number | undefined {
   return isCount(value) ? value : undefined;
 }
 
-/** The sum of those that are counts. */
+/** The sum of the values that are counts. */
 export function sum(...counts: readonly unknown[]): number {
   return counts.filter(isCount).reduce((all, count) => all + count, 0);
 }

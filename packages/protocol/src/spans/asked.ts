@@ -1,7 +1,7 @@
 /**
- * The request that a span describes: what was asked, by whom, with which parameters. One table per purpose,
- * in the order of the dialects; the first match wins. These are people's words: a reader that may not record
- * words does not call this.
+ * Reads the request that a span describes: what was asked, by whom, and with which parameters. Each table has
+ * one purpose and the order of the dialects; the first match wins. The results are people's words: a reader
+ * that may not record words does not call these functions.
  */
 import type { Fields } from '../values.js';
 import { fields, list, modelName, text } from './answer.js';
@@ -31,7 +31,7 @@ const MESSAGES: readonly Source[] = [
   (span) => eventFields(span, DETAILS)['gen_ai.input.messages'],
   eventMessages,
   (span) => eventFields(span, 'gen_ai.content.prompt')['gen_ai.prompt'],
-  // When the SDK's limit drops attributes, they are the last messages.
+  // Attributes that the SDK drops at its limit are the last messages.
   ({ attributes, droppedAttributesCount: dropped = 0 }) =>
     dropped > 0 ? jsonOnly(attributes['input.value']) : undefined,
   ({ attributes }) => members(attributes, 'llm.input_messages', 'message.'),
@@ -56,7 +56,7 @@ const QUERY: readonly Source[] = [
   ...['gen_ai.retrieval.query.text', 'reranker.query', 'input.value', 'traceloop.entity.input'],
   'langfuse.observation.input',
 ];
-/** Also for resources. */
+/** Names of the user in the attributes of spans and resources. */
 const USER = [
   ...['clinical_events.user.id', 'user.id', 'enduser.id', 'traceloop.association.properties.user_id'],
   ...['ai.telemetry.metadata.userId', 'metadata.userId', 'langfuse.user.id', 'langfuse.trace.userId'],
@@ -67,7 +67,10 @@ const CONVERSATION = [
   ...['gen_ai.conversation.id', 'session.id', 'traceloop.association.properties.session_id'],
   ...['ai.telemetry.metadata.sessionId', 'metadata.sessionId', 'langfuse.session.id'],
 ];
-/** By the conventions' name: other names, also of members when the parameters are JSON. */
+/**
+ * The names of each parameter by its name in the conventions, including names of members when the parameters
+ * are JSON.
+ */
 const PARAMETERS = Object.entries({
   temperature: [],
   top_p: ['topP'],
@@ -131,7 +134,7 @@ export function firstName(attributes: Fields, ...names: readonly string[]): stri
   return undefined;
 }
 
-/** A name has up to 200 characters and no control characters; of other values only numbers are accepted. */
+/** The value if it is a name: a number, or a text of up to 200 characters without control characters. */
 export function nameOf(value: unknown): string | undefined {
   return modelName(typeof value === 'number' ? String(value) : value);
 }
@@ -180,8 +183,8 @@ function messagesIn(told: unknown): readonly unknown[] | undefined {
 }
 
 /**
- * A value that is not a message. `ai.prompt` has a text and the system's; a decorated function may have one
- * argument.
+ * A value that is not a message. `ai.prompt` has a prompt and a system text; a decorated function may have
+ * one argument.
  */
 function asWritten(raw: unknown, told: unknown): string | undefined {
   // LangChain callbacks, as OpenLLMetry writes them, have `inputs`, or a retriever's `query`, among other
@@ -275,7 +278,7 @@ function toolsOf(attributes: Fields): string[] {
   });
 }
 
-/** Most spans have none; only then are all attributes searched. */
+/** Searches all attributes only if entry 0 exists, because most spans offer no tools. */
 function offeredIn(attributes: Fields, prefix: string, member: string): readonly Fields[] {
   return attributes[`${prefix}.0.${member}`] === undefined ? [] : indexed(attributes, prefix);
 }

@@ -34,7 +34,9 @@ interface Evaluation {
 /** The findings, which each dialect completes from its own attributes. */
 export class Findings {
   readonly answer = new GrowingAnswer();
-  /** Whether the span contains an answer; most contain words only if the application has asked for it. */
+  /**
+   * Whether the span contains an answer; most spans contain words only if the application has enabled that.
+   */
   answered = false;
   ending: 'aborted' | 'cut off' | undefined;
   tool: { name?: unknown; id?: unknown } = {};
@@ -42,7 +44,7 @@ export class Findings {
   readonly evaluations: Evaluation[] = [];
   errorName: string | undefined;
   failed = false;
-  /** The emitter usually states the reason of an ending, but not in this span. */
+  /** Whether the emitter usually states why an answer ended, but did not do so in this span. */
   isOpen = false;
   /** For an agent: the sum over its models. */
   usageOfAll: GrowingAnswer['usage'] | undefined;
@@ -52,7 +54,7 @@ export class Findings {
     return !this.answered && !/^content[-_]filter$/.test(this.answer.finishReason ?? '');
   }
 
-  /** Sets counts that are unknown so far. `apart`: the input count excludes cached input. */
+  /** Sets counts that are still unknown. `apart`: the input count excludes cached input. */
   count(counts: Readonly<Record<string, unknown>>, apart = false): void {
     const { input, output, cacheRead, cacheCreation, reasoning } = counts;
     if ((input ?? output ?? cacheRead ?? cacheCreation ?? reasoning) === undefined) return;
@@ -71,6 +73,6 @@ export class Findings {
 export interface Dialect {
   /** The kind of span, a reason to ignore it, or undefined when this dialect does not know it. */
   kindOf(span: SpanData, isRoot: boolean): Kind | { readonly reason: string } | undefined;
-  /** Adds what is still missing. */
+  /** Adds missing findings. */
   find(span: SpanData, kind: Kind, into: Findings): void;
 }

@@ -18,7 +18,7 @@ const KINDS = new Map<unknown, ReturnType<Dialect['kindOf']>>([
   ['agent_step', { reason: 'steps of agents' }],
   ['create_agent', { reason: 'agents that are made' }],
 ]);
-/** Model operations without an answer for a person. */
+/** Model operations that do not produce an answer for a person. */
 const OTHERS = /embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$/i;
 /** The conventions, the SDKs of Anthropic, Pydantic AI, OpenLIT and Sentry, and users of Langfuse. */
 const USAGE = {
@@ -123,7 +123,7 @@ function findWords(
     found.answered = true;
     const all = list(parsed(messages));
     found.isOpen ||= kind === 'model' && all.some((each) => fields(each)['finish_reason'] === '');
-    // Those of an agent are steps of one answer; the last one with words counts.
+    // The messages of an agent are steps of one answer; the last one with words counts.
     const told = kind === 'agent' ? [all.findLast(hasWords) ?? all.at(-1)] : all;
     for (const [at, message] of told.entries()) {
       if (fields(message)['parts'] === undefined) takeChat(found.answer, at, message, undefined, kind);
@@ -164,7 +164,7 @@ function hasWords(message: unknown): boolean {
   return list(fields(message)['parts']).some((part) => fields(part)['type'] === 'text');
 }
 
-/** A message of the conventions: a choice, in parts. An agent's tools are requested by its models. */
+/** Takes a message of the conventions, a choice in parts. An agent's tools are requested by its models. */
 function takeMessage(answer: GrowingAnswer, at: number, message: unknown, kind: string): void {
   const choice = answer.choice(at);
   const { parts, finish_reason: reason } = fields(message);

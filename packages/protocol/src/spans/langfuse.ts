@@ -49,7 +49,7 @@ export const langfuse: Dialect = {
   },
 };
 
-/** Langfuse's own names, those of chat completions, or those of responses. */
+/** Reads usage under the names of Langfuse, of chat completions or of responses. */
 function countUsage(usage: Fields, found: Findings): void {
   const inputDetails = fields(usage['prompt_tokens_details'] ?? usage['input_tokens_details']);
   const outputDetails = fields(usage['completion_tokens_details'] ?? usage['output_tokens_details']);

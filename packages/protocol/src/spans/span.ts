@@ -1,6 +1,6 @@
 /**
  * Reads one span in any known dialect: a function of that span alone. Attributes are hostile: no value is
- * assumed to have its type, and nothing here throws.
+ * assumed to have the expected type, and nothing here throws.
  */
 import type { Fields } from '../values.js';
 import { fields, isFailureStatus, modelName, text, word } from './answer.js';
@@ -20,26 +20,26 @@ export interface Known {
   /** The agent that calls a model, and the model that an agent states. */
   readonly agentName: string | undefined;
   readonly agentModel: string | undefined;
-  /** The requested model; for an agent its name, or that of its workflow. */
+  /** The requested model; for an agent, its name or its workflow's name. */
   readonly model: string | undefined;
   readonly operation: string;
   readonly streamed: boolean;
   readonly conversation: string | undefined;
 }
 
-/** Not a run: `reason` is undefined when no attribute of the span concerns models. */
+/** A span that is not a run. `reason` is undefined when no attribute of the span concerns models. */
 interface PassedOver {
   readonly kind: undefined;
   readonly reason: string | undefined;
-  /** The same for any span with such attributes. */
+  /** Identical for all spans with such attributes. */
   readonly cause: string;
 }
 
-/** The first dialect that knows a span classifies it; its values precede those of the others. */
+/** The first dialect that knows a span classifies it; its values take precedence. */
 const DIALECTS: readonly Dialect[] = [genAi, openInference, traceloop, aiSdk, langfuse, olderGenAi];
 
 /**
- * Called when a span begins, with its attributes so far, and when it ends.
+ * Classifies a span. Called when it begins, with its first attributes, and when it ends.
  * @param isRoot whether no enclosing span is a run: an outermost chain is an agent.
  * @param isWhole whether the span has ended: before that, an unknown span may become known.
  */
@@ -119,7 +119,7 @@ function endingOf({ attributes, events, status }: SpanData, found: Findings): vo
   found.answered ||= /^content[-_]filter$/.test(found.answer.finishReason ?? '');
   found.failed ||= status.code === 2 || type !== undefined || found.answer.finishReason === 'error';
   if (!found.failed) {
-    // A broken stream whose emitter noticed no error.
+    // The stream broke, and its emitter noticed no error.
     if (found.isOpen && found.answer.finishReason === undefined && isStreamed(attributes))
       found.ending = 'cut off';
     return;

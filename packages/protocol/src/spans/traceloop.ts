@@ -3,7 +3,7 @@ import { fields, list, text } from './answer.js';
 import type { Dialect } from './dialect.js';
 import { documentOf, indexed, inputOf, lastMessage, parsed, wordsOf } from './values.js';
 
-/** There every runnable of LangChain is a workflow without a parent. */
+/** In its spans, every runnable of LangChain is a workflow without a parent. */
 const LANGCHAIN = '@traceloop/instrumentation-langchain';
 
 export const traceloop: Dialect = {

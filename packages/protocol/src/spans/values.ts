@@ -19,7 +19,7 @@ export function parsed(value: unknown): unknown {
 /** Deeper contents stay text: a collector refuses events that nest deeper than its limit, 64 by default. */
 const DEEPEST_CONTENT = 24;
 
-/** Contents for an event: JSON is parsed if no number changes by that; other values stay as they are. */
+/** Contents for an event. JSON is parsed if that changes no number; other values stay as they are. */
 export function parsedContent(raw: unknown): unknown {
   const value = typeof raw === 'string' && LONG_NUMBER.test(raw) ? exactly(raw) : parsed(raw);
   return value === undefined || isDeeper(value, DEEPEST_CONTENT) ? contentText(raw) : value;
@@ -29,7 +29,7 @@ function contentText(raw: unknown): string | undefined {
   return raw === undefined ? undefined : asText(raw);
 }
 
-/** May be a number that a double cannot hold. */
+/** Matches a number that a double may not hold exactly. */
 const LONG_NUMBER = /\d[\d.]{15}|\d[eE]/;
 
 /** Parsed JSON; undefined when a double cannot hold one of its numbers. */
@@ -84,8 +84,8 @@ export function indexed(attributes: Fields, prefix: string): Fields[] {
 const DEEPEST = 8;
 
 /**
- * The structure of flat names: `contents.0.type` is a member of an entry of a list. Names with more parts,
- * and names of a value that has members too, stay unchanged.
+ * Rebuilds the structure of flat names: `contents.0.type` is a member of an entry of a list. Names with more
+ * parts, and names of a value that has members too, stay unchanged.
  * @param outer a prefix of some names, which the result drops.
  */
 export function nested(flat: Fields, outer = ''): Fields {
@@ -133,7 +133,7 @@ export function reasonOf(reason: unknown): string | undefined {
   return text(inner) ?? text(list(inner)[0]) ?? (whole?.startsWith('[') ? undefined : whole);
 }
 
-/** The words of a message: a string, or the parts that have some. */
+/** The words of a message: a string, or the words of its parts. */
 export function wordsOf(content: unknown): string {
   if (typeof content === 'string') return content;
   return list(content)

@@ -3,7 +3,7 @@
  *
  * A valid proof shows that a holder of the key has signed a tree with a leaf at this index for exactly this
  * body, received at the time and under the organisation, API key, kind and profile in the envelope. It does
- * not show that the log has no second tree for someone else: that requires checkpoints outside the host.
+ * not show that the log has no second tree for someone else, which requires checkpoints outside the host.
  *
  * Proof and rotations come from the party that is being checked, and the body from anywhere. Any input gets a
  * verdict.
@@ -26,7 +26,7 @@ import {
 } from './signed-note.js';
 import { parseProof, type TlogProof } from './tlog-proof.js';
 
-/** Why a proof is not valid. Closed; a reason never changes its meaning. */
+/** Why a proof is not valid. The list is closed, and a reason never changes its meaning. */
 export type ProofFault =
   /** The file is not a proof of this log. */
   | 'proof-malformed'
@@ -38,9 +38,9 @@ export type ProofFault =
   | 'untrusted-key'
   /** The checkpoint has a signature that names a trusted key and is not that key's. */
   | 'signature-forged'
-  /** The checkpoint belongs to another log than the key that signed it. */
+  /** The checkpoint and the key that signed it belong to different logs. */
   | 'origin-differs'
-  /** The body belongs to another event than the proof. */
+  /** The body and the proof belong to different events. */
   | 'other-event'
   /** A tree of the checkpoint's size has no leaf at this index, or its path has another length. */
   | 'not-in-tree'
@@ -52,11 +52,11 @@ export type ProofFault =
 export type ProofVerdict =
   | {
       readonly valid: true;
-      /** The log's record of the event besides its body. */
+      /** The log's record of the event, in addition to its body. */
       readonly envelope: Envelope;
       /** `erased`: the log has erased the body, and the proof shows only that there was one. */
       readonly content: 'body' | 'erased';
-      /** Of the leaf, from zero: the event's sequence minus one. */
+      /** The index of the leaf, from zero: the event's sequence number minus one. */
       readonly index: number;
       readonly checkpoint: Checkpoint;
       /** The verifier key of the log that signed the checkpoint. */
@@ -65,7 +65,10 @@ export type ProofVerdict =
   | {
       readonly valid: false;
       readonly reason: ProofFault;
-      /** For an auditor, in complete sentences. Quotes only event ids and key ids from proof and body. */
+      /**
+       * An explanation for an auditor, in complete sentences. Quotes only event ids and key ids from proof
+       * and body.
+       */
       readonly message: string;
     };
 
@@ -163,7 +166,7 @@ async function checkSignature(note: string, origin: string, keys: readonly strin
     }
     throw error;
   }
-  throw new Refusal('origin-differs', 'The checkpoint is of another log than the key that has signed it.');
+  throw new Refusal('origin-differs', 'The checkpoint and the key that signed it belong to different logs.');
 }
 
 function hex(bytes: Uint8Array): string {

@@ -1,6 +1,6 @@
 /**
- * Base 64 of RFC 4648 section 4, strict: padded, without other characters, unused bits zero. So bytes have
- * one spelling, and any change of a proof changes its meaning.
+ * Base 64 of RFC 4648 section 4, strict: padded, without other characters, unused bits zero. Bytes therefore
+ * have one spelling, and any change of a proof changes its meaning.
  *
  * Hand-written, because `atob` accepts white space, missing padding and unused bits, and `Buffer` exists only
  * in Node.

@@ -5,16 +5,16 @@
  * https and from the local host, with Ed25519 since 2025.
  */
 
-/** This runtime has no Web Cryptography, or none with Ed25519. Nothing was checked. */
+/** This runtime has no Web Cryptography, or its Web Cryptography lacks Ed25519. Nothing was checked. */
 export class CryptographyMissing extends Error {
   override name = 'CryptographyMissing';
 }
 
 function subtle(): typeof globalThis.crypto.subtle {
-  // Absent in a page over plain HTTP, whatever the type says.
+  // Absent in a page over plain HTTP, although the type says otherwise.
   const { crypto } = globalThis as { crypto?: Partial<typeof globalThis.crypto> };
   if (crypto?.subtle === undefined) {
-    throw new CryptographyMissing('there is no Web Cryptography here; a page must come by https');
+    throw new CryptographyMissing('there is no Web Cryptography here; a page must be loaded over https');
   }
   return crypto.subtle;
 }

@@ -38,8 +38,8 @@ export interface Rotation {
 
 function checkKey(vkey: string, origin: string): void {
   const { name, type } = parseVerifierKey(vkey);
-  if (name !== origin) throw new NoteMalformed('the rotation is of a key that has not the name of the log');
-  if (type !== NOTE_ED25519) throw new NoteMalformed('the rotation is of a key that signs no notes');
+  if (name !== origin) throw new NoteMalformed('a key of the rotation does not have the name of the log');
+  if (type !== NOTE_ED25519) throw new NoteMalformed('a key of the rotation signs no notes');
 }
 
 /**
@@ -84,7 +84,7 @@ export function formatRotation({ origin, oldKey, newKey, until }: Rotation): str
   return text;
 }
 
-/* From trusted keys to the keys that they have handed over to. */
+/* Follows rotations from trusted keys to their successors. */
 
 /** A rotation note is not valid; the message has its number, counted from 1, and the reason. */
 export class RotationRefused extends Error {

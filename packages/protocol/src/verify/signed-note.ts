@@ -1,8 +1,8 @@
 /**
  * Signed notes (C2SP signed-note): a text, signatures below it, and the matching verifier keys.
  *
- * A note comes from the party that is being checked. So its size is limited before it is parsed, and a
- * malformed note is refused with NoteMalformed, whose message quotes nothing of it.
+ * A note comes from the party that is being checked, so its size is limited before it is parsed, and a
+ * malformed note is refused with NoteMalformed, whose message does not quote it.
  */
 import { decodeBase64, encodeBase64 } from './encoding.js';
 import { ed25519Holds, sha256 } from './hashing.js';
@@ -49,14 +49,14 @@ export interface NoteSignature {
 export interface SignedNote {
   /** The signed text. Ends with a newline. */
   readonly text: string;
-  /** At least one, in the order of the note; none is checked. */
+  /** At least one, in the order of the note. None has been verified. */
   readonly signatures: readonly NoteSignature[];
 }
 
 export interface VerifierKey {
   readonly name: string;
   readonly keyId: number;
-  /** The algorithm, by a number from the specification. */
+  /** The number of the algorithm in the specification. */
   readonly type: number;
   readonly publicKey: Uint8Array;
 }
@@ -96,7 +96,7 @@ function checkCharacters(note: string): void {
 }
 
 /**
- * Parses a signed note. No signature is checked, so the text is not to be trusted.
+ * Parses a signed note. No signature is verified, so the text must not be trusted.
  * @throws NoteMalformed
  */
 export function parseNote(note: string): SignedNote {
@@ -174,7 +174,7 @@ const SIGNATURE_BLOCK = new RegExp(`^\\n?(?:${SIGNATURE_MARK}[^\\n]*(?:\\n|$))+$
 
 /**
  * Splits a file of notes, each followed by an empty line. A note ends with the first paragraph after its text
- * of which every line begins like a signature.
+ * in which every line begins like a signature.
  *
  * Never throws. An incomplete note at the end is returned last, unchanged, so that readers notice the
  * truncation.
@@ -273,7 +273,7 @@ export function forged({ key }: Claim<Pick<VerifierKey, 'keyId'>>): NoteForged {
  * Checks the signatures of the known keys on a note.
  *
  * @param keys the known verifier keys.
- * @returns the text of the note, and those of `keys` that signed it: at least one.
+ * @returns the text of the note, and the keys that signed it: at least one.
  * @throws NoteMalformed, KeyMalformed, NoteUnsigned, NoteForged, CryptographyMissing
  */
 export async function verifyNote(

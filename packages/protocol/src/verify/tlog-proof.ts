@@ -2,7 +2,7 @@
  * The proof file of one event (C2SP tlog-proof, version 1): the index of its leaf, the hashes from there to
  * the root, and the signed checkpoint with the root.
  *
- * `extra` has the inputs of the leaf besides the event's body: the encoded envelope, then the salt. It is
+ * `extra` has the inputs of the leaf other than the event's body: the encoded envelope, then the salt. It is
  * authenticated only because the computed leaf is in the tree.
  */
 import { decodeBase64, encodeBase64, parseDecimal } from './encoding.js';
@@ -20,7 +20,7 @@ const LONGEST_PROOF = 1 << 21;
 export interface TlogProof {
   /** Empty when the file has no such line. */
   readonly extra: Uint8Array;
-  /** Of the leaf, from zero. */
+  /** The index of the leaf, from zero. */
   readonly index: number;
   /** 32 bytes each, from the sibling of the leaf to the child of the root. */
   readonly path: readonly Uint8Array[];

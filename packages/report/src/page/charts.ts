@@ -1,6 +1,6 @@
 /**
  * The charts of the page: SVG without a script. Horizontal positions are percentages, so that text keeps its
- * size on every width. Nothing is shown by colour alone: rows have names, curves have dashes, and each number
+ * size at every width. Nothing is shown by colour alone: rows have names, curves have dashes, and each number
  * is in a table.
  */
 import { OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
@@ -176,9 +176,9 @@ export function bars(values: readonly number[], most: number, height: number, la
 }
 
 /**
- * Shares as dots with their intervals. Their numbers are printed beside them, so that the picture has no
+ * Shares as dots with their intervals. Their numbers are printed next to them, so that the picture has no
  * text.
- * @param shares one, or that before a change, with a hollow dot, and that of now.
+ * @param shares one share, or two: the one before a change, with a hollow dot, and the current one.
  * @param most the share at the right end.
  */
 export function intervals(shares: readonly Share[], most: number): Html {

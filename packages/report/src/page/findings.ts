@@ -1,4 +1,4 @@
-/** The main findings: what a meeting begins with. Each follows from a rule that the page states. */
+/** The main findings, with which a meeting begins. Each follows from a rule that the page states. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import { type Share, shareOf } from '../statistics.js';
 import {
@@ -28,7 +28,7 @@ import {
   versionText,
 } from './wording.js';
 
-/** Most new versions in the table. */
+/** Maximum number of new versions in the table. */
 const MOST_CHANGES = 12;
 /** Smallest change of the p95 between versions that is a finding. */
 const LATENCY_CHANGE = 0.25;
@@ -38,12 +38,12 @@ const LATENCY_CHANGE = 0.25;
  */
 const LEAST_COMPARED = 20;
 
-/** A number, with that of the version before where there is one. */
+/** A number, with the previous version's number if there is one. */
 interface FindingRow {
   readonly what: string;
   readonly now: Inner;
   readonly then?: Inner;
-  /** Drawn: that before, if any, and that of now. */
+  /** The shares to draw: the previous one, if any, and the current one. */
   readonly shares?: readonly Share[];
   readonly says: string;
 }
@@ -71,7 +71,7 @@ export function findingsOf(numbers: ReportNumbers): Finding[] {
   ];
 }
 
-/** The first {@link MOST_CHANGES} changes, those that differ before the others. */
+/** The first {@link MOST_CHANGES} changes; those that differ come first. */
 function mostTelling(changes: readonly Finding[]): Finding[] {
   const sorted = changes.toSorted((a, b) => Number(b.differs === true) - Number(a.differs === true));
   const more = sorted.length - MOST_CHANGES;
@@ -112,9 +112,9 @@ interface KnownWithin {
 }
 
 /**
- * The share of runs with an outcome within the same time: the longest time that enough runs of both versions
- * are old enough for, or else any run is. The newer version has younger runs, so its share of all runs cannot
- * be compared.
+ * The share of runs with an outcome within the same time. This is the longest time for which enough runs of
+ * both versions are old enough, or else any run. The newer version has younger runs, so its share of all runs
+ * cannot be compared.
  */
 function sameWait(version: VersionNumbers, before: VersionNumbers): KnownWithin | undefined {
   const waits = version.outcome_within.flatMap((now, i): KnownWithin[] => {
@@ -143,7 +143,7 @@ function cellOf(share: Share): Html {
   return html`${percent(share.share)} of ${countText(share.of)}<br /><small>${intervalText(share)}</small>`;
 }
 
-/** Intervals that do not overlap mean something for few runs too: those of few runs are wide. */
+/** Intervals that do not overlap are meaningful even for few runs, whose intervals are wide. */
 function comparison(now: Share, then: Share): string {
   if (lieApart(now, then)) return 'intervals do not overlap';
   if (areEnough(now, then)) return 'intervals overlap';
@@ -188,7 +188,7 @@ function conflicting({ all }: ReportNumbers): FindingRow[] {
   return ofAll('records with a conflict', all.with_conflict, most);
 }
 
-/** Without an interval, because all events are counted. */
+/** The share has no interval, because all events are counted. */
 function ofNoRun({ all, events_of_no_run: { events, by_step: byStep } }: ReportNumbers): FindingRow[] {
   if (events === 0) return [];
   const counts = EVENT_KINDS.map((kind) => sumOf(byStep[kind]));

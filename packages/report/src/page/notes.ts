@@ -205,7 +205,7 @@ function conditions(
   ];
 }
 
-/** A date where the time is its beginning. */
+/** A date if the time is its beginning. */
 function timeText(time: number): string {
   return new Date(time).toISOString().replace('T00:00:00.000Z', '');
 }

@@ -1,5 +1,6 @@
 /**
- * The style of the page: for wide and narrow screens, light and dark, and A4 paper, also in black and white.
+ * The style of the page: for wide and narrow screens, light and dark, and A4 paper, including black and
+ * white.
  */
 import { Html } from './wording.js';
 

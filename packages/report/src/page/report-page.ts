@@ -1,4 +1,6 @@
-/** The page of a report: one HTML file without script and network. The same numbers make the same page. */
+/**
+ * The page of a report: one HTML file without scripts or network access. The same numbers make the same page.
+ */
 import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } from '../report-numbers.js';
 import { arrivals, groupTable, versionOverview } from './tables.js';
 import { groupFigures, type NamedGroup, type Steps } from './charts.js';
@@ -27,7 +29,7 @@ import {
 import { STYLE } from './page-style.js';
 
 const POLICY = new Html("default-src 'none'; style-src 'unsafe-inline'");
-/** Models with a part of their own, and their newest versions. */
+/** Limits: models with their own part of the page, and their newest versions. */
 const MOST_MODELS = 12;
 const MOST_VERSIONS = 6;
 

@@ -30,12 +30,12 @@ import {
   versionText,
 } from './wording.js';
 
-/** Most rows of the tables of versions and organisations. */
+/** Maximum number of rows in the tables of versions and organisations. */
 const MOST_ROWS = 60;
 const BARS_HEIGHT = 48;
 
 interface Table {
-  /** That of the caption, which names the region that scrolls. */
+  /** The id of the caption, which names the scrolling region. */
   readonly id: string;
   readonly caption: string;
   /** The columns; the first `texts` of them are left-aligned. */
@@ -46,7 +46,7 @@ interface Table {
   readonly classes?: string;
 }
 
-/** A table that scrolls where it is wider than the page. */
+/** A table that scrolls if it is wider than the page. */
 export function table({ id, caption, head, texts = 1, rows, classes = '' }: Table): Html {
   const cell = (inner: Inner, i: number) =>
     i === 0
@@ -245,7 +245,7 @@ function recordBlocks(words: Words): Block[] {
   ];
 }
 
-/** Present where runs have several calls, or an instrumentation captured calls. */
+/** Not empty if runs have several calls, or an instrumentation captured calls. */
 function callBlocks(groups: readonly NamedGroup[]): Block[] {
   const calls = groups.map(({ numbers }) => numbers.calls).filter(({ captured }) => captured > 0);
   const areSeveral = groups.some(({ numbers }) => hasSeveralCalls(numbers));
@@ -299,7 +299,7 @@ export function groupTable(groups: readonly NamedGroup[], caption: string, id: s
   });
 }
 
-/** Calls and tokens are columns only where they differ from the runs. */
+/** Calls and tokens are columns only if they differ from the runs. */
 function overviewColumns(groups: readonly GroupNumbers[]): Row[] {
   const tokens = (['input', 'output'] as const).map((way): Row => [
     way === 'input' ? 'tokens in' : 'tokens out',

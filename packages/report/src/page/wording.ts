@@ -80,7 +80,7 @@ function percentNumber(share: number): string {
   return share === 0 || share === 1 ? String(hundredths) : hundredths.toFixed(1);
 }
 
-/** For an estimate whose tenths are not known. */
+/** A percentage for an estimate whose tenths are not known. */
 export function wholePercent(share: number): string {
   return `${Math.round(share * 100)}${NARROW}%`;
 }
@@ -98,7 +98,9 @@ export function decimal(value: number | null, digits: number): string {
   return value === null ? NONE : value.toFixed(digits);
 }
 
-/** A warning for a report by days of receipt whose events happened on other days; undefined without one. */
+/**
+ * A warning for a report by days of receipt whose events happened on other days; undefined if none is needed.
+ */
 export function clockWarning(numbers: ReportNumbers): string | undefined {
   if (!isOfReceipt(numbers)) return undefined;
   const { events, of } = numbers.clocks_apart;

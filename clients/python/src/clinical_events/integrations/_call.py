@@ -1,8 +1,8 @@
 """Turns a model call into a run: its start, its artifacts, and one event that ends it.
 
-Nothing here raises, waits, or changes an object of the application. By default it records no word of question
-or answer, which are patient data: the application chooses the contents of events by ``describe``
-(docs/reference/instrumentation.md).
+Nothing here raises, waits, or changes an object of the application. By default it records no text of
+questions or answers, because these are patient data: the application chooses the contents of events with
+``describe`` (docs/reference/instrumentation.md).
 """
 
 from __future__ import annotations
@@ -49,9 +49,10 @@ class Options:
     """The application's choice of contents.
 
     ``describe`` is called when a call begins, for ``model``, ``user``, ``target``, ``inputs``,
-    ``input_content`` and ``run_id``, and when it has ended, for ``output`` (None: shown to no person),
-    ``output_content``, ``reasoning_content``, ``tool_calls`` and ``choices``. ``shown`` says whether a person
-    is shown a complete answer with words; by default an answer that asks for no tool is shown.
+    ``input_content`` and ``run_id``, and when it has ended, for ``output`` (None: not shown to a person),
+    ``output_content``, ``reasoning_content``, ``tool_calls`` and ``choices``. ``shown`` says whether a
+    complete answer with words is shown to a person; by default an answer that requests no tool counts as
+    shown.
     """
 
     describe: Describe | None = None
@@ -144,7 +145,7 @@ class ModelCall:
     def begin_again(self, begun: Begun) -> bool:
         """Begins another attempt of this run if the last one failed.
 
-        Returns False, without a change, when it is pending or complete, or was a call of another model.
+        Returns False, without a change, if the last attempt is pending or complete, or called another model.
         """
         before = self._begun
         if not self.may_be_retried or (begun.provider, begun.model) != (before.provider, before.model):
@@ -243,7 +244,7 @@ class ModelCall:
         return DescribedCall(begun.provider, begun.model, begun.request, **more)
 
     def _is_shown(self, ended: Ended) -> tuple[bool, str]:
-        """Returns whether a person is shown the answer, and whether the application said so."""
+        """Returns whether the answer is shown to a person, and who decided that."""
         said: Any = ended.shown
         option = self._options.shown
         if said is None and callable(option):
@@ -273,7 +274,7 @@ class ModelCall:
 
 
 def starts_runs(runs: Runs) -> Any:
-    """Returns the run to start a call in: of a client, its current run in this context."""
+    """Returns where to start a call; for a client, its current run in this context."""
     return runs() if callable(runs) else runs
 
 
@@ -312,7 +313,7 @@ def _asked(error: object, name: str) -> object:
 
 
 def _with(own: Mapping[str, Any], more: object) -> Any:
-    """Adds members; a value that is not a mapping stays for the client to refuse."""
+    """Adds members; a value that is not a mapping is left for the client to refuse."""
     return {**own, **more} if is_object(more) else own if more is None else more
 
 

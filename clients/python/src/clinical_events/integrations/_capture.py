@@ -36,8 +36,8 @@ Later = tuple[ModelCall, type[Reader]]
 class Dialect:
     """Recognises the requests of a provider.
 
-    ``reader_for`` returns a reader for a path, None where no model answers. ``earlier`` returns, by method
-    and path, the path of an earlier answer that is fetched: the path of its call and its id.
+    ``reader_for`` returns a reader for a path, or None if no model answers there. ``earlier`` returns, by
+    method and path, the path of an earlier answer that is fetched: the path of its call and its id.
     """
 
     provider: str
@@ -116,7 +116,8 @@ class _AsyncSending(_Sending):
         return response
 
 
-# The last call of this thread or task, its key and its start: an SDK repeats a call in the same one.
+# The last call of this thread or task, its key and its start: an SDK repeats a call in the same thread or
+# task.
 _last: contextvars.ContextVar[tuple[object, float, ModelCall] | None]
 _last = contextvars.ContextVar("last", default=None)
 
@@ -207,7 +208,7 @@ class _Capture:
         return _Watch(reader(), False, end)
 
 
-# The response.
+# Reading the response.
 
 
 class _Watch:
@@ -253,7 +254,7 @@ class _Watch:
         return chunk
 
     def stopped(self, error: BaseException | None = None) -> None:
-        """Takes the end of the body: None, or the error that cut it off."""
+        """Takes the end of the body. ``error`` is what cut it off, if anything."""
         body, is_whole = self._body, error is None
         if self._end is None:
             return
@@ -370,7 +371,7 @@ class EventStream:
             self._line = [line]
 
     def end(self) -> None:
-        """Takes the end of the text: servers leave out the last empty line."""
+        """Takes the end of the text: servers may leave out the last empty line."""
         self._take("".join(self._line))
         self._take("")
 
@@ -440,7 +441,7 @@ class _Chunks(Iterator[bytes]):
 
 
 class _AsyncChunks(AsyncGenerator[bytes, None]):
-    """A generator, since httpx2 closes a generator as soon as it has read it."""
+    """An async generator, because httpx2 closes a generator as soon as it has read it."""
 
     def __init__(self, chunks: Any, watch: _Watch) -> None:
         self._chunks = chunks

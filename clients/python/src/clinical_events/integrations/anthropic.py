@@ -19,8 +19,8 @@ C = TypeVar("C")
 def capture(client: C, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> C:
     """Returns ``client``, each of whose model calls becomes a run. Its results and errors do not change.
 
-    ``client``: an ``Anthropic`` or ``AsyncAnthropic``; clients that ``with_options`` makes of it are captured
-    too. Cloud providers' other paths are not captured. ``log``, ``describe`` and ``shown``: see
+    ``client``: an ``Anthropic`` or ``AsyncAnthropic``; clients that ``with_options`` derives from it are
+    captured too. Cloud providers' other paths are not captured. ``log``, ``describe`` and ``shown``: see
     ``clinical_events.integrations.openai.capture``.
 
     :raises TypeError: ``client`` is not a client of the SDK.

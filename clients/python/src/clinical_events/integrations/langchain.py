@@ -49,7 +49,7 @@ _BROKEN = re.compile(
 
 @dataclass(eq=False)
 class _Open:
-    """An open step of LangChain, also when it is not a run: repeats of ``with_retry`` are found by it.
+    """An open step of LangChain, even if it is not a run, so that repeats of ``with_retry`` are found.
 
     ``within``: the innermost run that contains it or is it. ``repeated_by``: the chain around a single model
     that may repeat it as a whole.
@@ -72,7 +72,7 @@ class _Open:
 class CallbackHandler(BaseCallbackHandler):
     """A callback handler for the ``callbacks`` of a call, which all inner calls inherit.
 
-    A model call becomes a run. So does the outermost chain, agent or graph, and one that a tool runs, unless
+    A model call becomes a run, as does the outermost chain, agent or graph, or one that a tool runs, unless
     it only calls one model; inner runs are nested in it. Retrieved documents become an artifact. ``log`` is
     the client, a run that the calls belong to, or a function that returns one of them; ``describe`` and
     ``shown`` are as in every integration. Does not raise.
@@ -345,7 +345,7 @@ def _is_given(name: Any, chain: Any) -> bool:
 
 
 def _models_in(chain: Any, name: Any) -> float:
-    """Returns the most models that it can call; infinity where that cannot be known."""
+    """Returns the maximum number of models that it can call; infinity if that is unknown."""
     if isinstance(name, str) and _OF_ONE.search(name):
         return 1
     count = quietly(lambda: _models_of(chain, 32))

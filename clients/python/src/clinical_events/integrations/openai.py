@@ -21,9 +21,9 @@ C = TypeVar("C")
 def capture(client: C, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> C:
     """Returns ``client``, each of whose model calls becomes a run. Its results and errors do not change.
 
-    ``client``: an ``OpenAI`` or ``AsyncOpenAI``; clients that ``with_options`` makes of it are captured too.
-    ``log``: the client of this package, in whose current run the calls are nested; a run; or a function that
-    returns one of them for each call. ``describe`` and ``shown``: see docs/reference/instrumentation.md.
+    ``client``: an ``OpenAI`` or ``AsyncOpenAI``; clients that ``with_options`` derives from it are captured
+    too. ``log``: the client of this package, in whose current run the calls are nested; a run; or a function
+    that returns one of them for each call. ``describe`` and ``shown``: see docs/reference/instrumentation.md.
 
     :raises TypeError: ``client`` is not a client of the SDK.
     :raises ValueError: an option is invalid.
@@ -32,7 +32,7 @@ def capture(client: C, log: Runs, *, describe: Describe | None = None, shown: Sh
 
 
 def _reader_for(path: str) -> type[Reader] | None:
-    # Completions without chat too.
+    # This includes completions without chat.
     if path.endswith("/completions"):
         return ChatReader
     return ResponsesReader if path.endswith("/responses") else None

@@ -47,7 +47,7 @@ class SpanProcessor:
     A span of a model or an agent becomes a run, nested in the run of the nearest such span around it. A span
     of a tool becomes an artifact of its run. Only spans that are sampled for tracing are seen. ``log`` is the
     client, a run that the calls belong to, or a function that returns one of them; ``describe`` and ``shown``
-    are as in every integration, and ``request`` is the span. Changes no span and does not raise.
+    are as in every integration, and ``request`` is the span. It changes no span and does not raise.
     """
 
     def __init__(self, log: Runs, *, describe: Describe | None = None, shown: Shown | None = None) -> None:
@@ -63,10 +63,10 @@ class SpanProcessor:
         quietly(lambda: self._end(span))
 
     def _on_ending(self, span: Any) -> None:
-        """Called by newer SDKs; does nothing."""
+        """Does nothing; newer SDKs call it."""
 
     def shutdown(self) -> None:
-        """What was captured is the client's to send: flush or close that."""
+        """Does nothing: flush or close the client, which sends what was captured."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return True
@@ -183,7 +183,7 @@ class SpanExporter:
         return import_module("opentelemetry.sdk.trace.export").SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
-        """What was captured is the client's to send: flush or close that."""
+        """Does nothing: flush or close the client, which sends what was captured."""
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
         return True
@@ -215,7 +215,7 @@ def _report(span: Span, known: KnownSpan, found: Findings, call: ModelCall, *, i
         ending=found.ending or ("failed" if found.failed else "not read" if is_lost else "complete"),
         answer=found.answer,
         error_name=failure.get("error_name"),
-        # A model's span without words had its words left out; an agent's span without words had none.
+        # A model's span without words omitted them; an agent's span without words had none.
         worded=found.answer.has_content or shown is True or (known.kind == "model" and not found.answered),
         shown=shown if isinstance(shown, bool) else None,
         also=present(usage_of_all=found.usage_of_all),

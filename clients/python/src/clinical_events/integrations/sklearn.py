@@ -24,7 +24,7 @@ __all__ = ["Prediction", "capture"]
 _METHODS = ("predict", "predict_proba", "decision_function")
 # A larger integer is not exact in every reader of JSON (RFC 8259, section 6).
 _MOST = 2**53
-# The most column names in an event.
+# Maximum number of column names in an event.
 _MOST_NAMES = 4096
 _RANDOM = random.SystemRandom()
 
@@ -70,9 +70,9 @@ def capture(
     is null; infinity and an integer beyond 2**53 are text.
 
     ``max_rows``: a random sample of this size is captured from a call with more rows, and each start has
-    ``captured_rows`` beside ``row_count``. ``log``, ``describe`` and ``shown`` are as in every integration;
-    ``request`` is a ``Prediction``. An error of the model is captured as one run and raised. The capture
-    itself raises nothing.
+    ``captured_rows`` in addition to ``row_count``. ``log``, ``describe`` and ``shown`` are as in every
+    integration; ``request`` is a ``Prediction``. An error of the model is captured as one run and raised. The
+    capture itself does not raise.
     """
     if per not in ("row", "call"):
         raise ValueError("per must be 'row' or 'call'")
@@ -97,7 +97,7 @@ class _Captured:
         object.__setattr__(self, "_capture", capture)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__slots__:  # Called before the model is set, as in a copy.
+        if name in self.__slots__:  # Called before the model is set, for example in a copy.
             raise AttributeError(name)
         value: Any = getattr(self._model, name)
         return self._capture.around(name, value) if name in _METHODS and callable(value) else value
@@ -284,7 +284,7 @@ def _reported(names: list[str] | None) -> list[str] | None:
 
 
 def _rows(data: Any, picked: list[int] | None) -> list[Any]:
-    """Returns the rows with these numbers, or all, with Python scalars where the data have them."""
+    """Returns the rows with these numbers, or all, as Python scalars if the data supports that."""
     if hasattr(data, "iloc"):
         part = data if picked is None else data.iloc[picked]
         return list(part.itertuples(index=False, name=None) if hasattr(part, "itertuples") else part)
@@ -310,7 +310,7 @@ def _index(data: Any, picked: list[int] | None) -> list[Any] | None:
 
 
 def _predictions(result: Any, count: int | None, picked: list[int] | None) -> list[Any]:
-    """Returns one prediction for each row, also when several outputs come as a list of arrays."""
+    """Returns one prediction for each row, even if several outputs come as a list of arrays."""
     several = _is_list(result) and any(hasattr(each, "shape") for each in result)
     if several and all(_count(each) == count for each in result):
         return [list(row) for row in zip(*(_rows(each, picked) for each in result), strict=True)]

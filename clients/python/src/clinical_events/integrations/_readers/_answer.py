@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
-# The most choices, tool calls or unread parts of an answer; further ones are ignored as hostile.
+# Maximum number of choices, tool calls or unread parts of an answer; further ones are ignored as hostile.
 MOST_PARTS = 4096
 # A larger count is not exact in every reader of JSON (RFC 8259, section 6).
 MOST_COUNTED = 2**53 - 1
@@ -41,7 +41,7 @@ class Words:
 
 
 class ToolCall:
-    """A tool that the model asks for. ``by_provider``: the provider runs it, not the application."""
+    """A tool call that the model requests. ``by_provider``: the provider runs it, not the application."""
 
     __slots__ = ("asked", "by_provider", "id", "invalid", "name")
 
@@ -80,7 +80,7 @@ class Choice:
         return tuple(self._tool_calls.values())
 
     def tool_call(self, key: object) -> ToolCall:
-        """Returns the tool call with this key in the choice, and makes it if needed."""
+        """Returns the tool call with this key in the choice; creates it if necessary."""
         call = self._tool_calls.get(key)
         if call is None:
             call = ToolCall()
@@ -123,7 +123,7 @@ class Answer(Choice):
         self._choices: dict[int, Choice] = {0: self}
 
     def choice(self, index: int = 0) -> Choice:
-        """Returns the choice with this number, and makes it if needed."""
+        """Returns the choice with this number; creates it if necessary."""
         choice = self._choices.get(index)
         if choice is None:
             choice = Choice()
@@ -222,7 +222,7 @@ class Reader:
         raise NotImplementedError
 
     def end(self) -> None:
-        """Takes the end of the stream, also a premature one, and completes the answer from its pieces."""
+        """Takes the end of the stream, even a premature one, and completes the answer from its pieces."""
 
 
 def present(**named: Any) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def present(**named: Any) -> dict[str, Any]:
 
 
 def failure_status(said: object) -> int | None:
-    """Returns an HTTP status of a failure, also from text; None otherwise."""
+    """Returns an HTTP status of a failure, parsed from text if necessary; None otherwise."""
     if isinstance(said, str):
         return int(said) if re.fullmatch(r"\s*[45][0-9]{2}\s*", said) else None
     number = count_of(said)
@@ -304,7 +304,7 @@ def count_of(value: object) -> int | None:
 
 
 def total(*counts: object) -> int:
-    """Returns the sum of the valid counts; None without any."""
+    """Returns the sum of the valid counts; 0 without any."""
     return sum(count_of(each) or 0 for each in counts)
 
 
@@ -320,6 +320,6 @@ def as_text(value: object) -> str:
 
 
 def find(pattern: str) -> Callable[[str], bool]:
-    """Whether the whole text has this form."""
+    """Returns a function that tests whether the whole text matches the pattern."""
     compiled = re.compile(pattern)
     return lambda value: compiled.fullmatch(value) is not None

@@ -30,7 +30,7 @@ from ._answer import (
     total,
 )
 
-# The provider gave no answer, as for a blocked prompt.
+# The provider gave no answer, for example to a blocked prompt.
 _NO_CHOICES = {"type": "no_choices"}
 # Reasons by which a server reports that it gave up.
 _GIVEN_UP = {"error", "abort", "insufficient_system_resource"}
@@ -134,7 +134,7 @@ class ChatReader(Reader):
         known = self._begun.setdefault(choice, _Progress())
         _take_usage(self.answer, said.get("usage"))
         delta, message = said.get("delta"), said.get("message")
-        # A server that does not really stream may send an empty delta beside the whole message.
+        # A server that does not really stream may send an empty delta with the whole message.
         is_delta = is_object(delta) and (choice.words.length > 0 or bool(delta))
         in_pieces = streamed and (is_delta or not is_object(message))
         if streamed and not in_pieces:
@@ -157,7 +157,7 @@ class ChatReader(Reader):
             self._part(choice, part)
         self._refuse(choice, message.get("refusal"))
         audio = fields(message.get("audio"))
-        # Beside text, the transcript repeats it.
+        # If there is text, the transcript repeats it.
         if text(audio.get("transcript")) and (known.spoken or choice.words.length == 0):
             choice.words.add(text(audio.get("transcript")))
             known.spoken = True
@@ -312,7 +312,7 @@ class _Piecemeal:
             self.last = part[-1]
 
     def _is_again(self, asked: str) -> bool:
-        """Returns the text, or the JSON inside a JSON string."""
+        """Whether ``asked`` repeats the arguments, as they are or as a JSON string."""
         if len(asked) <= self.call.asked.length:
             return self.asks(asked)
         return asked.startswith('"{') and asked == json.dumps(self.call.input, ensure_ascii=False)
@@ -345,7 +345,7 @@ class _CallsInPieces:
 
 
 def _number(index: object, otherwise: Any) -> Any:
-    """Returns an index, also from text."""
+    """Returns an index, parsed from text if necessary."""
     if isinstance(index, str) and re.fullmatch("[0-9]{1,15}", index):
         return int(index)
     number = count_of(index)
@@ -361,7 +361,7 @@ def _packed(parts: object) -> list[object]:
 def _take_usage(answer: Answer, usage: object) -> None:
     """Normalises token counts: input includes cached tokens, output includes reasoning.
 
-    Some servers count these apart, which shows in the total or in parts that exceed the whole.
+    Some servers count these separately, which shows in the total or in parts that exceed the whole.
     """
     said = fields(usage)
     of_input = (fields(said.get("prompt_tokens_details")), said)

@@ -63,7 +63,7 @@ class Findings:
     """The findings of all dialects on a span.
 
     ``answered``: the span has an answer; most spans have words only if the application enabled that.
-    ``is_open``: the emitter reports reasons of endings but reports none here.
+    ``is_open``: the emitter usually reports why an answer ended, but not here.
     """
 
     answer: Answer = field(default_factory=Answer)
@@ -79,7 +79,7 @@ class Findings:
     usage_of_all: dict[str, int] | None = None
 
     def take(self, *, apart: bool = False, **said: Any) -> None:
-        """Takes what is still missing: ``id``, ``model``, ``reason``, ``tool``, ``call``, token counts.
+        """Takes missing findings: ``id``, ``model``, ``reason``, ``tool``, ``call``, token counts.
 
         ``apart``: the input count excludes cached tokens.
         """
@@ -107,7 +107,7 @@ class Dialect:
         raise NotImplementedError
 
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
-        """Takes what is still missing."""
+        """Takes missing findings."""
         found.take(**self.said(span))
 
     def said(self, span: Span) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class GenAi(Dialect):
         **{"vector_db_retrieve": "retrieval"},  # OpenLLMetry for LangChain.
         **{"agent_step": PassedOver("steps of agents"), "create_agent": PassedOver("agents that are made")},
     }
-    # Model operations that answer no person.
+    # Model operations that do not produce an answer for a person.
     others = re.compile(
         "embed|image|audio|speech|transcri|moderat|rerank|video|memory|search|^plan$", re.IGNORECASE
     )
@@ -206,7 +206,7 @@ class GenAi(Dialect):
         if messages is not None:
             found.answered = True
             reported = list_of(parsed(messages))
-            if kind == "agent":  # The steps of one answer; the last with words counts.
+            if kind == "agent":  # The messages are steps of one answer; the last one with words counts.
                 worded = [each for each in reported if any(p.get("type") == "text" for p in _parts(each))]
                 reported = (worded or reported)[-1:]
             for at, message in enumerate(reported):
@@ -248,7 +248,7 @@ class OlderGenAi(Dialect):
 
 
 def _reason(said: object) -> str | None:
-    """Reads text, a JSON string, or the first entry of a list, also in JSON."""
+    """Reads a text, a JSON string, or the first entry of a list or a JSON list."""
     inner = parsed(said)
     first = text(inner) or text(next(iter(list_of(inner)), None))
     whole = text(said)
@@ -334,7 +334,7 @@ class OpenInference(Dialect):
     def find(self, span: Span, kind: Kind, found: Findings) -> None:
         said = span.attributes.get
         found.take(**self.said(span))
-        # The requested model; some instrumentations replace it by the model that answered.
+        # The requested model; some instrumentations replace it with the model that answered.
         asked = fields(parsed(said("llm.invocation_parameters"))).get("model")
         if kind == "model" and asked is not None and said("llm.model_name") != asked:
             found.take(model=said("llm.model_name"))
@@ -388,7 +388,8 @@ class OpenInference(Dialect):
             answer.choice().words.set(first_of(_last_message(parsed(output)), output))
 
     def _has_choices(self, attributes: Fields) -> bool:
-        """Tells messages of one answer (for example of the Responses API) from choices of the same names."""
+        """Whether the messages are choices; one answer (for example of the Responses API) has the same
+        names."""
         asked = fields(parsed(attributes.get("llm.invocation_parameters")))
         output = fields(parsed(attributes.get("output.value")))
         return (number(asked.get("n")) or 0) > 1 or len(list_of(output.get("choices"))) > 1
@@ -566,7 +567,7 @@ class Langfuse(Dialect):
             _take_chat(found.answer.choice(), reported if chat else output, kind, found.answer)
 
     def _count(self, usage: Fields, found: Findings) -> None:
-        """Reads usage under Langfuse's names, those of chat completions, or those of the Responses API."""
+        """Reads usage under the names of Langfuse, of chat completions, or of the Responses API."""
 
         def said(*names: str) -> Any:
             return first_of(*(usage.get(name) for name in names))
@@ -635,7 +636,7 @@ def number(value: object) -> float | None:
 
 
 def index_of(value: object) -> int:
-    """Returns a non-negative integer, also from text; 0 otherwise."""
+    """Returns a non-negative integer, parsed from text if necessary; 0 otherwise."""
     if isinstance(value, str) and re.fullmatch("[0-9]{1,19}", value):
         return int(value)
     return value if type(value) is int and 0 <= value < 2**64 else 0
@@ -649,7 +650,7 @@ def _ask(choice: Choice, key: object, call: Fields, asked: object) -> ToolCall:
 
 
 def _input(value: object) -> str:
-    """Returns a tool's arguments as JSON, also from JSON inside a JSON string."""
+    """Returns a tool's arguments as JSON, even if they are JSON inside a JSON string."""
     if not isinstance(value, str):
         return as_text(value)
     inner = parsed(value) if value.startswith('"') else None

@@ -43,7 +43,7 @@ _TELLS_ENDS = re.compile("openai|anthropic|openrouter|deepseek|groq|xai")
 
 
 def take_result(answer: Answer, result: Fields, *, is_streamed: bool) -> MISSED | None:
-    """Takes a model's result and decides its ending where the provider gave none."""
+    """Takes a model's result and decides its ending if the provider reported none."""
     given = list_of(result.get("generations"))
     answered = given[0] if given else None
     found = [fields(each) for each in list_of(answered)]
@@ -101,7 +101,7 @@ def take_outputs(answer: Answer, outputs: object) -> None:
 
 
 def _take_generation(answer: Answer, choice: Choice, generation: Fields) -> bool:
-    """Whether the provider waits for an approval."""
+    """Reads a generation. Returns whether the provider waits for an approval."""
     message = fields(generation.get("message"))
     items = _take_message(answer, choice, message)
     _take_tools(choice, message)
@@ -109,7 +109,7 @@ def _take_generation(answer: Answer, choice: Choice, generation: Fields) -> bool
     if fields(kwargs.get("audio")).get("data") is not None:
         answer.medium("audio")
     choice.finish_reason = _finish(generation)
-    # The text of a model without messages. Beside reasoning or tools it may repeat these.
+    # The text of a model without messages may repeat its reasoning or tools.
     content = message.get("content")
     is_bare = not choice.words.length and not choice.thoughts.length and not choice.tool_calls
     if is_bare and (content is None or content in ("", [])):
@@ -180,7 +180,7 @@ def _is_text(block: Fields) -> bool:
 
 
 def _is_aside(block: Fields) -> bool:
-    """Reads reasoning."""
+    """Whether the block is reasoning or commentary."""
     return block.get("phase") in ("commentary", "analysis") or block.get("thought") is True
 
 
@@ -252,7 +252,7 @@ def _take_items(answer: Answer, choice: Choice, output: list[Any]) -> bool:
     return hosted.answer.ending == "unfinished"
 
 
-# Metadata beside the words: model name, reason of the end, tokens.
+# Metadata in addition to the words: model name, finish reason, tokens.
 
 
 def _metadata(generation: Fields) -> Fields:
@@ -260,7 +260,7 @@ def _metadata(generation: Fields) -> Fields:
 
 
 def _sources(generation: Fields) -> list[Fields]:
-    """Reads the places where provider packages put it."""
+    """Lists the places where provider packages put the metadata."""
     info = fields(first_of(generation.get("generation_info"), generation.get("generationInfo")))
     return [_metadata(generation), info, fields(fields(generation.get("message")).get("additional_kwargs"))]
 
@@ -307,7 +307,7 @@ def _once(word: str) -> str:
 
 
 def _take_usage(answer: Answer, generation: Fields, output: Fields) -> None:
-    """Reads usage; the later, LangChain's own, takes precedence."""
+    """Reads usage; LangChain's own, which comes last, takes precedence."""
     metadata = _metadata(generation)
     usage = fields(first_of(metadata.get("usage"), output.get("usage")))
     reported = fields(fields(generation.get("message")).get("usage_metadata"))
@@ -322,7 +322,7 @@ def _take_usage(answer: Answer, generation: Fields, output: Fields) -> None:
 
 
 def _is_apart(usage: Fields) -> bool:
-    """Whether the provider, Anthropic or Amazon Bedrock, counts cached tokens apart."""
+    """Whether the provider, Anthropic or Amazon Bedrock, counts cached tokens separately."""
     given = first_of(usage.get("input_tokens"), usage.get("inputTokens"))
     return usage.get("prompt_tokens") is None and given is not None
 

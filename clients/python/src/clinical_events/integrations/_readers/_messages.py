@@ -120,7 +120,7 @@ class MessagesReader(Reader):
         elif kind.endswith("tool_use"):
             return _Block(call=self._take_tool_use(kind, block))
         elif kind.endswith("tool_result"):
-            # A tool with its result beside it was run already. Its error does not fail the call.
+            # A tool whose result is present has already run. Its error does not fail the call.
             call = self._calls.get(text(block.get("tool_use_id")) or "")
             if call:
                 call.by_provider = True
@@ -204,7 +204,7 @@ def _by_time(usage: Fields) -> int | None:
 
 
 def _is_error(said: Fields) -> bool:
-    """Returns the error of a gateway, which has no wrapping type."""
+    """Whether this is an error; a gateway's error has no wrapping type."""
     error = said.get("error")
     return said.get("type") == "error" or (error is not None and error is not False)
 

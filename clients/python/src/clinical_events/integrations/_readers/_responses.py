@@ -28,12 +28,12 @@ from ._answer import (
 _ENDINGS: dict[str, Said] = {
     "completed": "complete",
     "done": "complete",
-    # The answer was cut by a limit or a filter, which its reason names.
+    # A limit or a filter, which the reason names, cut the answer off.
     "incomplete": "complete",
     "cancelled": "aborted",
     "failed": "failed",
 }
-# Items without words and tool calls.
+# Items without words or tool calls.
 _is_silent = find(
     r"compaction|additional_tools|configuration_update|mcp_list_tools|mcp_approval_response|item_reference"
     r"|.*_output"
@@ -85,7 +85,7 @@ class ResponsesReader(Reader):
     def whole(self, body: object) -> None:
         response = fields(body)
         self._take_end(response, None)
-        # A later fetch repeats what an answer in progress has so far.
+        # A later fetch repeats the content of an answer in progress.
         if self.answer.ending != "unfinished":
             self._take(list_of(response.get("output")), response)
 
@@ -122,7 +122,7 @@ class ResponsesReader(Reader):
         self.answer.model = text(response.get("model")) or self.answer.model
 
     def _take_end(self, response: Fields, how: str | None) -> None:
-        """Takes the end. ``how``, from the event's name, counts where the status is not final."""
+        """Takes the end. ``how``, from the event's name, is used if the status is not final."""
         self._take_identity(response)
         self._take_usage(fields(response.get("usage")))
         status = text(response.get("status"))
@@ -193,7 +193,7 @@ class ResponsesReader(Reader):
 
     def _message(self, item: Fields) -> None:
         content = item.get("content")
-        # Commentary, and messages of agents that work for the answering one.
+        # Commentary, and messages of subordinate agents.
         agent = text(fields(item.get("agent")).get("agent_name"))
         is_aside = item.get("phase") in ("commentary", "analysis") or agent not in (None, "root", "/root")
         for part in [content] if isinstance(content, str) else list_of(content):
@@ -273,7 +273,7 @@ class _Stream:
     """The content of a response so far: whole items, whole parts, and pieces."""
 
     def __init__(self) -> None:
-        # As in its final event.
+        # The response as in its final event.
         self.response: Fields = {}
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
@@ -324,7 +324,7 @@ class _Stream:
 
     @property
     def _latest(self) -> list[_Item]:
-        """Yields the latest items first, a bounded number, so that the search stays short."""
+        """Returns a bounded number of items, the latest first, so that the search stays short."""
         return self._items[:-17:-1]
 
     def _add(self, item: Fields, at: object) -> _Item:
@@ -338,7 +338,7 @@ class _Stream:
 
     @property
     def output(self) -> list[Any]:
-        """Chooses, by type, the items of the final response or the earlier ones where these are more."""
+        """For each type, the items of the final response, or the streamed ones if the response has less."""
         final = [fields(item) for item in list_of(self.response.get("output"))]
         chosen: list[Any] = []
         is_less = False

@@ -39,7 +39,7 @@ class Known:
 
 
 def identify(span: Span, *, is_root: bool, is_whole: bool) -> Known | PassedOver:
-    """Decides what a span is, by its current attributes.
+    """Decides what a span is from its current attributes.
 
     ``is_root``: no span around it is a run, so an outermost chain is an agent. ``is_whole``: it has ended;
     before that, attributes may still be added.
@@ -123,7 +123,7 @@ def _take_ending(span: Span, found: Findings) -> None:
     # An answer that a filter stopped before its first word has no words to capture.
     found.answered = found.answered or re.fullmatch("content[-_]filter", reason or "") is not None
     if not found.failed:
-        # A broken stream without an error of the emitter.
+        # The stream broke, and the emitter recorded no error.
         if found.is_open and reason is None and _is_streamed(span):
             found.ending = "cut off"
         return
@@ -197,9 +197,9 @@ def _value(said: Fields, depth: int) -> Any:
 
 
 def in_order(spans: Iterable[Span]) -> list[tuple[Span, bool]]:
-    """Yields the begin (True) and end (False) of finished spans in the order of time.
+    """Lists the starts (True) and ends (False) of finished spans in chronological order.
 
-    A repeated span is yielded once. Parents begin first and end last, whatever their clocks say.
+    A repeated span is listed once. Parents begin first and end last, whatever their clocks say.
     """
     known = {(span.trace_id, span.span_id): span for span in spans}
     moments: list[tuple[int, int, Span, bool]] = []
@@ -207,7 +207,7 @@ def in_order(spans: Iterable[Span]) -> list[tuple[Span, bool]]:
         depth, around = 0, span
         while depth < DEEPEST and (outer := known.get((span.trace_id, around.parent_id or ""))):
             depth, around = depth + 1, outer
-        # SDKs round a span's begin to milliseconds and take its end from another clock.
+        # SDKs round a span's start to milliseconds and take its end from another clock.
 
         end = max(span.start, -(-span.end // 1_000_000) * 1_000_000)
         moments += [(span.start, depth, span, True), (end, 2 * DEEPEST - depth, span, False)]
