@@ -207,9 +207,7 @@ export class CatalogueAccess {
   }
 }
 
-/*
- * Reading runs from the catalogue: logged in the access log, and ended by a signal.
- */
+/* A reading of runs from the catalogue. It is logged in the access log, and a signal ends it. */
 
 export interface RunAccessOptions {
   readonly dataDir: string;
@@ -218,11 +216,11 @@ export interface RunAccessOptions {
   readonly quiet: boolean;
   /** The message if a signal ends it. */
   readonly interrupted?: string;
-  /** What the progress bar counts, and the number from which it is shown. */
+  /** The unit of the progress bar, and the number from which it is shown. */
   readonly counts?: Pick<ProgressOptions, 'unit' | 'from'>;
 }
 
-/** What records are made from. */
+/** The sources of records. */
 export interface RecordSource {
   /** Up to date, and unchanged until the reading ends. */
   readonly catalogue: Catalogue;
@@ -365,7 +363,8 @@ export function unknownNames(
 }
 
 /**
- * Names as a filter takes them. A name with control characters is left out, since it could move the cursor.
+ * Names in the form that a filter accepts. A name with control characters is left out, since it could move
+ * the cursor.
  */
 function* namesNear(catalogue: Catalogue, kind: NameKind): Generator<string> {
   for (const { names } of catalogue.names(kind, { limit: MOST_NAMES })) {

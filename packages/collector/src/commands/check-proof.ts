@@ -311,7 +311,7 @@ function idsOf(keys: readonly { readonly keyId: number }[]): string {
   return `${ids.length === 1 ? 'key' : 'keys'} ${listed}`;
 }
 
-/** For a checkpoint that no trusted key has signed. */
+/** The message for a checkpoint that no trusted key has signed. */
 function untrusted({ proof, keys }: ProofCheck): string {
   const { text, signatures } = parseNote(parseProof(proof).checkpoint);
   const { origin } = parseCheckpoint(text);

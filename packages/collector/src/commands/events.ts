@@ -168,7 +168,7 @@ async function printOwnEntry(
   }
 }
 
-/** The number of an entry of the log itself; undefined if --event does not have one. */
+/** The number of an entry that the log wrote itself; undefined if --event does not give one. */
 function entryFrom({ event = '', ...others }: EventsOptions): number | undefined {
   if (!/^[1-9]\d{0,14}$/.test(event)) return undefined;
   const [other] = Object.keys(others);
@@ -327,7 +327,7 @@ async function placesOf(
   return places;
 }
 
-/** The same decision as `EventLog.scan`. */
+/** Decides as `EventLog.scan` does. */
 function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   const { kinds, runId, since = -Infinity, until = Infinity } = filter;
   if (kinds !== undefined && !kinds.has(event.kind)) return false;

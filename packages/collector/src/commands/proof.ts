@@ -33,9 +33,9 @@ import { idFrom, newPlaceFrom, notThere, organisationFrom } from './arguments.js
  *
  * The proof is checked with the log's keys before it is printed, so a damaged tree or a changed event never
  * yields one.
- *
- * /** How long to wait for a checkpoint that covers the event.
  */
+
+/** How long to wait for a checkpoint that covers the event. */
 const PATIENCE_MS = 5000;
 const LOOK_EVERY_MS = 100;
 

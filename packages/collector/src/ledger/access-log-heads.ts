@@ -40,7 +40,7 @@ export class AccessLogHeads {
   #due: AccessHead | undefined;
   #alteredAs: string | undefined;
   #working: Promise<void> | undefined;
-  /** The next attempt is not before this, on the clock of `performance.now`: the last one failed. */
+  /** The earliest time of the next attempt after a failure, on the clock of `performance.now`. */
   #restUntil = 0;
   #restMs = 0;
   #timer: NodeJS.Timeout | undefined;

@@ -28,7 +28,7 @@ const OUTCOMES = [
   'unreadable',
   'erased',
 ] as const satisfies readonly Outcome[];
-/** The results of an event besides the outcomes of the store. */
+/** The results of an event that are not outcomes of the store. */
 const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;
 
 /** The result of an event in the ledger's thread. `faulty`: refused by its examination. */

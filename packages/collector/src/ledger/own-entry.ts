@@ -9,7 +9,7 @@ import { uuidBytes } from '../store/text.js';
 const NO_ID = new Uint8Array(16);
 
 /**
- * An entry with a new id, received now, without organisation and run.
+ * Makes an entry with a new id, received now, without organisation and run.
  * @param writer takes the place of an event's API key id: twelve characters with a zero, which no key id has.
  * @param fields of its JSON body, which begins with its id as `event_id` like every body of the log.
  */

@@ -17,7 +17,7 @@ export class CheckpointContradicted extends Error {
 }
 
 export interface SignedTree {
-  /** Covers the entries of the newest checkpoint; empty when it has to be rebuilt. */
+  /** Covers the entries of the newest checkpoint; empty when it must be rebuilt. */
   readonly tree: GrowingTree;
   /** The newest checkpoint. */
   readonly head: string | undefined;

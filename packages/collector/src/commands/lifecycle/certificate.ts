@@ -76,8 +76,8 @@ export interface Certificate {
   /** Key directories that cannot be reached now. */
   readonly keys_away: readonly string[];
   /**
-   * When the last encrypted bytes were removed from the data directory; null if there are some, or never
-   * were.
+   * When the last encrypted bytes were removed from the data directory; null if there still are some, or
+   * never were any.
    */
   readonly bytes_removed: string | null;
   /** Number of events with encrypted bytes in the data directory. */
@@ -95,11 +95,12 @@ export interface Certificate {
    */
   readonly mirror_of: string | null;
   /**
-   * For such a log: which mirrors have reported that they destroyed their keys and replaced their names key.
+   * For such a log, the mirrors that have reported that they destroyed their keys and replaced their names
+   * key.
    */
   readonly mirrors: readonly FollowingMirror[];
   readonly tool: string;
-  /** By organisation. */
+  /** Ids of the events, by organisation. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
   /** Sequences of the same events in the same order, as in the entries. */
   readonly event_numbers: Readonly<Record<string, readonly number[]>>;
@@ -172,7 +173,7 @@ function entryOf({ sequence, entryId }: LoggedAction): Entry {
   return { sequence, id: entryId };
 }
 
-/** @param doneAt until when copies may have included the keys. */
+/** @param doneAt the time until which copies may have included the keys. */
 function keysOf(dataDir: string, doneAt = Infinity) {
   const places = readKeyPlaces(dataDir);
   const { directories, kek, leftOut = [] } = places;

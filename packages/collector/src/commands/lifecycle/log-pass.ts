@@ -43,7 +43,7 @@ export interface LogEvent {
   readonly id: Id;
   /** Undefined if the event neither names nor opens a run. */
   readonly runId: Id | undefined;
-  /** The event it hangs on; the envelope keeps it when the payload is erased. */
+  /** The event it is attached to; the envelope keeps it when the payload is erased. */
   readonly parent: Id | undefined;
 }
 
@@ -194,7 +194,7 @@ class Collecting {
     const { runs, on } = this.wanted;
     const isOfRun = runs.get(organisation)?.has(idAt(source, runIdAt)) === true;
     if (!isOfRun && !this.#hangs(entry)) return;
-    // What hangs on an event without a run belongs to the same record.
+    // Events attached to an event without a run belong to the same record.
     if (isNoId(source, runIdAt)) put(on, organisation, idAt(source, eventIdAt), true);
     const event = eventOf(entry);
     const isStart = event.kind === 'inference-start';

@@ -87,7 +87,7 @@ class Planning {
     const wanted = erasures.filter(({ action }) => late === undefined || action === late);
     if (late !== undefined && wanted.length === 0)
       throw new CommandFailure(`--late: there is no erasure ${late} in ${dataDir}`, EXIT.notFound);
-    // A requested erasure completely; otherwise the newest ones, up to a number that fits in memory.
+    // All events of a requested erasure; otherwise those of the newest ones, as many as fit in memory.
     let events = 0;
     this.#erasures = wanted.reverse().filter(({ sequences }) => {
       events += sequences.size;

@@ -20,7 +20,7 @@ export function outputColumns(): number {
   return process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
 }
 
-/** As {@link outputColumns}; in a pipe to a pager, the width of the terminal. */
+/** Like {@link outputColumns}, but the width of the terminal if the output is a pipe to a pager. */
 export function pagerColumns(): number {
   return process.stdout.isTTY || !process.stderr.isTTY ? outputColumns() : process.stderr.columns;
 }
@@ -37,7 +37,7 @@ export function timeline(record: ClinicalRecord, columns: number): string {
 
 /**
  * Every member of the events in full, wrapped at `columns`; longer words are not broken.
- * @param content where content referenced by URIs is read from; undefined for nowhere.
+ * @param content the directory with the content that URIs reference; if undefined, none is read.
  */
 export function fullTimeline(record: ClinicalRecord, columns: number, content?: ContentDirectory): string {
   return joined(
@@ -134,13 +134,13 @@ function endingWords(ending: string, status: unknown, errorName: unknown): strin
   ];
 }
 
-/** Token counts; an agent has none of its own, nor has a failed call. */
+/** Token counts. Agents and failed calls may have no counts. */
 function tokenWords(input: unknown, output: unknown): string {
   if (numberIn(input) === undefined && numberIn(output) === undefined) return NONE;
   return `${numberIn(input) ?? NONE} in, ${numberIn(output) ?? NONE} out`;
 }
 
-/** @returns an id followed by its version or type, as far as known. */
+/** @returns an id followed by its version or type, if known. */
 function named(id: unknown, more: unknown): string {
   const known = [id, more].filter((part) => part !== undefined && part !== null).map(plain);
   return known.length === 0 ? NONE : known.join(' ');
@@ -225,7 +225,7 @@ function sentBy(record: ClinicalRecord): Map<string, Members> {
   return sent;
 }
 
-/** The name followed by the text, which goes on lines of its own if it is long or has several lines. */
+/** The name followed by the text. A text that is long or has several lines begins on a new line. */
 function memberText(name: string, value: unknown, columns: number): string {
   if (value === undefined) return '';
   const words =

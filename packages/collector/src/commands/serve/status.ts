@@ -69,7 +69,7 @@ export class RunningStatus {
   follower: Follower | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
-  /** The last report of the ledger's thread, in a list of one; undefined before the first. */
+  /** The last report of the ledger's thread, wrapped in a list; undefined before the first report. */
   #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
   readonly #alarms = new Set<Alarm>();
   #keyLiesElsewhere: boolean | undefined;

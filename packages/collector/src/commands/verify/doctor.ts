@@ -80,8 +80,8 @@ async function examine(config: Config, json: boolean): Promise<ExitCode> {
   let index: IndexState | undefined;
   let log: Verification | undefined;
   const read = async () => {
-    // Before the events: otherwise a running collector's index would cover events stored after those read
-    // here.
+    // Read before the events: otherwise a running collector's index would cover events stored after those
+    // read here.
     index = indexState(dataDir);
     return (log = await readLog(dataDir, wanted));
   };

@@ -32,7 +32,7 @@ import { keysOf, type LogKeys } from './trusted-keys.js';
 
 /** Maximum number of faults, and of notes, that are listed. */
 const MOST_LISTED = 100;
-/** A collector signs about once per second; a signer should never be unavailable for as long as this. */
+/** A collector signs about once per second; a signer should never be unavailable for this long. */
 const LONGEST_WAIT_MS = 3_600_000;
 /** The latest time that a Date can represent. */
 const LAST_INSTANT_MS = 8.64e15;
