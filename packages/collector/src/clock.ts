@@ -1,6 +1,8 @@
 /** Detects that the clock was set, by comparison with the monotonic clock of the process. */
 
-/** Smaller differences come from a time server that slews the clock, or from measuring, in milliseconds. */
+/**
+ * In milliseconds. Smaller differences come from a time server that slews the clock, or from measurement.
+ */
 const LEAST_MS = 1000;
 
 /** The clock was set by `by` milliseconds; negative if it was set back. */
@@ -11,7 +13,7 @@ export interface ClockStep {
 }
 
 export class SteppingClock {
-  /** Bounds of its lead over the monotonic clock. */
+  /** Bounds of the clock's lead over the monotonic clock. */
   #ahead: { readonly least: number; readonly most: number } | undefined;
 
   /**

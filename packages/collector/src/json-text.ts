@@ -32,7 +32,7 @@ export function stringEnd(text: string, start: number): number {
 export interface TokenCounts {
   /** Colons: one for each member of an object. */
   readonly members: number;
-  /** At least the number of values. */
+  /** A number that is not less than the number of values. */
   readonly values: number;
 }
 
@@ -41,8 +41,8 @@ export type MarkListener = (code: number, at: number) => void;
 
 /**
  * Passes over a text once, from string to string, and counts its marks. Validates nothing: JSON.parse does.
- * @returns undefined when more than `maxDepth` arrays and objects stand inside each other, the outermost one
- *   counted.
+ * @returns undefined when arrays and objects are nested more than `maxDepth` deep, counting the outermost
+ *   one.
  */
 export function tokenize(text: string, maxDepth: number, listener?: MarkListener): TokenCounts | undefined {
   const { length } = text;
@@ -82,10 +82,10 @@ export function tokenize(text: string, maxDepth: number, listener?: MarkListener
 type Reviver = Parameters<typeof JSON.parse>[1];
 
 /**
- * Parses as JSON.parse does, and keeps the names of members. V8 of Node 24 to 26 mistakes a name that has an
- * escape for an earlier one that has a backslash: of {"x":0,"\\":1} and then {"x":0,"\n":1} the second gets
- * the name of the first.
- * @throws SyntaxError, as JSON.parse.
+ * Parses as JSON.parse does, and keeps the names of members. V8 of Node 24 to 26 mistakes a name with an
+ * escape for an earlier one with a backslash: after {"x":0,"\\":1}, it gives the second member of
+ * {"x":0,"\n":1} the earlier name.
+ * @throws SyntaxError, as JSON.parse does.
  */
 export function parseJson(text: string, reviver?: Reviver): unknown {
   const value: unknown = JSON.parse(text, reviver);
@@ -117,7 +117,9 @@ const AS_LISTS = new Map([
   [CLOSE_BRACKET, ']]'],
 ]);
 
-/** Writes a JSON text as lists, of which JSON.parse reads every string right, because none is a name. */
+/**
+ * Rewrites a JSON text as lists. JSON.parse reads all of their strings correctly, because none is a name.
+ */
 function asLists(text: string): string {
   const parts: string[] = [];
   let from = 0;
@@ -141,7 +143,7 @@ function fromLists([isArray, parts]: Lists): unknown {
 /** The UTF-16 units of a text, then zeros. Reading one takes a third of the time of `charCodeAt`. */
 export type Units = Uint16Array<ArrayBuffer>;
 
-/** The most units that are read past an offset without a look for the end. */
+/** Maximum number of units that are read past an offset without checking for the end. */
 const ZEROS = 8;
 
 export function unitsOf(text: string): Units {
@@ -171,7 +173,7 @@ function hexDigit(code: number): number {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1;
 }
 
-/** For a backslash that begins no escape. */
+/** The result for a backslash that begins no escape. */
 const NO_UNIT = -1;
 
 /**
@@ -314,9 +316,9 @@ const CONTAINER_WORDS = 3;
 const MEMBER_WORDS = 6;
 
 /**
- * Validates a text in one pass and records where containers end and where each member has its value: numbers
- * in typed arrays, no more of them than the text has characters, in time linear in the text. Containers are
- * numbered from 0 in the order in which they open.
+ * Validates a text in one pass and records where containers end and where each member has its value: typed
+ * arrays with at most one number per character, made in linear time. Containers are numbered from 0 in the
+ * order in which they open.
  */
 export class JsonOutline {
   /**
@@ -369,7 +371,7 @@ export class JsonOutline {
     return this.#members[member * MEMBER_WORDS + 3] ?? 0;
   }
 
-  /** The number of the container that a member's value is, when it is one. */
+  /** The number of the container that is a member's value; meaningless for other values. */
   containerOf(member: number): number {
     return this.#members[member * MEMBER_WORDS + 4] ?? 0;
   }

@@ -42,7 +42,7 @@ export interface AccessEnd {
   readonly events: number;
   /** False if the access ended early. */
   readonly complete: boolean;
-  /** What an act has made, where that is known only at the end: ids and numbers, never a secret. */
+  /** The result of an act, if it is known only at the end: ids and numbers, never a secret. */
   readonly done?: Readonly<Record<string, unknown>>;
 }
 
@@ -130,13 +130,12 @@ export interface GivenOut {
   events: number;
   /** True once everything that was requested is printed or done. */
   complete: boolean;
-  /** What an act has made. */
+  /** The result of an act. */
   done?: AccessEnd['done'];
 }
 
 /**
- * On return the beginning is logged, so that events may be given out. The end is logged when the process
- * ends. Logs the beginning now and the end when the process exits.
+ * Logs the beginning now, so that events may be printed after the return, and the end when the process exits.
  * @throws CommandFailure if the access cannot be logged. A read-only snapshot without a running collector can
  *   still be read, with a warning.
  */

@@ -294,7 +294,7 @@ export interface AskedFor {
   readonly what: 'event' | 'run' | 'entry';
   readonly id: string;
   readonly dataDir: string;
-  /** Whether other options exclude part of the log, which may hold it. */
+  /** Whether other options exclude a part of the log that may have the id. */
   readonly isNarrowed?: boolean;
 }
 

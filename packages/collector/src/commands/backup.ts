@@ -228,7 +228,7 @@ function holdsKeys({ directory }: Job): boolean {
   return fs.existsSync(path.join(directory, 'signing-keys'));
 }
 
-/** The output for programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessLogKept }: Round): string {
   const { origin, at: time, events, entries, signed_entries, last_received_at } = state;
   const fields = {

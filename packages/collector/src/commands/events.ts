@@ -335,7 +335,7 @@ function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   return event.receivedAt >= since && event.receivedAt < until;
 }
 
-/** The names are a promise to programs. */
+/** The output for programs, which rely on the names. */
 function lineOf(event: Printed | StoredEntry): object {
   const plain = event.payloadState === 'plain';
   const erasure = 'erasure' in event ? event.erasure : undefined;

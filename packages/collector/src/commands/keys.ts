@@ -94,7 +94,7 @@ interface RotateOptions {
   readonly json?: true;
 }
 
-/** A key for programs, without the secret and its hash. The names are a promise. */
+/** A key for programs, which rely on the names. It has neither the secret nor its hash. */
 function keyJson(key: ApiKey, nowMs: number): object {
   return {
     key_id: key.keyId,

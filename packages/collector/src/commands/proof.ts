@@ -326,7 +326,7 @@ function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): vo
   process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file}${body} --key ${key}\n`);
 }
 
-/** The output for programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventProof): object {
   return {
     event_id: event.eventId,

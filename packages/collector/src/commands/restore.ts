@@ -349,7 +349,7 @@ interface Done {
   readonly isCut: boolean;
 }
 
-/** The output for programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 function asJson({ to, state }: Job, { verification, narrowed, restored, lost }: Done): string {
   const { entries } = verification;
   const fields = {

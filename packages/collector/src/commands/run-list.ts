@@ -148,7 +148,9 @@ function failedText({ call, failedCalls, counts }: RunSummary): string[] {
 
 type Value = string | number | boolean | null | readonly string[];
 
-/** The members for programs, in this order. The names are a promise and match docs/reference/records.md. */
+/**
+ * The members for programs, in this order. Programs rely on the names, which docs/reference/records.md lists.
+ */
 const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   record_id: ({ recordId }) => recordId,
   organisation: ({ organisation }) => organisation,

@@ -194,7 +194,7 @@ export interface Giving<Row> {
   /** Maximum number of rows. */
   readonly limit?: number;
   readonly signal?: AbortSignal;
-  /** Called before a block is written, so that a reader who stops has been counted. */
+  /** Called before a block is written: a reader who stops early has received its rows. */
   readonly onBlock?: (rows: readonly Row[]) => void;
 }
 

@@ -29,7 +29,7 @@ const HTML = `<!doctype html>
 </html>
 `;
 
-/** Without a server to send to and without a key: the page sends nothing. */
+/** Hides the fields for a server and a key, since the page sends nothing. */
 const START = `const dark = matchMedia('(prefers-color-scheme: dark)');
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
 dark.addEventListener('change', follow);

@@ -1,6 +1,6 @@
 /**
  * What is not set up, although most logs should have it: not a problem, so there is no alarm and no metric.
- * Pure functions of the facts; the ids are a promise.
+ * Pure functions of the facts; the ids must not change.
  */
 import type { Facts } from './snapshot.js';
 import { isBackupOld } from './warnings.js';
@@ -36,7 +36,9 @@ function* mirrorless({ privacy, ledger: { shared } }: Facts): Generator<Hint> {
   };
 }
 
-/** Until a warning replaces it, or the operator has configured that back-ups are made otherwise. */
+/**
+ * Shown until a warning replaces it, or the operator has configured that back-ups are made in another way.
+ */
 function* missingBackup(facts: Facts): Generator<Hint> {
   if (facts.lastBackup !== undefined || facts.backupMaxAgeMs === 0 || isBackupOld(facts)) return;
   yield {

@@ -63,7 +63,7 @@ export class OperatorAccess {
   /**
    * @param token undefined on loopback only.
    * @param speaksTls whether remote hosts must use TLS: a token that was sent unencrypted is refused, so that
-   *   nobody gets used to it.
+   *   clients do not rely on sending it.
    */
   constructor(
     private readonly token: OperatorToken | undefined,
@@ -142,7 +142,7 @@ export class OperatorToken {
     return new OperatorToken(hashOf(token));
   }
 
-  /** In a time that does not depend on the number of matching bytes. */
+  /** Takes a time that does not depend on the number of matching bytes. */
   matches(presented: string): boolean {
     return timingSafeEqual(hashOf(presented), this.#hash);
   }

@@ -58,7 +58,7 @@ export interface VerifyState {
 export interface BackupState {
   /** When it began. */
   readonly at: number;
-  /** The events that it holds. */
+  /** Number of events that it holds. */
   readonly events: number;
   /** Whether it was a round of `--follow`. */
   readonly follows?: boolean;
@@ -71,7 +71,7 @@ export interface RunState {
   readonly minimum: number;
   readonly incomplete: number;
   readonly erased: number;
-  /** Of all these runs. */
+  /** Number of these runs without an outcome, whatever their completeness. */
   readonly withoutOutcome: number;
   readonly orphanEvents: number;
   /** Events of the log that the catalogue has read, of any age. */

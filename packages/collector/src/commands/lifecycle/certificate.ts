@@ -28,7 +28,7 @@ interface Entry {
   readonly id: string;
 }
 
-/** The names are a promise to programs. All times are RFC 3339 in UTC. */
+/** Programs rely on the names. All times are RFC 3339 in UTC. */
 export interface Certificate {
   readonly format: typeof FORMAT;
   readonly action: string;

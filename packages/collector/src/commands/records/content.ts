@@ -13,7 +13,7 @@ import { systemCode } from '../../system-code.js';
 import { usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 
-/** The text, or a note why there is none. */
+/** The text, or a note that explains why it is missing. */
 export type Content = { readonly text: string } | { readonly note: string };
 
 const HASHED = /^sha256:([0-9a-f]{64})$/;
@@ -70,7 +70,7 @@ export class ContentDirectory {
     return `the content of ${uris} could not be read in ${this.root}`;
   }
 
-  /** @returns the bytes, or a predicate that states why there are none. */
+  /** @returns the bytes, or a predicate that states why they are missing. */
   #bytes(uri: string): Buffer | string {
     const [, sha256] = HASHED.exec(uri) ?? [];
     if (sha256 === undefined) {
@@ -115,7 +115,7 @@ export class ContentDirectory {
   }
 }
 
-/** Undefined for a URI that does not name a file of this host. */
+/** Undefined for a URI that does not name a file on this host. */
 function fileNamed(uri: string): string | undefined {
   const [scheme] = SCHEME.exec(uri) ?? [];
   if (scheme !== undefined && scheme.toLowerCase() !== 'file:') return undefined;

@@ -199,7 +199,7 @@ class Export {
     try {
       for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
-          // Counted before writing, since a reader who stops has received it.
+          // Counted before writing: a reader who stops early has received the record.
           givenOut.events += piece.events;
           await output.write(piece);
           this.#done.records += piece.records;

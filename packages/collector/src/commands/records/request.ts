@@ -38,7 +38,7 @@ export interface RecordsRequest {
   readonly out: string | undefined;
   /** The clock that selects the day of a record; undefined if all records go to one file. */
   readonly dayBy: Clock | undefined;
-  /** Where content referenced by a URI is read from; undefined for nowhere. */
+  /** The directory with the content that URIs reference; if undefined, none is read. */
   readonly content: ContentDirectory | undefined;
 }
 

@@ -21,7 +21,10 @@ import { legible } from '../terminal.js';
 /** How long the end waits for a reader of standard output, in milliseconds. */
 const LAST_LINES_MS = 500;
 
-/** Options that would outlast the trial and are refused everywhere, as they have no value for "none". */
+/**
+ * Options whose effect would outlast the trial. No value turns them off, so they are refused from every
+ * source.
+ */
 const LASTING: readonly string[] = ['checkpoint-sink'];
 /** Options that the trial sets itself, overriding environment and file. */
 const OWN = ['data-dir', 'signing-keys'] as const;

@@ -213,7 +213,7 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Catal
 }
 
 interface CatalogueFinding extends StoreFinding {
-  /** Where the catalogue differs from the log; for programs, so the names are a promise. */
+  /** Where the catalogue differs from the log. Programs rely on the names. */
   readonly records?: readonly {
     readonly organisation: string | null;
     readonly record_id: string;

@@ -8,7 +8,7 @@ import type { Verification } from './verification.js';
 const whatToDo = (log: string) =>
   `What to do: docs/INTEGRITY.md, "When something is found". Keep the ${log} as it is.`;
 
-/** For programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 export function verificationFields(verification: Verification): object {
   const { findings, events, entries, unsigned, unopened, erased, erasing, keys, checkpoints, access } =
     verification;

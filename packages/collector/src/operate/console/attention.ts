@@ -3,7 +3,9 @@ import type { Hint, Warning } from './console-state.js';
 import { count, counted } from './format.js';
 import { type Child, chip, type Element, markup, type View } from './markup.js';
 
-/** The most warnings of a kind that are shown singly; two hundred expiring keys are one task. */
+/**
+ * Maximum number of warnings of a kind that are shown separately; two hundred expiring keys are one task.
+ */
 const SHOWN = 2;
 
 /** Empty when there are no warnings: the status at the top says so. */

@@ -91,7 +91,10 @@ export function storage(view: View): Child {
   );
 }
 
-/** Also explains why there is no disk forecast; a known forecast is at the top. */
+/**
+ * The growth of the ledger, which also explains why there is no disk forecast. The overview shows a known
+ * one.
+ */
 function growth({ state: { ledger } }: View): Fact {
   const { events_per_hour: events, bytes_per_hour: size, watched_seconds: watched } = ledger;
   const name = 'Growth';
