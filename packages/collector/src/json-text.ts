@@ -106,7 +106,7 @@ function hasEscapedName(text: string): boolean {
 
 const SPACE = [' ', '\n', '\r', '\t'];
 
-/** An array is [1, items], an object [0, name, value, name, value, ...] in a list of its own. */
+/** An array is [1, items], an object [0, name, value, name, value, ...] in a separate list. */
 type Lists = readonly [0 | 1, readonly unknown[]];
 
 const AS_LISTS = new Map([
@@ -310,9 +310,15 @@ function spread(hash: number): number {
   return second ^ (second >>> 16);
 }
 
-/** Of a container: the offset after it, the number of the next container after it, its number of members. */
+/**
+ * The words of a container: the offset after it, the number of the next container after it, its number of
+ * members.
+ */
 const CONTAINER_WORDS = 3;
-/** Of a member: object, start and end of its name, start of its value, number of a container there, hash. */
+/**
+ * The words of a member: object, start and end of its name, start of its value, number of a container there,
+ * hash.
+ */
 const MEMBER_WORDS = 6;
 
 /**

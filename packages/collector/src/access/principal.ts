@@ -119,7 +119,7 @@ export class Principal {
   readonly profile: Profile | undefined;
   /** The name that the sender's certificate must also have; undefined when the key suffices. */
   readonly clientCertificate: string | undefined;
-  /** One token per event; undefined without a rate limit. */
+  /** The bucket, with one token per event; undefined without a rate limit. */
   readonly bucket: TokenBucket | undefined;
   readonly #mask: number;
 

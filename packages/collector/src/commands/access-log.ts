@@ -6,7 +6,7 @@
  * logged too. The second has the number of events. If it is missing, any number may have been read.
  *
  * Heads of the hash chain cover the lines (ledger/access-log-heads.ts), so no line is changed or removed;
- * after a torn line the next one begins on a line of its own.
+ * after a torn line, the next one begins on a new line.
  */
 import { randomUUID } from 'node:crypto';
 import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';
@@ -93,7 +93,7 @@ function withoutPersons(filter: Access['filter']): Access['filter'] {
 }
 
 /**
- * On a mirror, lines go to a file of its own, from which `collector mirror` copies them to the database's
+ * On a mirror, lines go to a separate file, from which `collector mirror` copies them to the database's
  * access log.
  * @returns false when reading a snapshot: a read-only file system without a running collector.
  */

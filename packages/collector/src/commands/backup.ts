@@ -95,7 +95,7 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
   assertKeysKept(dataDir, options);
   const job: Job = { directory, config, options, givenOut: undefined };
   try {
-    // Checked before anything is written: it may be the wrong directory.
+    // The target is checked before anything is written: it may be the wrong directory.
     assertContinues(directory, await sourceOf(job));
     const lock = lockDirectory(directory);
     try {

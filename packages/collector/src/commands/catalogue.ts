@@ -54,7 +54,7 @@ export async function openCatalogue(request: CatalogueRequest): Promise<Catalogu
   const { events: log, tree } = openStore(request.dataDir);
   let access: CatalogueAccess | undefined;
   try {
-    // Read first: a running collector appends while the log is read.
+    // The claim is read first: a running collector appends while the log is read.
     const claimed = await claimedSize(tree);
     access = new CatalogueAccess(request, log);
     await access.update();
@@ -128,7 +128,7 @@ export class CatalogueAccess {
     });
   }
 
-  /** After the last entry that the catalogue covers. */
+  /** The position after the last entry that the catalogue covers. */
   get cursor(): Cursor {
     return this.#cursor;
   }
@@ -310,7 +310,7 @@ export async function runOfEvent(
  * clock.
  */
 
-/** For an answer that is empty by time of receipt. */
+/** The hint for an answer that is empty by time of receipt. */
 export const BY_SENDERS =
   "by the senders' clocks there are some in that period, as after an import or a demo: add --clock sender";
 

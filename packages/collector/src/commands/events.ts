@@ -183,9 +183,9 @@ interface Query {
 }
 
 interface Found {
-  /** With the whole run id. */
+  /** The filter, with the whole run id. */
   readonly filter: EventFilter;
-  /** After the last entry that was examined. */
+  /** The position after the last entry that was examined. */
   readonly cursor: Cursor;
 }
 

@@ -45,8 +45,8 @@ export interface Trusted<Key> {
 }
 
 /**
- * Splits the arguments of --key into keys (see {@link keysFrom}) and rotation notes: those in a file, or in the
- * `.note` files of a directory.
+ * Splits the arguments of --key into keys (see {@link keysFrom}) and rotation notes: those in a file, or in
+ * the `.note` files of a directory.
  */
 export function trustedFrom<Key>(given: readonly string[], read: (vkey: string) => Key): Trusted<Key> {
   const notes = given.map(rotationsIn);
@@ -59,7 +59,9 @@ export function trustedFrom<Key>(given: readonly string[], read: (vkey: string) 
 /** A line with a signature of a note. */
 const SIGNED = /^\u2014 /m;
 
-/** Empty unless `given` is a directory with notes, in order of name, or a file of notes. */
+/**
+ * The notes in a file, or in the files of a directory in the order of their names; empty if `given` has none.
+ */
 function rotationsIn(given: string): string[] {
   const place = given.startsWith('@') ? given.slice(1) : given;
   const found = fs.statSync(place, { throwIfNoEntry: false });

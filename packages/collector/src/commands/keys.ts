@@ -164,7 +164,7 @@ const DEFAULT_PORT = 8080;
 function printIssued(issued: IssuedKey, config: Config, introduction: string): void {
   const { text, key } = issued;
   const kind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
-  // Without an explicit port, the port of the collector that runs on the directory.
+  // Without an explicit port, the text has the port of the collector that runs on the directory.
   const said = config.port !== 0 && config.port !== DEFAULT_PORT;
   const port = said ? config.port : (portOfHolder(config.dataDir) ?? DEFAULT_PORT);
   const listening = {

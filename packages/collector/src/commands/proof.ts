@@ -340,7 +340,7 @@ function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventP
   };
 }
 
-/** Written atomically and readable only by its owner, because it contains the salt. */
+/** Writes the proof atomically. Only its owner can read the file, because it contains the salt. */
 function writeNew(file: string, text: string): void {
   try {
     createDurably(file, text);

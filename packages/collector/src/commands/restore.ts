@@ -198,7 +198,7 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
     if (codeOf(verification, cut) !== EXIT.damaged && job.keyPlaces !== undefined) {
       // Keys are destroyed only after verification: a forged back-up must not destroy any.
       narrowed = await narrow(restoration.copy, job.keyPlaces, verification);
-      // Verified again, since the payloads can now be opened.
+      // The copy is verified again, since the payloads can now be opened.
       verification = await prove(restoration.copy, job, narrowed.takenSince);
     }
     const lost = lostOf(verification, cut);

@@ -62,7 +62,7 @@ export function printable(text: string): string {
   return printableJson(JSON.stringify(text)).slice(1, -1);
 }
 
-/** As {@link printable}, for text that is not in quotation marks. */
+/** Like {@link printable}, for text that is not in quotation marks. */
 export function legible(text: string): string {
   return printable(text).replaceAll('\\"', '"');
 }
@@ -71,11 +71,14 @@ export function legible(text: string): string {
 
 /** How a column shrinks on a terminal that is too narrow for the table. */
 export interface Column {
-  /** The minimum width of its cells; unless given, cells are never cut. */
+  /** The minimum width of its cells; without it, cells are never cut. */
   readonly least?: number;
-  /** In place of {@link cutText}. */
+  /** The function that shortens a cell, in place of {@link cutText}. */
   readonly cut?: (cell: string, width: number) => string;
-  /** The order in which columns are dropped when cutting is not enough, lowest first; unless given, never. */
+  /**
+   * The order in which columns are dropped when cutting is not enough, lowest first; without it, never
+   * dropped.
+   */
   readonly leftOut?: number;
 }
 

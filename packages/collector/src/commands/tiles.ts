@@ -274,7 +274,7 @@ class TileDirectory {
       throw error;
     }
     this.checkpoint = this.#read(CHECKPOINT)?.toString();
-    // Left by an interrupted export.
+    // An interrupted export may have left drafts.
     this.#removeDrafts();
   }
 

@@ -60,7 +60,7 @@ export interface LineFault {
   readonly message?: string;
   /** Contains no value of the event; neither does the message. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
-  /** Present if known and a UUID. */
+  /** The id of the event, if known and a UUID. */
   readonly eventId?: string | undefined;
 }
 

@@ -51,7 +51,7 @@ export class RejectFile {
     assertOurs(file, found);
     const fd = fs.openSync(file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
     try {
-      // Checked again: it may have been replaced meanwhile.
+      // The file is checked again: it may have been replaced.
       assertOurs(file, fs.fstatSync(fd));
       fs.fchmodSync(fd, 0o600);
       return new RejectFile(file, fd);

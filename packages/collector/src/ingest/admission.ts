@@ -25,7 +25,7 @@ const LONG = 3 / 4;
 const STILL_LONG = 1 / 3;
 /** A long period raises the score by this much, a short one lowers it by one. */
 const RISE = 2;
-/** At this score overload begins and the score jumps to its highest; overload ends at 0. */
+/** The score at which overload begins; it then jumps to its maximum. Overload ends at 0. */
 const OVERLOAD = 3 * RISE;
 const HIGHEST = 30;
 /** The weight of one period in the rate from which the limit is computed. */

@@ -4,7 +4,7 @@
  *
  * A connection that has shown a valid key keeps its place until it is closed. Any other may lose its place to
  * a newcomer: the oldest one of the network that has the most of them. So a flood displaces its own
- * connections, and a flood from the sender's network has to refill all places before the sender has sent its
+ * connections, and a flood from the sender's network must refill all places before the sender has sent its
  * headers. A holder of a valid key can take all places; the key can be revoked.
  *
  * On a connection that keeps its place a request costs one property read. A newcomer costs a look at each
@@ -19,9 +19,9 @@ import type { Reply, Request, StreamedRequest } from './request.js';
 /** Limits of connections; may change while the collector listens. */
 export interface Limits {
   readonly maxConnections: number;
-  /** From the first byte of a request to the last byte of its headers. */
+  /** The time from the first byte of a request to the last byte of its headers. */
   readonly headersTimeoutMs: number;
-  /** From the first byte of a request to the last byte of its body. */
+  /** The time from the first byte of a request to the last byte of its body. */
   readonly requestTimeoutMs: number;
   /** How long an idle connection is kept. */
   readonly keepAliveTimeoutMs: number;
@@ -187,7 +187,7 @@ const PER_SECOND = 1000;
 const MOST_A_TURN = 16;
 
 export class RestingConnections {
-  /** In the order in which their pauses began. */
+  /** The paused connections, in the order in which their pauses began. */
   readonly #resting = new Map<Socket, Principal | undefined>();
   /** The refused client of each connection that is read again since this turn of the loop. */
   readonly #ended = new Map<Socket, Principal | undefined>();

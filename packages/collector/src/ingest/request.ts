@@ -17,7 +17,7 @@ export interface RequestHeaders {
   repeated: boolean;
   contentType: string | undefined;
   contentEncoding: string | undefined;
-  /** From Content-Length; undefined for a chunked body and without a body. */
+  /** The value of Content-Length; undefined for a chunked body and without a body. */
   contentLength: number | undefined;
   transferEncoding: string | undefined;
   /** The door that the sender states; undefined without the header. */
@@ -204,7 +204,7 @@ export interface Exchange extends Waiting {
   readonly endpoint: Endpoint | undefined;
   door: Door;
   principal: Principal | undefined;
-  /** As received, before decompression. */
+  /** The size as received, before decompression. */
   bodyBytes: number;
   /** Decompressed; kept once the event has a place in the queue, if the options ask for bodies. */
   body: Buffer | undefined;

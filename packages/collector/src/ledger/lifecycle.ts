@@ -91,7 +91,7 @@ export interface LifecycleOptions {
   readonly append: (entry: Candidate) => Promise<void>;
   /** A step failed; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** For a log in files: the number of erasures that may have left encrypted bytes in it. */
+  /** The number of erasures that may have left encrypted bytes in the log; present for a log in files. */
   readonly compaction?: { readonly pending: number };
   /** An action was carried out. The text names no person and no event. */
   readonly onNotice?: (message: string) => void;
@@ -141,7 +141,7 @@ export class Lifecycle {
   #working: Promise<void> | undefined;
   /** The earliest time of the next attempt, on the clock of `performance.now`. */
   #restUntil = 0;
-  /** Number of actions whose requesters have the answer, unless the action is not done yet. */
+  /** Number of logged actions whose requesters are known to have received any final answer. */
   #answered = 0;
   /** When the notes beside the keys are next read, on the same clock; Infinity once that is done. */
   #takeUpAt = 0;

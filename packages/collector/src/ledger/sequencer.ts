@@ -73,7 +73,7 @@ export class Sequencer {
   /** The newest checkpoint, and the number of entries that it covers; -1 without one. */
   #head: string | undefined;
   #signed: number;
-  /** For a shared store: when the tree was read, and the last known root. */
+  /** When the tree was read, and the last known root; used for a shared store. */
   #epoch: number | undefined;
   #known: { readonly size: number; readonly root: Buffer } | undefined;
   #forked: CheckpointContradicted | undefined;

@@ -71,7 +71,7 @@ const STYLE = `.swagger-ui :is(.scheme-container, .response-col_links) {
 }
 `;
 
-/** By path. Read once; about 2 MB. */
+/** The files by path. They are read once and take about 2 MB. */
 export function apiDocs(): ReadonlyMap<string, Page> {
   const style = new URL(import.meta.resolve('@fastify/swagger-ui/static/swagger-ui.css'));
   const bundle = new URL('swagger-ui-bundle.js', style);

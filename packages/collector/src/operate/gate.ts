@@ -48,7 +48,7 @@ export class Gate {
     this.#asked(...exchange),
   );
   readonly #bucket = new TokenBucket(RATE);
-  /** For later connections; undefined for plain HTTP alone. */
+  /** The certificate for later connections; undefined for plain HTTP alone. */
   secureContext: SecureContext | undefined;
   /** Connections by address, the oldest first. No set is empty. */
   readonly #open = new Map<string, Set<Socket>>();
@@ -111,7 +111,7 @@ export class Gate {
     const [address, those] = others.reduce((a, b) => (b[1].size > a[1].size ? b : a), first);
     const [oldest] = those;
     if (oldest === undefined) return;
-    // Removed from the count here: `close` comes only after other connections have arrived.
+    // The connection is removed from the count here: `close` comes only after others have arrived.
     this.#leave(address, oldest);
     oldest.destroy();
   }

@@ -11,7 +11,7 @@ export interface Hint {
   readonly what_to_do: string;
 }
 
-/** In the recommended order. Each disappears within a second after the work is done. */
+/** The hints, in the recommended order. Each disappears within a second after the work is done. */
 export function hintsOf(facts: Facts): Hint[] {
   return [...sink(facts), ...mirrorless(facts), ...missingBackup(facts), ...verification(facts)];
 }

@@ -27,7 +27,7 @@ export interface Presented {
 export interface AccessRefusal {
   readonly code: ErrorCode;
   readonly message: string;
-  /** For WWW-Authenticate, one header each. */
+  /** The values of WWW-Authenticate, one header each. */
   readonly challenges?: readonly string[];
 }
 

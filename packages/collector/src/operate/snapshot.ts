@@ -114,7 +114,7 @@ export interface Snapshot {
   readonly runs: RunState | undefined;
   /** Since when the catalogue cannot be updated. */
   readonly catalogueTroubleSince: number | undefined;
-  /** At most 1,000, the usable ones first (`shownKeys`). */
+  /** At most 1,000 keys, the usable ones first (`shownKeys`). */
   readonly keys: readonly KeyState[];
   readonly keysNotListed: number;
   /** Whether the last read of the keys succeeded. */

@@ -129,7 +129,7 @@ const OF_THE_LEDGER = {
   },
 } as const satisfies Record<string, Rule>;
 
-/** For a log with several writing collectors. */
+/** The rules for a log with several writing collectors. */
 const OF_THE_DATABASE = {
   log_forked: {
     alert: 'CollectorLogForked',

@@ -54,7 +54,7 @@ export class Samples {
     this.#lookedAt = monotonic;
   }
 
-  /** Oldest first. */
+  /** The samples, oldest first. */
   list(): Sample[] {
     return [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
   }

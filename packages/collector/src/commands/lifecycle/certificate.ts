@@ -33,7 +33,7 @@ export interface Certificate {
   readonly format: typeof FORMAT;
   readonly action: string;
   readonly reason: string;
-  /** From the erasure record; null if it is not available. */
+  /** The facts in the erasure record; null if it is not available. */
   readonly case: string | null;
   readonly planner: Person | null;
   readonly applier: Person | null;

@@ -183,7 +183,7 @@ async function awaitAnswer(
   const isRemote = isShared(config);
   return polled(
     async (waited) => {
-      // Before the answer is read: a collector may answer and then end.
+      // The lock is examined before the answer is read: a collector may answer and then end.
       const runs = isRemote || isLocked(config.dataDir);
       const answer = await answerTo(requests, action);
       if (answer !== undefined) return answer;

@@ -11,7 +11,7 @@ import { Mentions } from './mentions.js';
 
 /** The bytes of an id, one per character: a compact map key. */
 export type Id = string;
-/** By organisation, because ids are unique only within one. */
+/** Ids by organisation, because they are unique only within one. */
 export type ByOrganisation<Value> = Map<string, Map<Id, Value>>;
 
 export interface Range {
@@ -69,10 +69,10 @@ export interface Found {
   /** All organisations with events. */
   readonly organisations: ReadonlySet<string>;
   readonly runs: ByOrganisation<true>;
-  /** Events without a run whose ids match `Sought.runs`. */
+  /** Events without a run, if their ids match `Sought.runs`. */
   readonly runless: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
-  /** For `Sought.erased`: runs, and events without a run. */
+  /** The runs, and the events without a run, that `Sought.erased` requests. */
   readonly erased: { readonly runs: ByOrganisation<true>; readonly runless: ByOrganisation<true> };
   /** Number of payloads that were needed but could not be decrypted. */
   readonly unread: number;

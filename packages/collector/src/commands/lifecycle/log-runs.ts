@@ -161,7 +161,7 @@ export class LogRuns {
   private constructor(
     private readonly dataDir: string,
     readonly log: EventLog,
-    /** By default everything that was durable when the log was opened. */
+    /** The range to read; by default everything that was durable when the log was opened. */
     readonly range: Range,
     private readonly signal: AbortSignal,
   ) {}
@@ -172,7 +172,7 @@ export class LogRuns {
    */
   static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
     const { events: log, tree } = openStore(dataDir);
-    // Read first: a running collector appends meanwhile.
+    // The claim is read first: a running collector appends while the log is read.
     const claimed = await claimedSize(tree);
     const end = (await log.end()).sequence - 1;
     assertReaches(end, claimed);

@@ -14,7 +14,7 @@ export class Mentions {
   readonly #standing: RegExp;
   /** Whether an id may be a number: compared as text, since JSON.parse rounds numbers over 15 digits. */
   readonly #isNumeric: boolean;
-  /** For each id, a lower-case text that any plain ASCII body with this id contains. */
+  /** A lower-case text for each id, which any plain ASCII body with the id contains. */
   readonly #words: readonly string[];
 
   constructor(ids: readonly string[]) {

@@ -105,7 +105,7 @@ class Planning {
     const { reader, asked } = this;
     const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
     const certified = certificates.flatMap((each) => each.events);
-    // Before the log is read: anything that begins meanwhile was not considered.
+    // These are read before the log: anything that begins later was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions, reader.log));
     const found = await reader.find({

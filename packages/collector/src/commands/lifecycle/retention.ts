@@ -165,7 +165,7 @@ interface Due {
   bytes: number;
   /** Number of these events that have no key to destroy. */
   plain: number;
-  /** One per bucket and organisation. */
+  /** The keys, one entry per bucket and organisation. */
   readonly keys: Map<string, TakenKeys>;
 }
 
@@ -359,7 +359,7 @@ async function planned(
 ) {
   try {
     return await access.ask(async (catalogue) => {
-      // Limited to what the catalogue covers, so that both have the same events.
+      // Only entries that the catalogue covers are read, so that both have the same events.
       const reader = await LogRuns.open(dataDir, signal, { through: catalogue.cursor.sequence - 1 });
       try {
         const actions = reader.log.actions?.();

@@ -129,7 +129,7 @@ async function give(
           if (run !== undefined) maker.add(assembleRun(each, await linksOf(reader, run, each, nested)));
         }
       for (const piece of maker.take()) {
-        // Counted before writing: a reader who stops early has received the record.
+        // The record is counted before it is written: a reader who stops early has received it.
         givenOut.events += piece.events;
         await output.write(piece);
         longCells += piece.longCells ?? 0;

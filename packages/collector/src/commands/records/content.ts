@@ -81,7 +81,7 @@ export class ContentDirectory {
         ? 'is not searched: the URI does not name a file of this host'
         : `is not searched: ${scheme.toLowerCase()} does not name a file of the directory`;
     }
-    // In a bucket, the name has no directory.
+    // In a bucket, the file is not in a subdirectory.
     const places = [path.join(sha256.slice(0, 2), sha256), sha256];
     const place = places.find((each) => fs.existsSync(path.join(this.#real, each))) ?? places[0] ?? '';
     const bytes = this.#file(place);
@@ -99,7 +99,7 @@ export class ContentDirectory {
     try {
       const real = fs.realpathSync(file);
       if (!isWithin(this.#real, real)) return outside;
-      // Without waiting for the writer of a pipe.
+      // O_NONBLOCK avoids waiting for the writer of a pipe.
       const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
       fd = fs.openSync(real, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       const stat = fs.fstatSync(fd);

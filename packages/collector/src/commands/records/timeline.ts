@@ -25,7 +25,7 @@ export function pagerColumns(): number {
   return process.stdout.isTTY || !process.stderr.isTTY ? outputColumns() : process.stderr.columns;
 }
 
-/** One line per event. @param columns width of the terminal. */
+/** A record with one line per event. @param columns width of the terminal. */
 export function timeline(record: ClinicalRecord, columns: number): string {
   return joined(
     headOf(record),
@@ -86,7 +86,7 @@ function isOfSeveral({ calls }: ClinicalRecord['metadata']): boolean {
   return calls.length > 1;
 }
 
-/** One line per call, for a run with several calls. */
+/** The calls of a run with several calls, one line each. */
 function callsOf({ metadata }: ClinicalRecord, columns: number): string {
   if (!isOfSeveral(metadata)) return '';
   const rows = metadata.calls.map(({ model, latency_ms, ended }, place) => [
@@ -168,7 +168,7 @@ function eventsOf(record: ClinicalRecord, columns: number): string {
   );
 }
 
-/** One paragraph per event. */
+/** The events, one paragraph each. */
 function fullEventsOf(
   record: ClinicalRecord,
   columns: number,

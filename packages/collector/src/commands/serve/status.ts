@@ -62,7 +62,7 @@ export class RunningStatus {
   readonly startedAt = Date.now();
   /** Called when the phase changes. */
   onPhase: () => void = () => undefined;
-  /** Set once it exists. */
+  /** The ledger's thread, once it exists. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
   otlpSide: { readonly listener: Listener; readonly receiver: OtlpReceiver } | undefined;

@@ -78,7 +78,7 @@ Each event is listed here, with the faults for which it is refused, or would be 
 `);
   }
 
-  /** For Ingest.observer, while bodies are kept. */
+  /** The observer for `Ingest.observer`, while bodies are kept. */
   observe(observed: Observed, status: number, fault: Fault | undefined): void {
     const { id, kind, body } = observed;
     if (fault !== undefined) this.out.write(refusalLines(observed, status, fault, this.#paths));

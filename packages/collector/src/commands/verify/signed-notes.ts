@@ -137,7 +137,7 @@ function* notesIn(
   }
 }
 
-/** At least one text: an empty file has one empty text. */
+/** The texts of a file, at least one: an empty file has one empty text. */
 function* textsIn(snapshot: Snapshot): Generator<string> {
   let [rest, isFirst] = ['', true];
   for (const piece of piecesOf(snapshot)) {

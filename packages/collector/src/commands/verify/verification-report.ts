@@ -40,7 +40,7 @@ function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogSt
   return { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
 }
 
-/** For people, with the verdict first. */
+/** The report for people, with the verdict first. */
 export function verificationReport(verification: Verification, log = 'directory'): string {
   const { findings, events, entries, unsigned, erased, keys, checkpoints, access } = verification;
   const { newest } = checkpoints;

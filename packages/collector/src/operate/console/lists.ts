@@ -11,7 +11,7 @@ const SINK_MOODS: Readonly<Record<Sink['state'], Mood>> = {
   forked: 'critical',
 };
 
-/** Empty without a sink: the facts say so. */
+/** The table of sinks; empty without a sink, which the facts mention. */
 export function sinks(view: View): Child {
   const { sinks: list } = view.state;
   if (list.length === 0) return false;

@@ -76,7 +76,7 @@ export function facts(list: readonly Fact[]): Child {
   `;
 }
 
-/** Small print on a line of its own, after a value. */
+/** Small print on a separate line, after a value. */
 export function small(text: Child): Element {
   return markup`<span class="more">${text}</span>`;
 }
