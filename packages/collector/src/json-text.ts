@@ -23,7 +23,7 @@ export function stringEnd(text: string, start: number): number {
     if (end < 0) return -1;
     let backslashes = 0;
     while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes++;
-    // An even number of backslashes escape each other, and the quote is a quote.
+    // In an even number of backslashes, each pair is one escape, so the quote ends the string.
     if (backslashes % 2 === 0) return end;
   }
 }
@@ -197,7 +197,10 @@ function unitAt(units: Units, at: number): number {
   return unit | (6 << 16);
 }
 
-/** Whether two strings have the same units, each given from after its first quote up to its last one. */
+/**
+ * Whether two strings have the same units, each given from the offset after its first quote to the offset of
+ * its last one.
+ */
 export function sameString(
   a: Units,
   fromA: number,
@@ -222,7 +225,7 @@ export function placeIn(text: string, offset: number): string {
   return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
-/** The offset after the string that begins at `at`, or -1 less the offset of its fault. */
+/** The offset after the string that begins at `at`, or -1 minus the offset of its fault. */
 function pastString(units: Units, at: number): number {
   for (let i = at + 1; ;) {
     const code = units[i] ?? 0;
@@ -238,7 +241,7 @@ function pastString(units: Units, at: number): number {
 
 const LITERALS = ['true', 'false', 'null'].map((word) => Array.from(word, (letter) => letter.charCodeAt(0)));
 
-/** The offset after the string, number or literal that begins at `at`, or -1 less the offset of its fault. */
+/** The offset after the string, number or literal that begins at `at`, or -1 minus the offset of its fault. */
 export function pastScalar(units: Units, at: number): number {
   const code = units[at] ?? 0;
   return code === QUOTE ? pastString(units, at) : pastWord(units, at);
@@ -382,7 +385,7 @@ export class JsonOutline {
     return this.#members[member * MEMBER_WORDS + 4] ?? 0;
   }
 
-  /** Returns the offset after the text's value, or -1 less the offset of its fault. */
+  /** Returns the offset after the text's value, or -1 minus the offset of its fault. */
   #pass(): number {
     const { units } = this;
     const open: number[] = [];
@@ -444,7 +447,7 @@ export class JsonOutline {
     return at + 1;
   }
 
-  /** Adds a member. @returns the offset of its value, or -1 less the offset of a fault. */
+  /** Adds a member. @returns the offset of its value, or -1 minus the offset of a fault. */
   #member(object: number, at: number): number {
     const { units } = this;
     if ((units[at] ?? 0) !== QUOTE) return -1 - at;

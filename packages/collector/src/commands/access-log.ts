@@ -1,12 +1,12 @@
 /**
  * The access log: `<data directory>/access.log`, one JSON object per line, appended and flushed.
  *
- * Commands read and act on the host and not over HTTP, so this log is their only trace. An access has two
- * lines with the same id. The first is on disk before anything is printed or changed, so a killed command is
- * logged too. The second has the number of events. If it is missing, any number may have been read.
+ * Commands work on the host, not over HTTP, so this log is their only trace. An access has two lines with the
+ * same id. The first is on disk before anything is printed or changed, so a killed command is logged too. The
+ * second has the number of events. If it is missing, any number may have been read.
  *
- * Heads of the hash chain cover the lines (ledger/access-log-heads.ts), so no line is changed or removed;
- * after a torn line, the next one begins on a new line.
+ * Heads of the hash chain cover the lines (ledger/access-log-heads.ts), so no command changes or removes a
+ * line; after a torn line, the next one begins on a new line.
  */
 import { randomUUID } from 'node:crypto';
 import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';
@@ -47,8 +47,8 @@ export interface AccessEnd {
 }
 
 /**
- * Logs the beginning of an access; on return the line is on stable storage. Reading a snapshot that cannot be
- * written is not logged, with a warning.
+ * Logs the beginning of an access; on return the line is on stable storage. A read of a snapshot that cannot
+ * be written is not logged, but causes a warning.
  * @returns a function that logs the end in the same way.
  * @throws {@link CommandFailure} with the file's name if the line cannot be written; the access must not
  *   proceed.

@@ -115,7 +115,7 @@ function keyJson(key: ApiKey, nowMs: number): object {
   };
 }
 
-/** Truncated to the second, for people. */
+/** An instant for people, truncated to the second. */
 function shortInstant(ms: number | undefined): string {
   return instant(ms)?.replace(/\.\d+Z$/, 'Z') ?? '-';
 }

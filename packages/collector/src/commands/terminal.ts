@@ -90,7 +90,7 @@ const GAP = '  ';
 /**
  * @param rows the first is the heading; all have the same number of cells.
  * @param output the stream; on a terminal the last column is wrapped within itself.
- * @param columns one per cell: the table is fitted to the terminal by these instead of wrapped.
+ * @param columns one per cell; if given, they fit the table to the terminal, and nothing is wrapped.
  * @returns lines without trailing spaces, each ending with a line break.
  */
 export function alignedTable(

@@ -142,7 +142,7 @@ function widthBefore(before: number, level: number, index: number): number {
   return Math.max(0, Math.min(TILE_HASHES, hashes));
 }
 
-/** The first bundle of entries to make: at the latest the last one of the earlier export. */
+/** The first bundle of entries to make, which is at most the last one of the earlier export. */
 function firstBundle(target: TileDirectory, before: number): number {
   const last = Math.max(0, Math.ceil(before / TILE_HASHES) - 1);
   let index = 0;
@@ -285,7 +285,7 @@ class TileDirectory {
   }
 
   /**
-   * Writes the tile unless it exists unchanged. The write completes at the latest in `finish`.
+   * Writes the tile unless it exists unchanged. The write completes in `finish` or earlier.
    * @throws CommandFailure if a tile of the earlier export was changed; the system's error of this file or an
    *   earlier one.
    */

@@ -41,7 +41,8 @@ export class RejectFile {
   }
 
   /**
-   * Creates the file before the import, which should not fail after an hour for lack of it.
+   * Creates the file before the import, which would otherwise fail after an hour if the file cannot be
+   * created.
    * @throws Unusable if a file exists that is not empty, is a link, or may be another user's: an empty one
    *   may have been left by a killed import.
    */

@@ -4,8 +4,8 @@
  *
  * The measure is the number of events without an answer, not processor load. Answers arrive once per turn of
  * the event loop, so the line grows whichever thread is the slower one. Its limit is the number of events
- * answered in {@link LINE_MS} at the recent rate. A short burst may exceed it. Requests are refused only
- * after the line was long in most of several periods, and until it was short for several seconds, because
+ * answered in {@link LINE_MS} at the recent rate. A short burst may exceed it. Refusals begin only after the
+ * line was long in most of several periods. They end only after it was short for several seconds, because
  * refused clients return only then. A key with less than its share of the line (one divided by the number of
  * keys in it) may lengthen it to twice the limit (docs/internals/adr/0013-overload.md).
  */
@@ -124,8 +124,8 @@ export class Backlog {
  * that arrive faster than the ledger stores them, or with events that are expensive to examine.
  *
  * The cost of an event is known only afterwards, so it is charged to the key's next events. Before that, the
- * bytes of a key that are in the ledger are bounded: the worst body costs a few times a plain one of its
- * size. The bound also holds for a key that sends alone; its other events wait for their turn.
+ * bytes of a key that are in the ledger are bounded: the worst body costs a few times as much as a plain one
+ * of its size. The bound also holds for a key that sends alone; its other events wait for their turn.
  */
 
 /** The part of the queue that a key's events occupy, from reservation to answer. */
@@ -183,7 +183,7 @@ export class FairShare {
   readonly #shares = new WeakMap<Principal, Share>();
   /** The key that sent last. */
   #latest: Share | undefined;
-  /** When a different key than before last sent. */
+  /** When the sending key last changed. */
   #sharedAt = -Infinity;
 
   constructor(

@@ -199,8 +199,8 @@ export class RestingConnections {
   #over = false;
 
   /**
-   * @param oneAtATime whether a request that was sent before the refused one was answered is dropped
-   *   unanswered, and its connection ended after the pause.
+   * @param oneAtATime whether requests that are pipelined behind a refused one are dropped unanswered, and
+   *   their connection ends after the pause.
    */
   constructor(private readonly oneAtATime = false) {}
 

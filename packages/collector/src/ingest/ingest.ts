@@ -70,7 +70,7 @@ export interface IngestOptions {
 /** Whether the ledger stores events. */
 export interface StorageState {
   readonly state: LedgerState;
-  /** Why it does not; undefined while it does. */
+  /** The reason when it does not store them. */
   readonly reason?: StorageReason | undefined;
 }
 

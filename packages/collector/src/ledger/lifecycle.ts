@@ -17,8 +17,8 @@
  *   names      a new name key is durable everywhere, derived files are sealed with it, the old is destroyed
  *   done       an entry states that no directory has the keys; retried while a directory is unreachable
  *
- * The release of a hold is entry, note, key, and then removal of the hold's record. The log does not record
- * its end: each start repeats every release, which is harmless.
+ * The release of a hold has the steps entry, note and keys, and then the hold's record is removed. The log
+ * does not record its end: each start repeats every release, which is harmless.
  *
  * Events are stored meanwhile; no batch waits for more than one bucket of keys.
  */

@@ -1,4 +1,4 @@
-/** The log's own entries: leaves like events, which no sender can make. */
+/** The log's own entries. They are leaves of the tree like events, but no sender can make them. */
 import { randomUUID } from 'node:crypto';
 import { SALT_BYTES, type ENTRY_KINDS } from '@clinical-events/protocol';
 import { commitmentOf } from '../tree/merkle.js';

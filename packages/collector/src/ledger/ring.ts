@@ -30,7 +30,10 @@ import {
 import type { Fault } from './examine.js';
 
 const SLOT_WORDS = 8;
-/** Publish when this number is staged: the ledger starts on them while the rest of the tick is read. */
+/**
+ * Events are published when this number is staged: the ledger starts on them while the rest of the tick is
+ * read.
+ */
 const PUBLISH_EVERY = 64;
 
 /** The result of an event in the ring, in word 6 of its slot. */

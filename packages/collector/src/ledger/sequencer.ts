@@ -51,7 +51,7 @@ export interface SequencerOptions {
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Called after each attempt at a checkpoint: with the error, or without one when no checkpoint is owed. */
   readonly onTried?: (failure?: { readonly error: unknown }) => void;
-  /** The log differs from the signed one. Nothing is signed from now on; events are stored. */
+  /** The log differs from the signed one. Nothing is signed from now on; events are still stored. */
   readonly onForked?: (error: CheckpointContradicted) => void;
   readonly now?: () => number;
 }

@@ -129,7 +129,8 @@ function fieldsAt(outline: JsonOutline, at: number, container: number, fields: r
 }
 
 /**
- * The number of members of all objects in the value. JSON.parse makes a member named `__proto__` an own one.
+ * The number of members of all objects in the value. JSON.parse makes a member named `__proto__` an own
+ * property.
  */
 function keptMembers(value: unknown): number {
   if (value === null || typeof value !== 'object') return 0;

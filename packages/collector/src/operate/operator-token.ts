@@ -1,7 +1,7 @@
 /**
  * Access to the management listener, except health.
  *
- * With a token: any client that presents it, as a bearer token (RFC 6750) or, for browsers, as the password
+ * If there is a token, clients must present it, as a bearer token (RFC 6750) or, in browsers, as the password
  * of HTTP Basic with any user name (RFC 7617). Without a token the listener is on loopback, and every user of
  * the host has access. Then the Host header must name the host itself: a foreign page whose name resolves to
  * 127.0.0.1 (DNS rebinding) cannot make a browser send that.

@@ -86,7 +86,7 @@ export interface Certificate {
   readonly copies: readonly { readonly made: string; readonly until: string }[];
   /** Key directories that were taken out of use before the completion, and may still contain the keys. */
   readonly left_out: readonly LeftOut[];
-  /** When the key was destroyed that wrapped the previous versions of the key files. */
+  /** When the key that wrapped the previous versions of the key files was destroyed. */
   readonly key_epoch_ended: string | null;
   readonly directories: number;
   readonly key_wrapped_by: string;

@@ -277,7 +277,7 @@ export class LogRuns {
         const outer = owners.get(organisation)?.get(parent);
         const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
         if (own !== undefined) {
-          // Found earlier as the container of another run.
+          // The run was found earlier as the container of another run.
           const isNested = event.start !== undefined && outer !== undefined && inner.has(outer);
           if (isNested && around.nested && !inner.has(own)) {
             inner.add(own);

@@ -1,7 +1,7 @@
 /**
- * Searches payloads for ids of a person, whomever they are about. Text is compared after NFKC, case folding
- * and collapsing white space; JSON escapes are decoded. An id matches as a whole: no letter, digit, - or _ on
- * either side.
+ * Searches payloads for ids of a person, including payloads about someone else. Text is compared after NFKC,
+ * case folding and collapsing white space; JSON escapes are decoded. An id matches as a whole: no letter,
+ * digit, - or _ on either side.
  */
 import { fold as foldedCase } from '../../records/words.js';
 

@@ -111,7 +111,7 @@ const MOST_NESTED = 16;
 function readPolicy(file: string): { readonly text: string; readonly policy: RetentionPolicy } {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
-    // JSON.parse takes the last of duplicate names, so that a floor could be lost.
+    // JSON.parse takes the last of duplicate names, so a floor could be lost.
     const { fault } = readJson(text, MOST_NESTED);
     if (fault?.code === 'duplicate_key') throw new PolicyFault(['an object has a duplicate name']);
     if (fault?.code === 'nesting_too_deep') throw new PolicyFault(['it is nested too deeply']);

@@ -109,7 +109,7 @@ export class PieceMaker {
   }
 }
 
-/** The UTC day on which a record began; by time of receipt if the sender's year does not have four digits. */
+/** The UTC day on which a record began, or was received if the sender's year does not have four digits. */
 function dayOf({ metadata, start }: AssembledRun, clock: Clock | undefined): string {
   if (clock === undefined) return '';
   const days = clock === 'sender' ? [new Date(beganBySender(metadata.events, start)).toISOString()] : [];

@@ -361,7 +361,7 @@ function line(...parts: readonly unknown[]): string {
     .join('  ');
 }
 
-/** On one line, with control characters escaped. */
+/** The text on one line, with control characters escaped. */
 function plain(value: unknown): string {
   return typeof value === 'string'
     ? legible(value.replace(/\s+/g, ' '))

@@ -68,7 +68,10 @@ export class Trial {
     return new Trial(out);
   }
 
-  /** Prints what a trial is; the end is then printed too. @param more further paths that accept requests. */
+  /**
+   * Explains what a trial is. The end of the trial is then announced too. @param more further paths that
+   * accept requests.
+   */
   announce(more: readonly string[] = []): void {
     this.#announced = true;
     this.#paths = [...Object.values(EVENT_PATHS), ...more];

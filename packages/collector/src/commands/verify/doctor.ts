@@ -184,9 +184,9 @@ function indexFinding(index: IndexState | undefined, bytes: number, running: boo
 }
 
 /**
- * Compares the stored catalogue with a new one. The catalogue is derived, so a difference is not damage of
- * stored data. The new one is made in a private temporary directory that is removed on return and after a
- * signal.
+ * Compares the stored catalogue with a new one. The catalogue is derived, so a difference does not mean that
+ * stored data is damaged. The new one is made in a private temporary directory that is removed on return and
+ * after a signal.
  */
 async function catalogueFinding(dataDir: string, wanted: boolean): Promise<CatalogueFinding> {
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });

@@ -63,8 +63,8 @@ const PIECE_BYTES = 1 << 20;
 const MOST_NOTE = 1 << 20;
 
 /**
- * Newest checkpoint first. Names are listed immediately; kept checkpoints, which never change, are read
- * lazily.
+ * The notes, with the newest checkpoint first. Names are listed immediately; kept checkpoints, which never
+ * change, are read lazily.
  */
 export function notesOfDirectory(dataDir: string, newest: string | undefined): Iterable<GivenNote> {
   const directory = checkpointDirectory(dataDir);
