@@ -19,7 +19,7 @@ import { openSharedRequests, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { Encryption } from '../store/open-to-write.js';
 import { Unusable } from '../unusable.js';
 
-/** The options of these names. */
+/** The configuration options for the encryption of payloads. */
 export interface EncryptionSettings {
   readonly dataDir: string;
   readonly encryption: 'auto' | 'on' | 'off';

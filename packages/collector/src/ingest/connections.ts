@@ -189,7 +189,7 @@ const MOST_A_TURN = 16;
 export class RestingConnections {
   /** The paused connections, in the order in which their pauses began. */
   readonly #resting = new Map<Socket, Principal | undefined>();
-  /** The refused client of each connection that is read again since this turn of the loop. */
+  /** The refused client of each connection whose pause has ended in this turn of the loop. */
   readonly #ended = new Map<Socket, Principal | undefined>();
   /** Connections refused in this turn of the loop. */
   readonly #refused = new Map<Socket, number>();

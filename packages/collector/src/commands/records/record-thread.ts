@@ -122,8 +122,8 @@ port.on('message', (message: ThreadMessage) => {
   else {
     last = last.then(() => make(message.job));
     last.catch((error: unknown) => {
-      // Thrown outside the promise, where it would only be an unhandled rejection: ends the thread and
-      // rejects the callers.
+      // The error is thrown outside the promise, where it would only be an unhandled rejection. It ends the
+      // thread and rejects the callers.
       setImmediate(() => {
         throw error;
       });
