@@ -241,7 +241,9 @@ function pastString(units: Units, at: number): number {
 
 const LITERALS = ['true', 'false', 'null'].map((word) => Array.from(word, (letter) => letter.charCodeAt(0)));
 
-/** The offset after the string, number or literal that begins at `at`, or -1 minus the offset of its fault. */
+/**
+ * The offset after the string, number or literal that begins at `at`, or -1 minus the offset of its fault.
+ */
 export function pastScalar(units: Units, at: number): number {
   const code = units[at] ?? 0;
   return code === QUOTE ? pastString(units, at) : pastWord(units, at);

@@ -66,7 +66,7 @@ async function readPem(files: CertificateFiles): Promise<CertificatePem> {
   if (!faults.some(({ file }) => file !== 'clientCa')) {
     try {
       if (!new X509Certificate(pem.cert).checkPrivateKey(createPrivateKey(pem.key))) {
-        const message = `the key in ${files.key} is not that of the first certificate in ${files.cert}`;
+        const message = `the key in ${files.key} does not match the first certificate in ${files.cert}`;
         faults.push({ file: 'key', message });
       }
       // Rejects, for example, weak keys, which OpenSSL refuses.
@@ -110,7 +110,7 @@ function keyFault(pem: string): string | undefined {
     return undefined;
   } catch {
     return ENCRYPTED.test(pem)
-      ? 'is protected by a passphrase, which nothing could type at a restart'
+      ? 'is protected by a passphrase, which cannot be entered at a restart'
       : 'holds no private key in PEM';
   }
 }
@@ -263,7 +263,7 @@ export class ServerCertificate {
       if (early > 0) {
         this.#settleAfter(early);
         const from = x509.validFromDate.toISOString();
-        throw new Error(`the certificate in ${files.cert} is not valid before ${from}; it is taken then`);
+        throw new Error(`the certificate in ${files.cert} is not valid before ${from}; it will be used then`);
       }
       this.#pem = pem;
       this.#x509 = x509;

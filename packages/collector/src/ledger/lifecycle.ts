@@ -100,7 +100,7 @@ export interface LifecycleOptions {
 const NOTICES: Partial<Record<Action['does'], string>> = {
   policy: 'a retention policy was set',
   hold: 'a legal hold has begun',
-  release: 'a legal hold is over',
+  release: 'a legal hold was released',
 };
 export const WRITER = 'lifecycle000';
 const impossible = (reason: string): LifecycleAnswer => ({ state: 'refused', because: 'impossible', reason });

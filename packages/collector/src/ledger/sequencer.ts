@@ -238,8 +238,8 @@ export class Sequencer {
     const { epoch } = shared;
     if (committed.entries < this.#signed || (head === undefined && this.#head !== undefined)) {
       throw new CheckpointContradicted(
-        `the log has ${committed.entries} entries, a signed checkpoint covers ${this.#signed}: the store ` +
-          'has gone back to an earlier state',
+        `the log has ${committed.entries} entries, but a signed checkpoint covers ${this.#signed}: the ` +
+          'store has gone back to an earlier state',
       );
     }
     const found = await signedTree(this.#options, head);

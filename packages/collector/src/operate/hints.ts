@@ -31,8 +31,8 @@ function* mirrorless({ privacy, ledger: { shared } }: Facts): Generator<Hint> {
     id: 'keys_without_mirror',
     title: 'The payload keys are in a single directory',
     what_to_do:
-      'Without them no payload can be read. Keep them on another disk than the data, with a mirror on a ' +
-      'third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
+      'Without them no payload can be read. Keep them on a different disk from the data, with a mirror on ' +
+      'a third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
   };
 }
 

@@ -78,8 +78,8 @@ export class ContentDirectory {
       if (name !== undefined) return this.#file(name);
       const [scheme = ''] = SCHEME.exec(uri) ?? [];
       return /^(file:)?$/i.test(scheme)
-        ? 'is not searched: the URI does not name a file of this host'
-        : `is not searched: ${scheme.toLowerCase()} does not name a file of the directory`;
+        ? 'is not searched: the URI does not name a file on this host'
+        : `is not searched: ${scheme.toLowerCase()} does not name a file in the directory`;
     }
     // In a bucket, the file is not in a subdirectory.
     const places = [path.join(sha256.slice(0, 2), sha256), sha256];

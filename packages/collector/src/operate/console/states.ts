@@ -142,7 +142,7 @@ export function proof(view: View): Child {
             ? 'payloads not encrypted'
             : database === null
               ? counted(privacy.directories, 'directory', 'directories')
-              : 'in a database of their own',
+              : 'in a separate database',
       },
       ...cellsOf(view, 'proof'),
       ...certificates.map(({ name, not_after: until }) => ({
