@@ -414,7 +414,7 @@ export class JsonOutline {
   }
 
   /**
-   * Closes the containers that end after a value. @returns the offset of the next value, or of what follows
+   * Closes the containers that end after a value. @returns the offset of the next value, or the offset after
    * the text.
    */
   #pastValue(open: number[], end: number): number {

@@ -64,8 +64,8 @@ export function keyIdOf(text: string): string | undefined {
 }
 
 /**
- * What is stored in place of the key: the SHA-256 of its text, 32 bytes. A slow password hash would add
- * nothing: a secret of 256 random bits cannot be guessed.
+ * The value that is stored in place of the key: the SHA-256 of its text, 32 bytes. A slow password hash would
+ * add nothing: a secret of 256 random bits cannot be guessed.
  */
 export function hashKeyText(text: string): Uint8Array {
   return hash('sha256', text, 'buffer');

@@ -125,7 +125,7 @@ function unlessLogged({ isAct }: Access): string {
 
 /* How a command logs that it reads events or changes something. */
 
-/** What the command has printed so far. The command updates it. */
+/** The output of the command so far. The command updates it. */
 export interface GivenOut {
   events: number;
   /** True once everything that was requested is printed or done. */

@@ -38,7 +38,7 @@ export function keysFrom<Key>(option: string, given: string, read: (vkey: string
   return keys.map((text) => key(text, `${file}:`));
 }
 
-/** What is given with --key: keys of the log, and rotation notes that lead to its other keys. */
+/** The arguments of --key: keys of the log, and rotation notes that lead to its other keys. */
 export interface Trusted<Key> {
   readonly keys: readonly Key[];
   readonly rotations: readonly string[];

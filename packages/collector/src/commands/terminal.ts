@@ -263,7 +263,7 @@ export function findingsTable(findings: readonly StoreFinding[], output: NodeJS.
 export interface ProgressOptions {
   /** False where standard error is not a terminal. */
   readonly wanted: boolean;
-  /** The noun for what is counted. */
+  /** The noun for the counted things. */
   readonly unit: string;
   /** The number that makes one unit. */
   readonly per: number;

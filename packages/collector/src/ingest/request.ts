@@ -102,8 +102,8 @@ export function isJsonMediaType(contentType: string | undefined): boolean {
 }
 
 /**
- * What the client expects before it sends its body (RFC 9110 section 10.1.1): `continue` means that it waits
- * for 100 Continue, `unmet` is an expectation that the collector does not know.
+ * The client's expectation before it sends its body (RFC 9110 section 10.1.1). `continue`: it waits for 100
+ * Continue. `unmet`: the collector does not know the expectation.
  */
 export type Expectation = 'none' | 'continue' | 'unmet';
 

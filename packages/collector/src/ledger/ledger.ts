@@ -98,7 +98,7 @@ export class Ledger {
   #lookedAt = performance.now();
   #refusedAt = 0;
   #sequenced: Promise<void> | undefined;
-  /** Number of batches in progress. The last batch is answered last. */
+  /** Number of batches in progress, which are answered in order. */
   #underWay = 0;
   #answered: Promise<void> = Promise.resolve();
   #freed: (() => void) | undefined;

@@ -1,6 +1,6 @@
 /**
- * What is not set up, although most logs should have it: not a problem, so there is no alarm and no metric.
- * Pure functions of the facts; the ids must not change.
+ * Hints about missing settings that most logs should have. They are not problems, so they have no alarm and
+ * no metric. Pure functions of the facts; the ids must not change.
  */
 import type { Facts } from './snapshot.js';
 import { isBackupOld } from './warnings.js';

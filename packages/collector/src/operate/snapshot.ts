@@ -41,7 +41,7 @@ export interface DiskSpace {
 
 /** A certificate that the collector presents. */
 interface CertificateState {
-  /** Which certificate, in the collector's own words: never a path, nothing from the certificate. */
+  /** The collector's own name for the certificate, never a path or a text from the certificate. */
   readonly name: string;
   /** The last instant of its validity. */
   readonly notAfter: number;

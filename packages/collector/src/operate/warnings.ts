@@ -1,6 +1,6 @@
 /**
- * Warnings for operators with what to do about them: pure functions of the facts. The ids must not change,
- * because alerts and run books use them.
+ * Warnings for operators, with instructions: pure functions of the facts. The ids must not change, because
+ * alerts and run books use them.
  *
  * A title may contain a key's id, a sink's number and kind, a count or a time; never a path, and nothing of
  * an event.
@@ -19,7 +19,7 @@ interface Rule {
   readonly alert: string;
   readonly severity: Severity;
   readonly what_to_do: string;
-  /** A title for each problem and, where they differ from the rule, its severity and what to do. */
+  /** A title for each problem and, where they differ from the rule, its severity and instructions. */
   readonly find: (facts: Facts) => Found | readonly Found[];
 }
 

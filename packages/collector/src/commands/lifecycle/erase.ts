@@ -216,7 +216,7 @@ async function applyErasure(
   const { dataDir } = config;
   const asked = { ...options, reason: why, case: reference };
   const { action, erased, left } = await applyPlan(config, file, asked);
-  // Updating the catalogue removes what was derived from the erased events.
+  // Updating the catalogue removes the data derived from the erased events.
   const signal = new AbortController().signal;
   await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();
   if (wait) await compacted(dataDir, action);

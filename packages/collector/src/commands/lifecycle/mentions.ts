@@ -5,7 +5,7 @@
  */
 import { fold as foldedCase } from '../../records/words.js';
 
-/** What the search cannot find, for the reviewer. */
+/** The limits of the search, for the reviewer. */
 export const NOT_FOUND_BY_SEARCH =
   'the search does not find ids that are misspelt, abbreviated, split over several fields, or inside ' +
   'encoded data (base64, images)';

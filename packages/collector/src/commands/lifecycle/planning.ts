@@ -312,7 +312,7 @@ function unmatched(ids: readonly string[], planned: ReadonlyMap<number, Planned>
 
 const MOST_LOOKED_AT = 500_000;
 
-/** Erasures that a person requested; what a policy erased is not searched. */
+/** Erasures that a person requested. Erasures by a policy are not searched. */
 function erasuresIn(actions: Actions): Erasure[] {
   const parts = actions.logged.flatMap(({ said, sequence }) =>
     said.does === 'erase' && said.reason !== 'policy' ? [{ ...said, sequence }] : [],

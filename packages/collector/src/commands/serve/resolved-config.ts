@@ -1,6 +1,6 @@
 /**
- * What a start reads before it does anything: certificate, proxies, sinks and operator token, as named by the
- * options. Their faults are reported together with the faults of the options.
+ * The settings that a start reads before it does anything: certificate, proxies, sinks and operator token, as
+ * named by the options. Their faults are reported together with the faults of the options.
  */
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';

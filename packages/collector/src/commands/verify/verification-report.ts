@@ -101,7 +101,7 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
     : `${counted(checked, 'checkpoint')}: ${given} given, ${checked - given} in the data directory; ${by}`;
 }
 
-/** What the verdict does not cover. */
+/** The limits of the verdict. */
 function caveats({ keys, checkpoints, unopened, erasing }: Verification, log: string): string[] {
   const lines: string[] = [];
   if (erasing > 0)

@@ -146,9 +146,9 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
 }
 
 /**
- * The holds, with what their records say they protected. A hold whose record cannot be opened is left out, so
- * that it counts as unknown, unless that is expected: the hold was released and its key destroyed, or the
- * log's keys are not available here.
+ * The holds, with the events that they protected according to their records. A hold whose record cannot be
+ * opened is left out, so that it counts as unknown, unless that is expected: the hold was released and its
+ * key destroyed, or the log's keys are not available here.
  */
 async function holdsThatStood(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,

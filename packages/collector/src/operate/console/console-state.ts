@@ -125,7 +125,7 @@ export interface ConsoleState {
   readonly cells: readonly Cell[];
   /** The most severe first. */
   readonly warnings: readonly Warning[];
-  /** What is not set up, although most logs should have it. */
+  /** Hints about missing settings that most logs should have. */
   readonly hints: readonly Hint[];
 }
 
