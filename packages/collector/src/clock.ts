@@ -1,17 +1,20 @@
 /** Detects that the clock was set, by comparison with the monotonic clock of the process. */
 
-/** Smaller differences come from a time server that slews the clock, or from measuring, in milliseconds. */
+/**
+ * The smallest step, in milliseconds. Smaller differences come from a time server that slews the clock, or
+ * from measurement.
+ */
 const LEAST_MS = 1000;
 
 /** The clock was set by `by` milliseconds; negative if it was set back. */
 export interface ClockStep {
-  /** By the new time, in milliseconds since 1970 UTC. */
+  /** The time of the step by the new clock, in milliseconds since 1970 UTC. */
   readonly at: number;
   readonly by: number;
 }
 
 export class SteppingClock {
-  /** Bounds of its lead over the monotonic clock. */
+  /** Bounds of the clock's lead over the monotonic clock. */
   #ahead: { readonly least: number; readonly most: number } | undefined;
 
   /**

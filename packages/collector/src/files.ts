@@ -12,7 +12,7 @@ import { systemCode } from './system-code.js';
 export interface NamedFile {
   /** Identifies the file; not reused while the file is open. */
   readonly id: string;
-  /** In bytes. */
+  /** The size in bytes. */
   readonly size: number;
 }
 
@@ -44,7 +44,7 @@ export interface Files {
    * and not just reserved: only written blocks can be overwritten without a journal commit.
    */
   createZeroed(path: string, size: number): Promise<void>;
-  /** As `datasync`, in the thread pool. */
+  /** Like `datasync`, in the thread pool. */
   datasyncLater(fd: number): Promise<void>;
   /**
    * Replaces the contents of `path` atomically; on return they are on stable storage. Runs in the thread
@@ -68,7 +68,7 @@ export function handOver(made: string | number, model: string): void {
     if (typeof made === 'number') fs.fchownSync(made, uid, gid);
     else fs.lchownSync(made, uid, gid);
   } catch {
-    // In a user namespace without that user, or on a network file system that maps root.
+    // This happens in a user namespace without that user, or on a network file system that maps root.
   }
 }
 
@@ -217,7 +217,7 @@ export function readFrom(files: Files, file: string, from = 0): Buffer {
   }
 }
 
-/** As `Files.replace`, synchronously: for the few small files that a batch of events may wait for. */
+/** Like `Files.replace`, but synchronous, for the few small files that a batch of events may wait for. */
 export function replaceNow(files: Files, file: string, bytes: Uint8Array): void {
   const draft = `${file}.draft`;
   files.makeDirectory(path.dirname(file));

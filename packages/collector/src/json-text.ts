@@ -23,7 +23,7 @@ export function stringEnd(text: string, start: number): number {
     if (end < 0) return -1;
     let backslashes = 0;
     while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes++;
-    // An even number of backslashes escape each other, and the quote is a quote.
+    // In an even number of backslashes, each pair is one escape, so the quote ends the string.
     if (backslashes % 2 === 0) return end;
   }
 }
@@ -32,7 +32,7 @@ export function stringEnd(text: string, start: number): number {
 export interface TokenCounts {
   /** Colons: one for each member of an object. */
   readonly members: number;
-  /** At least the number of values. */
+  /** A number that is not less than the number of values. */
   readonly values: number;
 }
 
@@ -41,8 +41,8 @@ export type MarkListener = (code: number, at: number) => void;
 
 /**
  * Passes over a text once, from string to string, and counts its marks. Validates nothing: JSON.parse does.
- * @returns undefined when more than `maxDepth` arrays and objects stand inside each other, the outermost one
- *   counted.
+ * @returns undefined when arrays and objects are nested more than `maxDepth` deep, counting the outermost
+ *   one.
  */
 export function tokenize(text: string, maxDepth: number, listener?: MarkListener): TokenCounts | undefined {
   const { length } = text;
@@ -82,10 +82,10 @@ export function tokenize(text: string, maxDepth: number, listener?: MarkListener
 type Reviver = Parameters<typeof JSON.parse>[1];
 
 /**
- * Parses as JSON.parse does, and keeps the names of members. V8 of Node 24 to 26 mistakes a name that has an
- * escape for an earlier one that has a backslash: of {"x":0,"\\":1} and then {"x":0,"\n":1} the second gets
- * the name of the first.
- * @throws SyntaxError, as JSON.parse.
+ * Parses as JSON.parse does, and keeps the names of members. V8 of Node 24 to 26 mistakes a name with an
+ * escape for an earlier one with a backslash: after {"x":0,"\\":1}, it gives the second member of
+ * {"x":0,"\n":1} the earlier name.
+ * @throws SyntaxError, as JSON.parse does.
  */
 export function parseJson(text: string, reviver?: Reviver): unknown {
   const value: unknown = JSON.parse(text, reviver);
@@ -106,7 +106,7 @@ function hasEscapedName(text: string): boolean {
 
 const SPACE = [' ', '\n', '\r', '\t'];
 
-/** An array is [1, items], an object [0, name, value, name, value, ...] in a list of its own. */
+/** An array is [1, items], an object [0, name, value, name, value, ...] in a separate list. */
 type Lists = readonly [0 | 1, readonly unknown[]];
 
 const AS_LISTS = new Map([
@@ -117,7 +117,9 @@ const AS_LISTS = new Map([
   [CLOSE_BRACKET, ']]'],
 ]);
 
-/** Writes a JSON text as lists, of which JSON.parse reads every string right, because none is a name. */
+/**
+ * Rewrites a JSON text as lists. JSON.parse reads all of their strings correctly, because none is a name.
+ */
 function asLists(text: string): string {
   const parts: string[] = [];
   let from = 0;
@@ -141,7 +143,7 @@ function fromLists([isArray, parts]: Lists): unknown {
 /** The UTF-16 units of a text, then zeros. Reading one takes a third of the time of `charCodeAt`. */
 export type Units = Uint16Array<ArrayBuffer>;
 
-/** The most units that are read past an offset without a look for the end. */
+/** Maximum number of units that are read past an offset without checking for the end. */
 const ZEROS = 8;
 
 export function unitsOf(text: string): Units {
@@ -171,7 +173,7 @@ function hexDigit(code: number): number {
   return lower >= 97 && lower <= 102 ? lower - 87 : -1;
 }
 
-/** For a backslash that begins no escape. */
+/** The result for a backslash that begins no escape. */
 const NO_UNIT = -1;
 
 /**
@@ -195,7 +197,10 @@ function unitAt(units: Units, at: number): number {
   return unit | (6 << 16);
 }
 
-/** Whether two strings have the same units, each given from after its first quote up to its last one. */
+/**
+ * Whether two strings have the same units, each given from the offset after its first quote to the offset of
+ * its last one.
+ */
 export function sameString(
   a: Units,
   fromA: number,
@@ -220,7 +225,7 @@ export function placeIn(text: string, offset: number): string {
   return `line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
-/** The offset after the string that begins at `at`, or -1 less the offset of its fault. */
+/** The offset after the string that begins at `at`, or -1 minus the offset of its fault. */
 function pastString(units: Units, at: number): number {
   for (let i = at + 1; ;) {
     const code = units[i] ?? 0;
@@ -236,7 +241,9 @@ function pastString(units: Units, at: number): number {
 
 const LITERALS = ['true', 'false', 'null'].map((word) => Array.from(word, (letter) => letter.charCodeAt(0)));
 
-/** The offset after the string, number or literal that begins at `at`, or -1 less the offset of its fault. */
+/**
+ * The offset after the string, number or literal that begins at `at`, or -1 minus the offset of its fault.
+ */
 export function pastScalar(units: Units, at: number): number {
   const code = units[at] ?? 0;
   return code === QUOTE ? pastString(units, at) : pastWord(units, at);
@@ -308,15 +315,21 @@ function spread(hash: number): number {
   return second ^ (second >>> 16);
 }
 
-/** Of a container: the offset after it, the number of the next container after it, its number of members. */
+/**
+ * The words of a container: the offset after it, the number of the next container after it, its number of
+ * members.
+ */
 const CONTAINER_WORDS = 3;
-/** Of a member: object, start and end of its name, start of its value, number of a container there, hash. */
+/**
+ * The words of a member: object, start and end of its name, start of its value, number of a container there,
+ * hash.
+ */
 const MEMBER_WORDS = 6;
 
 /**
- * Validates a text in one pass and records where containers end and where each member has its value: numbers
- * in typed arrays, no more of them than the text has characters, in time linear in the text. Containers are
- * numbered from 0 in the order in which they open.
+ * Validates a text in one pass and records where containers end and where each member has its value: typed
+ * arrays with at most one number per character, made in linear time. Containers are numbered from 0 in the
+ * order in which they open.
  */
 export class JsonOutline {
   /**
@@ -369,12 +382,12 @@ export class JsonOutline {
     return this.#members[member * MEMBER_WORDS + 3] ?? 0;
   }
 
-  /** The number of the container that a member's value is, when it is one. */
+  /** The number of the container that is a member's value; meaningless for other values. */
   containerOf(member: number): number {
     return this.#members[member * MEMBER_WORDS + 4] ?? 0;
   }
 
-  /** Returns the offset after the text's value, or -1 less the offset of its fault. */
+  /** Returns the offset after the text's value, or -1 minus the offset of its fault. */
   #pass(): number {
     const { units } = this;
     const open: number[] = [];
@@ -401,7 +414,7 @@ export class JsonOutline {
   }
 
   /**
-   * Closes the containers that end after a value. @returns the offset of the next value, or of what follows
+   * Closes the containers that end after a value. @returns the offset of the next value, or the offset after
    * the text.
    */
   #pastValue(open: number[], end: number): number {
@@ -436,7 +449,7 @@ export class JsonOutline {
     return at + 1;
   }
 
-  /** Adds a member. @returns the offset of its value, or -1 less the offset of a fault. */
+  /** Adds a member. @returns the offset of its value, or -1 minus the offset of a fault. */
   #member(object: number, at: number): number {
     const { units } = this;
     if ((units[at] ?? 0) !== QUOTE) return -1 - at;

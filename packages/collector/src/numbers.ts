@@ -24,7 +24,7 @@ export interface Cell {
   /** Singular and plural of the noun after a count. */
   readonly noun?: readonly [string, string];
   readonly more?: string;
-  /** Shown only if not 0, as a warning. */
+  /** Whether the console shows it only if it is not 0, as a warning. */
   readonly warns?: true;
 }
 
@@ -37,7 +37,7 @@ export interface Declared<Source> {
   readonly cell?: Cell;
 }
 
-/** One number without labels. */
+/** A metric with one number and no labels. */
 interface Single<Source> {
   readonly name: string;
   readonly help: string;
@@ -45,7 +45,10 @@ interface Single<Source> {
   readonly cell?: Cell;
 }
 
-/** One line per set of labels. Labels come from closed tables or from the operator's configuration. */
+/**
+ * A metric with one line per set of labels. Labels come from closed tables or from the operator's
+ * configuration.
+ */
 interface Labelled<Source> {
   readonly name: string;
   readonly help: string;
@@ -163,7 +166,7 @@ export const DELAY_BOUNDS_MS: readonly number[] = [10, 100, 1000, 10_000, 100_00
 /** Upper bounds of counts. */
 export const SIZE_BOUNDS: readonly number[] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
 
-/** From the flush of a fast disk to beyond the timeout of senders. */
+/** Bounds from the flush of a fast disk to beyond the timeout of senders. */
 export const TIMES: Scale = {
   bounds: TIME_BOUNDS_MS,
   shown: [0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000],

@@ -29,8 +29,8 @@ export function assertRoomForIndex(file: string): void {
 }
 
 /**
- * On return this number of index regions, each for 4,096 pages of the -wal, have their blocks. Under the
- * write lock no other process changes anything after the first block, which exists already.
+ * Reserves the blocks of this number of index regions, each for 4,096 pages of the -wal. Under the write lock
+ * no other process changes anything after the first block, which exists already.
  */
 export function fillIndex(database: DatabaseSync, file: string, regions: number): void {
   const step = blockBytes(path.dirname(file));

@@ -5,7 +5,10 @@
  */
 import inspector from 'node:inspector';
 
-/** Without SIGABRT, SIGTRAP and SIGSYS, which V8 and seccomp raise to end a broken process. */
+/**
+ * The signals to ignore, without SIGABRT, SIGTRAP and SIGSYS, which V8 and seccomp raise to end a broken
+ * process.
+ */
 export const STRAY = [
   ...['SIGUSR1', 'SIGUSR2', 'SIGALRM', 'SIGVTALRM', 'SIGPROF', 'SIGIO'],
   ...['SIGPWR', 'SIGSTKFLT', 'SIGXCPU', 'SIGXFSZ'],

@@ -3,13 +3,16 @@ import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 
 interface Shown {
-  /** In the form to which keys are bound: `dns:` or `uri:` and the name. */
+  /** The names in the form to which keys are bound: `dns:` or `uri:` and the name. */
   readonly names: ReadonlySet<string>;
   /** Milliseconds since 1970 UTC. */
   readonly expiresAt: number;
 }
 
-/** On a connection: the contents of its certificate, read once. They cannot change without renegotiation. */
+/**
+ * The property of a connection with the contents of its certificate. They are read once, since they cannot
+ * change without renegotiation.
+ */
 const SHOWN = Symbol('client certificate');
 type Connection = Socket & { [SHOWN]?: Shown };
 const NOTHING: Shown = { names: new Set(), expiresAt: 0 };

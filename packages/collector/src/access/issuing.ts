@@ -17,9 +17,9 @@ export interface Grants {
   readonly profile?: Profile | undefined;
   readonly rateLimit?: RateLimit | undefined;
   readonly expiresAt?: number | undefined;
-  /** As {@link certificateName} spells it. */
+  /** The name as {@link certificateName} spells it. */
   readonly clientCertificate?: string | undefined;
-  /** At most 200 characters, without control characters. */
+  /** A note of at most 200 characters, without control characters. */
   readonly note?: string | undefined;
 }
 
@@ -94,7 +94,7 @@ export async function createKey(
 /**
  * Makes a key with the grants of an old one, which is accepted for another `overlapMs` or until its own
  * expiry, whichever is sooner. Durable on return.
- * @param expiresAt of the new key; that of the old one by default.
+ * @param expiresAt of the new key; by default, the expiry of the old one.
  * @returns the new key, or the reason why the old one cannot be rotated.
  * @throws {@link Unusable} and KeyStoreError as {@link createKey} does.
  */

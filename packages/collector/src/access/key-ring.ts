@@ -2,8 +2,9 @@
  * All API keys in memory for the hot path, kept current by polling the key store.
  *
  * Invariants:
- * - A presented key differs from an unknown one only after its whole secret was proven. So a key id with a
- *   wrong secret gets the answer of an unknown key, even when that key has expired or was revoked.
+ * - A presented key is treated differently from an unknown one only after its whole secret was proven. So a
+ *   key id with a wrong secret gets the answer of an unknown key, even when that key has expired or was
+ *   revoked.
  * - A reload replaces all rows or none. While the store cannot be read, the last rows stay in force, because
  *   a collector that refused all senders would lose events. A revocation then takes effect only when the
  *   store can be read again, so `onFailure` must reach an operator.
@@ -63,8 +64,8 @@ export function keyIdOf(text: string): string | undefined {
 }
 
 /**
- * What is stored in place of the key: the SHA-256 of its text, 32 bytes. A slow password hash would add
- * nothing: a secret of 256 random bits cannot be guessed.
+ * The value that is stored in place of the key: the SHA-256 of its text, 32 bytes. A slow password hash would
+ * add nothing: a secret of 256 random bits cannot be guessed.
  */
 export function hashKeyText(text: string): Uint8Array {
   return hash('sha256', text, 'buffer');
@@ -75,7 +76,7 @@ export type KeyRefusal = Extract<ErrorCode, 'key_missing' | 'key_invalid' | 'key
 
 /** How a {@link KeyRing} stays current. */
 export interface KeyRingOptions {
-  /** Between two reads of the store, in milliseconds; 250 by default. */
+  /** Interval between two reads of the store, in milliseconds; 250 by default. */
   readonly pollMs?: number;
   /** The number of proven keys that are found without hashing; 4096 by default. */
   readonly cacheSize?: number;
@@ -103,9 +104,11 @@ export interface KeyUse {
   readonly overRate: number;
 }
 
-/** Between two reads for unknown keys, in milliseconds. */
+/** Interval between two reads for unknown keys, in milliseconds. */
 const LOOK_AGAIN_MS = 20;
-/** Compared with when no such key exists, so that an unknown key id costs as much as a known one. */
+/**
+ * The hash to compare with if no such key exists, so that an unknown key id costs as much as a known one.
+ */
 const NO_HASH = new Uint8Array(32);
 
 /** All API keys of a collector. */
@@ -115,7 +118,7 @@ export class KeyRing {
   readonly #cacheSize: number;
   #entries = new Map<string, Entry>();
   /**
-   * From the text of a proven key to its entry. The time of a look-up depends on the text, but reveals
+   * Maps the text of a proven key to its entry. The time of a look-up depends on the text, but reveals
    * nothing: V8 compares texts only when their hashes are equal, and seeds the hash per process.
    */
   readonly #proven = new Map<string, Entry>();
@@ -153,7 +156,7 @@ export class KeyRing {
    */
   authenticate(presented: string | undefined, nowMs: number, counts = true): Principal | KeyRefusal {
     if (presented === undefined || presented === '') return 'key_missing';
-    // First, because the text may have many kilobytes.
+    // The length is checked first, because the text may have many kilobytes.
     if (presented.length !== KEY_TEXT_LENGTH) return 'key_invalid';
     const proven = this.#proven.get(presented);
     const entry = proven ?? this.#prove(presented);
@@ -287,7 +290,10 @@ export type KeyState = Pick<
 > &
   Omit<KeyUse, 'key'>;
 
-/** More lines would help nobody, and cost the monitoring system more than all other metrics. */
+/**
+ * Maximum number of keys that are shown. More lines would be of no use and would cost the monitoring system
+ * more than all other metrics.
+ */
 export const MOST_KEYS = 1000;
 
 /** Usable keys before unusable ones, each in the order of creation; at most {@link MOST_KEYS}. */
@@ -311,7 +317,7 @@ export function isUsable({ revokedAt, expiresAt }: KeyState, now: number): boole
   return revokedAt === undefined && (expiresAt === undefined || now < expiresAt);
 }
 
-/** A sender that was given another key has changed to it within this time. */
+/** A key counts as in use for this time after its last use. Senders change to a new key sooner. */
 const IN_USE_MS = 60 * 60_000;
 
 /** Whether the key was used within the last hour. */

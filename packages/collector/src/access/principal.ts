@@ -110,7 +110,7 @@ function mask(permissions: Permissions): number {
 
 /**
  * The grants of a key. A key keeps one object while its grants are unchanged, so that its bucket survives
- * reloads. It does not tell whether the key is still valid: call `KeyRing.authenticate` for each request.
+ * reloads. It does not state whether the key is still valid: call `KeyRing.authenticate` for each request.
  */
 export class Principal {
   readonly organisation: string;
@@ -119,7 +119,7 @@ export class Principal {
   readonly profile: Profile | undefined;
   /** The name that the sender's certificate must also have; undefined when the key suffices. */
   readonly clientCertificate: string | undefined;
-  /** One token per event; undefined without a rate limit. */
+  /** The bucket, with one token per event; undefined without a rate limit. */
   readonly bucket: TokenBucket | undefined;
   readonly #mask: number;
 

@@ -5,7 +5,7 @@ import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 
 const KINDS = ['os', 'oidc', 'proxy'] as const;
 
-/** The members are a promise to programs (docs/INTEGRITY.md, "The access log"). */
+/** The members of a line. Programs rely on them (docs/INTEGRITY.md, "The access log"). */
 export interface Actor {
   /** The source of the name: the operating system, an OpenID Connect provider, or a proxy. */
   readonly kind: (typeof KINDS)[number];

@@ -1,12 +1,12 @@
 /**
  * The access log: `<data directory>/access.log`, one JSON object per line, appended and flushed.
  *
- * Commands read and act on the host and not over HTTP, so this log is their only trace. An access has two
- * lines with the same id. The first is on disk before anything is printed or changed, so a killed command is
- * logged too. The second has the number of events. If it is missing, any number may have been read.
+ * Commands work on the host, not over HTTP, so this log is their only trace. An access has two lines with the
+ * same id. The first is on disk before anything is printed or changed, so a killed command is logged too. The
+ * second has the number of events. If it is missing, any number may have been read.
  *
- * Heads of the hash chain cover the lines (ledger/access-log-heads.ts), so no line is changed or removed;
- * after a torn line the next one begins on a line of its own.
+ * Heads of the hash chain cover the lines (ledger/access-log-heads.ts), so no command changes or removes a
+ * line; after a torn line, the next one begins on a new line.
  */
 import { randomUUID } from 'node:crypto';
 import { accessLogPath, openAccessLog, openReadingsLog, readingsLogPath } from '../store/open-access-log.js';
@@ -42,13 +42,13 @@ export interface AccessEnd {
   readonly events: number;
   /** False if the access ended early. */
   readonly complete: boolean;
-  /** What an act has made, where that is known only at the end: ids and numbers, never a secret. */
+  /** The result of an act, if it is known only at the end: ids and numbers, never a secret. */
   readonly done?: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Logs the beginning of an access; on return the line is on stable storage. Reading a snapshot that cannot be
- * written is not logged, with a warning.
+ * Logs the beginning of an access; on return the line is on stable storage. A read of a snapshot that cannot
+ * be written is not logged, but causes a warning.
  * @returns a function that logs the end in the same way.
  * @throws {@link CommandFailure} with the file's name if the line cannot be written; the access must not
  *   proceed.
@@ -93,7 +93,7 @@ function withoutPersons(filter: Access['filter']): Access['filter'] {
 }
 
 /**
- * On a mirror, lines go to a file of its own, from which `collector mirror` copies them to the database's
+ * On a mirror, lines go to a separate file, from which `collector mirror` copies them to the database's
  * access log.
  * @returns false when reading a snapshot: a read-only file system without a running collector.
  */
@@ -125,18 +125,17 @@ function unlessLogged({ isAct }: Access): string {
 
 /* How a command logs that it reads events or changes something. */
 
-/** What the command has printed so far. The command updates it. */
+/** The output of the command so far. The command updates it. */
 export interface GivenOut {
   events: number;
   /** True once everything that was requested is printed or done. */
   complete: boolean;
-  /** What an act has made. */
+  /** The result of an act. */
   done?: AccessEnd['done'];
 }
 
 /**
- * On return the beginning is logged, so that events may be given out. The end is logged when the process
- * ends. Logs the beginning now and the end when the process exits.
+ * Logs the beginning now, so that events may be printed after the return, and the end when the process exits.
  * @throws CommandFailure if the access cannot be logged. A read-only snapshot without a running collector can
  *   still be read, with a warning.
  */

@@ -184,7 +184,9 @@ function isDate(day: string): boolean {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
-/** A duration with its unit: a bare `--expires 90` would be 90 milliseconds, and surely meant days. */
+/**
+ * A duration with its unit: a bare `--expires 90` would mean 90 milliseconds, and days were surely meant.
+ */
 function timeFrom(text: string): number | undefined {
   return /^[1-9]\d*$/.test(text) ? undefined : parseDuration(text);
 }
@@ -294,7 +296,7 @@ export interface AskedFor {
   readonly what: 'event' | 'run' | 'entry';
   readonly id: string;
   readonly dataDir: string;
-  /** Whether other options exclude part of the log, which may hold it. */
+  /** Whether other options exclude a part of the log that may have the id. */
   readonly isNarrowed?: boolean;
 }
 

@@ -95,7 +95,7 @@ async function backUpTo(directory: string, config: Config, options: BackupOption
   assertKeysKept(dataDir, options);
   const job: Job = { directory, config, options, givenOut: undefined };
   try {
-    // Checked before anything is written: it may be the wrong directory.
+    // The target is checked before anything is written: it may be the wrong directory.
     assertContinues(directory, await sourceOf(job));
     const lock = lockDirectory(directory);
     try {
@@ -228,7 +228,7 @@ function holdsKeys({ directory }: Job): boolean {
   return fs.existsSync(path.join(directory, 'signing-keys'));
 }
 
-/** The output for programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessLogKept }: Round): string {
   const { origin, at: time, events, entries, signed_entries, last_received_at } = state;
   const fields = {

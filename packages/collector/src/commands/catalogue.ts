@@ -54,7 +54,7 @@ export async function openCatalogue(request: CatalogueRequest): Promise<Catalogu
   const { events: log, tree } = openStore(request.dataDir);
   let access: CatalogueAccess | undefined;
   try {
-    // Read first: a running collector appends while the log is read.
+    // The claim is read first: a running collector appends while the log is read.
     const claimed = await claimedSize(tree);
     access = new CatalogueAccess(request, log);
     await access.update();
@@ -128,7 +128,7 @@ export class CatalogueAccess {
     });
   }
 
-  /** After the last entry that the catalogue covers. */
+  /** The position after the last entry that the catalogue covers. */
   get cursor(): Cursor {
     return this.#cursor;
   }
@@ -207,9 +207,7 @@ export class CatalogueAccess {
   }
 }
 
-/*
- * Reading runs from the catalogue: logged in the access log, and ended by a signal.
- */
+/* A reading of runs from the catalogue. It is logged in the access log, and a signal ends it. */
 
 export interface RunAccessOptions {
   readonly dataDir: string;
@@ -218,11 +216,11 @@ export interface RunAccessOptions {
   readonly quiet: boolean;
   /** The message if a signal ends it. */
   readonly interrupted?: string;
-  /** What the progress bar counts, and the number from which it is shown. */
+  /** The unit of the progress bar, and the number from which it is shown. */
   readonly counts?: Pick<ProgressOptions, 'unit' | 'from'>;
 }
 
-/** What records are made from. */
+/** The sources of records. */
 export interface RecordSource {
   /** Up to date, and unchanged until the reading ends. */
   readonly catalogue: Catalogue;
@@ -312,7 +310,7 @@ export async function runOfEvent(
  * clock.
  */
 
-/** For an answer that is empty by time of receipt. */
+/** The hint for an answer that is empty by time of receipt. */
 export const BY_SENDERS =
   "by the senders' clocks there are some in that period, as after an import or a demo: add --clock sender";
 
@@ -365,7 +363,8 @@ export function unknownNames(
 }
 
 /**
- * Names as a filter takes them. A name with control characters is left out, since it could move the cursor.
+ * Names in the form that a filter accepts. A name with control characters is left out, since it could move
+ * the cursor.
  */
 function* namesNear(catalogue: Catalogue, kind: NameKind): Generator<string> {
   for (const { names } of catalogue.names(kind, { limit: MOST_NAMES })) {

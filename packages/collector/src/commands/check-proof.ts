@@ -49,7 +49,7 @@ function runIdIn({ envelope }: Valid): string | undefined {
   return envelope.runId.every((byte) => byte === 0) ? undefined : uuidText(envelope.runId);
 }
 
-/** The output for programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 export function describe(verdict: Valid, body: Buffer | undefined, cosigned: readonly Cosigned[]): object {
   const { envelope, index, checkpoint, signedBy } = verdict;
   return {
@@ -311,7 +311,7 @@ function idsOf(keys: readonly { readonly keyId: number }[]): string {
   return `${ids.length === 1 ? 'key' : 'keys'} ${listed}`;
 }
 
-/** For a checkpoint that no trusted key has signed. */
+/** The message for a checkpoint that no trusted key has signed. */
 function untrusted({ proof, keys }: ProofCheck): string {
   const { text, signatures } = parseNote(parseProof(proof).checkpoint);
   const { origin } = parseCheckpoint(text);

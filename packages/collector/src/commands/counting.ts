@@ -5,7 +5,7 @@ import type { CountedRun } from '../records/counted-run.js';
 import { LogThread } from './log-thread.js';
 import type { PageThreadData } from './page-thread.js';
 
-/** With fewer events, starting a thread does not pay. */
+/** With fewer events, starting a thread does not pay off. */
 const FROM_EVENTS = 500_000;
 
 export interface PageReader {
@@ -22,7 +22,7 @@ export function startReading(file: string, sequence: number, query: PageQuery): 
   return { read: (range) => thread.do(range).catch(() => null), stop: () => thread.stop() };
 }
 
-/** As `Catalogue.counted`. */
+/** Like `Catalogue.counted`. */
 export async function* countedRecords(
   catalogue: Catalogue,
   filter: RunFilter,

@@ -168,9 +168,14 @@ async function printOwnEntry(
   }
 }
 
+<<<<<<< HEAD
 /** The number of an entry of the log itself; undefined if --event does not have one. */
 function entryFrom(options: EventsOptions): number | undefined {
   const { event = '', kind, run, organisation, since, until, follow } = options;
+=======
+/** The number of an entry that the log wrote itself; undefined if --event does not give one. */
+function entryFrom({ event = '', ...others }: EventsOptions): number | undefined {
+>>>>>>> ed2
   if (!/^[1-9]\d{0,14}$/.test(event)) return undefined;
   const filters = { kind, run, organisation, since, until, follow };
   const [other] = Object.entries(filters).find(([, value]) => value !== undefined) ?? [];
@@ -185,9 +190,9 @@ interface Query {
 }
 
 interface Found {
-  /** With the whole run id. */
+  /** The filter, with the whole run id. */
   readonly filter: EventFilter;
-  /** After the last entry that was examined. */
+  /** The position after the last entry that was examined. */
   readonly cursor: Cursor;
 }
 
@@ -329,7 +334,7 @@ async function placesOf(
   return places;
 }
 
-/** The same decision as `EventLog.scan`. */
+/** Decides as `EventLog.scan` does. */
 function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   const { kinds, runId, since = -Infinity, until = Infinity } = filter;
   if (kinds !== undefined && !kinds.has(event.kind)) return false;
@@ -337,7 +342,7 @@ function isAskedFor(event: EventFacts, filter: EventFilter): boolean {
   return event.receivedAt >= since && event.receivedAt < until;
 }
 
-/** The names are a promise to programs. */
+/** The output for programs, which rely on the names. */
 function lineOf(event: Printed | StoredEntry): object {
   const plain = event.payloadState === 'plain';
   const erasure = 'erasure' in event ? event.erasure : undefined;

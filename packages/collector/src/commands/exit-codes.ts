@@ -124,7 +124,7 @@ export function interruption(message = 'interrupted'): AbortSignal {
   return stop.signal;
 }
 
-/** The command line cannot be meant that way. */
+/** The failure for an invalid command line. */
 export function usage(message: string): CommandFailure {
   return new CommandFailure(message, EXIT.usage);
 }

@@ -38,15 +38,15 @@ export function keysFrom<Key>(option: string, given: string, read: (vkey: string
   return keys.map((text) => key(text, `${file}:`));
 }
 
-/** What is given with --key: keys of the log, and rotation notes that lead to its other keys. */
+/** The arguments of --key: keys of the log, and rotation notes that lead to its other keys. */
 export interface Trusted<Key> {
   readonly keys: readonly Key[];
   readonly rotations: readonly string[];
 }
 
 /**
- * Splits the arguments of --key into keys (see {@link keysFrom}) and rotation notes: those in a file, or in the
- * `.note` files of a directory.
+ * Splits the arguments of --key into keys (see {@link keysFrom}) and rotation notes: those in a file, or in
+ * the `.note` files of a directory.
  */
 export function trustedFrom<Key>(given: readonly string[], read: (vkey: string) => Key): Trusted<Key> {
   const notes = given.map(rotationsIn);
@@ -59,7 +59,9 @@ export function trustedFrom<Key>(given: readonly string[], read: (vkey: string) 
 /** A line with a signature of a note. */
 const SIGNED = /^\u2014 /m;
 
-/** Empty unless `given` is a directory with notes, in order of name, or a file of notes. */
+/**
+ * The notes in a file, or in the files of a directory in the order of their names; empty if `given` has none.
+ */
 function rotationsIn(given: string): string[] {
   const place = given.startsWith('@') ? given.slice(1) : given;
   const found = fs.statSync(place, { throwIfNoEntry: false });

@@ -262,7 +262,7 @@ class Import {
   }
 
   #count(line: ReadLine, { eventId }: Offered, answer: Answer | undefined): void {
-    // Stopped before the collector answered.
+    // The import was stopped before the collector answered.
     if (answer === undefined) return;
     const { status, details } = answer;
     if (status === 201) return this.#lines.passed(line);

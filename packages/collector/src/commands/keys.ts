@@ -94,7 +94,7 @@ interface RotateOptions {
   readonly json?: true;
 }
 
-/** A key for programs, without the secret and its hash. The names are a promise. */
+/** A key for programs, which rely on the names. It has neither the secret nor its hash. */
 function keyJson(key: ApiKey, nowMs: number): object {
   return {
     key_id: key.keyId,
@@ -115,7 +115,7 @@ function keyJson(key: ApiKey, nowMs: number): object {
   };
 }
 
-/** Truncated to the second, for people. */
+/** An instant for people, truncated to the second. */
 function shortInstant(ms: number | undefined): string {
   return instant(ms)?.replace(/\.\d+Z$/, 'Z') ?? '-';
 }
@@ -164,7 +164,7 @@ const DEFAULT_PORT = 8080;
 function printIssued(issued: IssuedKey, config: Config, introduction: string): void {
   const { text, key } = issued;
   const kind = (key.permissions === 'all' ? undefined : key.permissions[0]) ?? 'inference-start';
-  // Without an explicit port, the port of the collector that runs on the directory.
+  // Without an explicit port, the text has the port of the collector that runs on the directory.
   const said = config.port !== 0 && config.port !== DEFAULT_PORT;
   const port = said ? config.port : (portOfHolder(config.dataDir) ?? DEFAULT_PORT);
   const listening = {

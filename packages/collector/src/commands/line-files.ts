@@ -134,7 +134,7 @@ export class LineFiles {
     return text.map((line) => `${line}\n`).join('');
   }
 
-  /** The summary for programs; the names are a promise. @param passed the member for accepted events. */
+  /** The summary for programs, which rely on the names. @param passed the member for accepted events. */
   asJson(passed: 'stored' | 'passed', more: object): string {
     const told = {
       ...{ ...more, lines: this.sum('lines'), empty: this.sum('empty'), [passed]: this.sum('passed') },

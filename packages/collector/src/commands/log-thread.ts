@@ -55,9 +55,9 @@ function revived(error: Error): Error {
   });
 }
 
-/** Call in a thread: the error ends it and reaches the callers that wait. */
+/** Ends the calling thread with an error, which reaches the callers that wait. */
 export function endBy(error: unknown): void {
-  // Thrown outside any promise, where it would only be an unhandled rejection.
+  // The error is thrown outside any promise, where it would only be an unhandled rejection.
   setImmediate(() => {
     throw error;
   });

@@ -24,7 +24,7 @@ interface Listed {
   readonly thing: string;
 }
 
-/** By the argument that selects them. */
+/** The lists, by the argument that selects them. */
 const LISTED: Readonly<Record<string, Listed>> = {
   models: {
     ...{ kind: 'versions', thing: 'model version', headings: ['MODEL', 'VERSION'] },

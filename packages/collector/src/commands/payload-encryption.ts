@@ -19,7 +19,7 @@ import { openSharedRequests, sharedKeyPlaces } from '../store/open-to-read.js';
 import type { Encryption } from '../store/open-to-write.js';
 import { Unusable } from '../unusable.js';
 
-/** The options of these names. */
+/** The configuration options for the encryption of payloads. */
 export interface EncryptionSettings {
   readonly dataDir: string;
   readonly encryption: 'auto' | 'on' | 'off';
@@ -83,7 +83,7 @@ export function encryptionOf(
 
 /**
  * Copies all noted keys to the wanted directories, so that the others can be dropped.
- * @returns the directories to use; they include those to be dropped while another one lacks their keys.
+ * @returns the directories to use; they include directories to be dropped while another one lacks their keys.
  * @throws KeysUnfit if the keys move to other directories and cannot be copied there.
  */
 async function withLeaving(

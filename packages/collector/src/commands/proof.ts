@@ -33,9 +33,9 @@ import { idFrom, newPlaceFrom, notThere, organisationFrom } from './arguments.js
  *
  * The proof is checked with the log's keys before it is printed, so a damaged tree or a changed event never
  * yields one.
- *
- * /** How long to wait for a checkpoint that covers the event.
  */
+
+/** How long to wait for a checkpoint that covers the event. */
 const PATIENCE_MS = 5000;
 const LOOK_EVERY_MS = 100;
 
@@ -326,7 +326,7 @@ function give(proved: EventProof, givenOut: GivenOut, options: ProofOptions): vo
   process.stderr.write(`Check it with: ${ownCommand()} check-proof ${file}${body} --key ${key}\n`);
 }
 
-/** The output for programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventProof): object {
   return {
     event_id: event.eventId,
@@ -340,7 +340,7 @@ function described({ event, proof, checkpoint, verifierKey, cosignedBy }: EventP
   };
 }
 
-/** Written atomically and readable only by its owner, because it contains the salt. */
+/** Writes the proof atomically. Only its owner can read the file, because it contains the salt. */
 function writeNew(file: string, text: string): void {
   try {
     createDurably(file, text);

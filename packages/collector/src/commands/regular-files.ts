@@ -12,7 +12,7 @@ import { CommandFailure, EXIT, usage } from './exit-codes.js';
 export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'] as const;
 /** The log and its proof. */
 export const LOG_DIRECTORIES = ['ledger', ...PROOF_DIRECTORIES] as const;
-/** Also the files that find an event by its id. */
+/** The log, its proof, and the files that find an event by its id. */
 const DIRECTORIES = [...LOG_DIRECTORIES, 'index'] as const;
 /** Names of files in these directories; `torn` and `rotations` are directories. */
 const FILE_NAME = /\.(segment|note|vkey|checkpoint)$|^latest$|^level-/;

@@ -53,7 +53,7 @@ function noSuchFile(error: unknown): never {
   throw usage(`--key: the file cannot be read (${code})`);
 }
 
-/** One line; on a terminal with a prompt and without echo. */
+/** Reads one line from standard input; on a terminal with a prompt and without echo. */
 async function fromStandardInput(): Promise<string> {
   const { stdin, stderr } = process;
   const silent = new Writable({ write: (_chunk, _encoding, done) => done() });

@@ -196,9 +196,9 @@ async function copyAndProve(restoration: Restoration, job: Job): Promise<ExitCod
     let verification = await prove(restoration.copy, job, []);
     let narrowed: Narrowed | undefined;
     if (codeOf(verification, cut) !== EXIT.damaged && job.keyPlaces !== undefined) {
-      // Only after verification: a forged back-up must not destroy keys.
+      // Keys are destroyed only after verification: a forged back-up must not destroy any.
       narrowed = await narrow(restoration.copy, job.keyPlaces, verification);
-      // Verified again, since the payloads can now be opened.
+      // The copy is verified again, since the payloads can now be opened.
       verification = await prove(restoration.copy, job, narrowed.takenSince);
     }
     const lost = lostOf(verification, cut);
@@ -311,7 +311,7 @@ function restoreFailure(error: unknown, to: string): unknown {
   return error;
 }
 
-/** Inside a data directory or a back-up, files of two logs would be mixed. */
+/** Refuses a target inside a data directory or a back-up, where files of two logs would be mixed. */
 function assertInNoLog(to: string): void {
   for (let inner = real(to), outer = path.dirname(inner); outer !== inner; outer = path.dirname(inner)) {
     if (holdsLog(outer) || exists(keyDatabasePath(outer)))
@@ -349,7 +349,7 @@ interface Done {
   readonly isCut: boolean;
 }
 
-/** The output for programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 function asJson({ to, state }: Job, { verification, narrowed, restored, lost }: Done): string {
   const { entries } = verification;
   const fields = {

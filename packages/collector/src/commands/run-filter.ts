@@ -114,7 +114,7 @@ function nameFrom(option: string, text: string): string {
   return text;
 }
 
-/** A duration with its unit: a bare 30 would be 30 milliseconds, and surely meant days. */
+/** A duration with its unit: a bare 30 would mean 30 milliseconds, and days were surely meant. */
 function ageFrom(text: string): number {
   const age = /[a-z]$/.test(text) ? parseDuration(text) : undefined;
   if (age !== undefined && age > 0) return age;

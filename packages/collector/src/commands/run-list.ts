@@ -12,7 +12,7 @@ const NONE = '-';
 interface RunColumn extends Column {
   readonly heading: string;
   readonly of: (run: RunSummary, view: RunView) => string;
-  /** Left out on a terminal if no run of the list has a value. */
+  /** Whether the column is left out on a terminal if no run of the list has a value. */
   readonly isRare?: true;
 }
 
@@ -117,7 +117,7 @@ function ratingText(count: number, sum: number): string {
   return count === 1 ? `rating ${mean} of 5` : `${count} ratings, mean ${mean} of 5`;
 }
 
-/** Empty for one call, as in most runs. */
+/** The number of calls; empty for one call, as in most runs. */
 function callsText({ counts }: RunSummary): string {
   const calls = counts['inference-start'];
   return calls === 1 ? NONE : String(calls);
@@ -148,7 +148,9 @@ function failedText({ call, failedCalls, counts }: RunSummary): string[] {
 
 type Value = string | number | boolean | null | readonly string[];
 
-/** The members for programs, in this order. The names are a promise and match docs/reference/records.md. */
+/**
+ * The members for programs, in this order. Programs rely on the names, which docs/reference/records.md lists.
+ */
 const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   record_id: ({ recordId }) => recordId,
   organisation: ({ organisation }) => organisation,
@@ -178,7 +180,7 @@ const MEMBERS: Readonly<Record<string, (run: RunSummary) => Value>> = {
   output_tokens: ({ tokens }) => tokens.output,
 };
 
-/** As in exports: the kind, or kind and rule joined by a colon. */
+/** The text that exports have: the kind, or kind and rule joined by a colon. */
 function conflictText(word: RunSummary['conflicts'][number]): string {
   return CLOCK_RULES.includes(word) ? `clock_disorder:${word}` : word;
 }

@@ -101,7 +101,7 @@ letters are equal; ü is not u. It reads the payloads of all runs that the other
 until --limit is reached: --since, --model and others make it faster. Content that an event references by a
 URI is not searched.`;
 
-/** Larger numbers are not counted exactly: that may take as long as reading all of them. */
+/** Maximum number of runs that are counted exactly. A larger count may take as long as reading all runs. */
 const MOST_COUNTED = 10_000;
 const SEARCHED = { unit: 'runs searched', from: 2000 };
 
@@ -214,7 +214,7 @@ class Listing {
     return `the newest ${shown} of ${runs}; more: --limit ${Math.min(count, shown * 5)}, all: --limit all`;
   }
 
-  /** For an empty list with a period: whether the other clock has runs in it. */
+  /** Whether the other clock has runs in the period of an empty list. */
   #bySenders(catalogue: Catalogue): string[] {
     const { filter } = this.request;
     const { clock, since, until, noOutcomeSince } = filter;

@@ -3,9 +3,9 @@ import os from 'node:os';
 import { type DueRecord, type SummedOrNot, sumBy } from '../catalogue/summing.js';
 import { LogThread } from './log-thread.js';
 
-/** One per core, except the core of the writer. */
+/** One thread per core, except for the core of the writer. */
 const MOST_THREADS = 4;
-/** Young generation, large enough that objects from half a mebibyte of log die in it. */
+/** Size of the young generation: large enough that objects from half a mebibyte of log die in it. */
 const YOUNG_MEBIBYTES = 16;
 
 export class SummingThreads {

@@ -62,7 +62,7 @@ export function printable(text: string): string {
   return printableJson(JSON.stringify(text)).slice(1, -1);
 }
 
-/** As {@link printable}, for text that is not in quotation marks. */
+/** Like {@link printable}, for text that is not in quotation marks. */
 export function legible(text: string): string {
   return printable(text).replaceAll('\\"', '"');
 }
@@ -71,11 +71,14 @@ export function legible(text: string): string {
 
 /** How a column shrinks on a terminal that is too narrow for the table. */
 export interface Column {
-  /** The minimum width of its cells; unless given, cells are never cut. */
+  /** The minimum width of its cells; without it, cells are never cut. */
   readonly least?: number;
-  /** In place of {@link cutText}. */
+  /** The function that shortens a cell, in place of {@link cutText}. */
   readonly cut?: (cell: string, width: number) => string;
-  /** The order in which columns are dropped when cutting is not enough, lowest first; unless given, never. */
+  /**
+   * The order in which columns are dropped when cutting is not enough, lowest first; without it, never
+   * dropped.
+   */
   readonly leftOut?: number;
 }
 
@@ -87,7 +90,7 @@ const GAP = '  ';
 /**
  * @param rows the first is the heading; all have the same number of cells.
  * @param output the stream; on a terminal the last column is wrapped within itself.
- * @param columns one per cell: the table is fitted to the terminal by these instead of wrapped.
+ * @param columns one per cell; if given, they fit the table to the terminal, and nothing is wrapped.
  * @returns lines without trailing spaces, each ending with a line break.
  */
 export function alignedTable(
@@ -194,7 +197,7 @@ export interface Giving<Row> {
   /** Maximum number of rows. */
   readonly limit?: number;
   readonly signal?: AbortSignal;
-  /** Called before a block is written, so that a reader who stops has been counted. */
+  /** Called before a block is written: a reader who stops early has received its rows. */
   readonly onBlock?: (rows: readonly Row[]) => void;
 }
 
@@ -260,7 +263,7 @@ export function findingsTable(findings: readonly StoreFinding[], output: NodeJS.
 export interface ProgressOptions {
   /** False where standard error is not a terminal. */
   readonly wanted: boolean;
-  /** The noun for what is counted. */
+  /** The noun for the counted things. */
   readonly unit: string;
   /** The number that makes one unit. */
   readonly per: number;

@@ -6,8 +6,8 @@
  * hashes above must follow from them, and the root must be the signed one. Otherwise the export ends before
  * the checkpoint is written.
  *
- * An export into the directory of an earlier one continues it. The part under its checkpoint was checked
- * then: its last tiles are compared, the others must exist.
+ * An export into the directory of an earlier one continues it. The earlier export checked the part under its
+ * checkpoint. Of that part, the last tiles are compared, and the others must exist.
  *
  * The directory (C2SP tlog-tiles):
  *
@@ -16,7 +16,7 @@
  *   tile/entries/<number>[.p/<width>]       entries
  *   .collector-drafts/                      files being written; removed when an export ends
  *
- * Every file appears complete, by a rename, and is on stable storage by then: at any point a reader, or a
+ * Every file is on stable storage before a rename makes it visible. So a reader at any time, or after a
  * crash, finds a checkpoint and everything it covers.
  */
 import { hash } from 'node:crypto';
@@ -136,13 +136,13 @@ async function sizeBefore(
   );
 }
 
-/** The number of hashes that an earlier export had of the tile. */
+/** The number of hashes of the tile in an earlier export. */
 function widthBefore(before: number, level: number, index: number): number {
   const hashes = Math.floor(before / TILE_HASHES ** level) - index * TILE_HASHES;
   return Math.max(0, Math.min(TILE_HASHES, hashes));
 }
 
-/** The first bundle of entries to make: at the latest the last one of the earlier export. */
+/** The first bundle of entries to make, which is at most the last one of the earlier export. */
 function firstBundle(target: TileDirectory, before: number): number {
   const last = Math.max(0, Math.ceil(before / TILE_HASHES) - 1);
   let index = 0;
@@ -274,7 +274,7 @@ class TileDirectory {
       throw error;
     }
     this.checkpoint = this.#read(CHECKPOINT)?.toString();
-    // Left by an interrupted export.
+    // An interrupted export may have left drafts.
     this.#removeDrafts();
   }
 
@@ -285,7 +285,7 @@ class TileDirectory {
   }
 
   /**
-   * Writes the tile unless it exists unchanged. The write completes at the latest in `finish`.
+   * Writes the tile unless it exists unchanged. The write completes in `finish` or earlier.
    * @throws CommandFailure if a tile of the earlier export was changed; the system's error of this file or an
    *   earlier one.
    */
@@ -305,7 +305,7 @@ class TileDirectory {
     if (this.#read(name)?.equals(bytes)) return;
     this.written++;
     const writing = this.#write(name, bytes);
-    // Awaited with the others.
+    // The promise is awaited with the others.
     writing.catch(() => undefined);
     if (this.#writing.push(writing) === AT_ONCE) await this.#written();
   }

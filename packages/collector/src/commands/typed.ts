@@ -71,12 +71,12 @@ export function ownName(): string {
   return own.includes('/') ? 'collector' : own;
 }
 
-/** As {@link typed}, for readers on other hosts. @param own the {@link ownName} of the main thread. */
+/** Like {@link typed}, for readers on other hosts. @param own the {@link ownName} of the main thread. */
 export function typedByName(own: string, text: string): string {
   return typedAs(own, text);
 }
 
-/** As {@link typed}, for the examples in a help text. */
+/** Like {@link typed}, for the examples in a help text. */
 export function typedExamples(help: string): string {
   return help.replace(/^ +(?:\$|collector) .*$/gm, (line) => typed(line));
 }

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { variable } from './option.js';
 
-/** What the service manager sets in the environment (sd_notify(3), sd_watchdog_enabled(3)). */
+/** The variables that the service manager sets (sd_notify(3), sd_watchdog_enabled(3)). */
 export interface ServiceManagement {
   /** Whether it accepts state messages. */
   readonly listens: boolean;

@@ -56,14 +56,14 @@ export interface TextOption extends Declared {
   readonly type: 'text' | 'path' | 'place' | 'list';
   /** Empty if there is no default. */
   readonly default: string;
-  /** What an empty default means, in words. */
+  /** The meaning of an empty default, in words. */
   readonly otherwise?: string;
 }
 interface NumberOption extends Declared {
   readonly type: 'integer' | 'bytes' | 'duration';
   /** Empty if there is no default. */
   readonly default: number | '';
-  /** What an empty default means, in words. */
+  /** The meaning of an empty default, in words. */
   readonly otherwise?: string;
   readonly min: number;
   readonly max: number;

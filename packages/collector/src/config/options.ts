@@ -12,7 +12,7 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const DAY = 24 * 60 * MINUTE;
 const SERVE: readonly CommandName[] = ['serve'];
-/** A mirror and a hold made on one use the keys of the original log. */
+/** A mirror, and a hold that is made on a mirror, use the keys of the original log. */
 const KEYED: readonly CommandName[] = ['serve', 'mirror', 'hold'];
 /** The commands that examine events. */
 const EXAMINING: readonly CommandName[] = ['serve', 'import'];

@@ -49,7 +49,7 @@ interface Given {
   readonly source: string;
 }
 
-/** A JSON object of settings, and what is found in it. */
+/** A JSON object of settings, with the values and faults found in it. */
 interface Place {
   /** The file or the variable. */
   readonly name: string;
@@ -91,7 +91,7 @@ function kubernetesHint(name: string): string {
     : '';
 }
 
-/** Explains where a member of `limits` belongs that was given as an option; empty for other names. */
+/** Explains where to put a member of `limits` that was given as an option; empty for other names. */
 export function limitsHint(name: string): string {
   const member = MEMBERS.find((each) => name === each || name === variable(each));
   if (member === undefined) return '';
@@ -100,7 +100,7 @@ export function limitsHint(name: string): string {
 
 const MOST_FILE_BYTES = 1 << 20;
 
-/** Values from the configuration file by option name; undefined if there is one and it cannot be read. */
+/** Values from the configuration file by option name; undefined if the file was named and cannot be read. */
 function fromFile(
   file: { readonly text: string; readonly source: string } | undefined,
   faults: ConfigFault[],

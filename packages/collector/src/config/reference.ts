@@ -81,7 +81,9 @@ function described(option: Option): string {
 
 /* Reloading the configuration. */
 
-/** What a running collector applies of a configuration that was read again. */
+/**
+ * The changes in a configuration that was read again, and the part of them that a running collector applies.
+ */
 export interface Reloaded {
   /** The running configuration with the new values of all reloadable options. */
   readonly config: Config;

@@ -21,7 +21,7 @@ export interface Line {
   readonly offset: number;
   /** Number of bytes up to the line feed. */
   readonly length: number;
-  /** Without line ending (LF or CRLF) and byte order mark; undefined if the line is too long. */
+  /** The line without its ending (LF or CRLF) and byte order mark; undefined if it is too long. */
   readonly bytes: Buffer | undefined;
 }
 

@@ -5,9 +5,9 @@
  *   {"kind": …, "event": {…}}           the text of `event` is the body, exactly as written
  *   {"kind": …, "body": "…"}            as printed by `collector events`: `body` is the text of the event
  *
- * A wrapper may have `organisation`, which must be the one that is sent for, and `sha256` or `event_id`,
- * which must match the event. `profile`, `door`, `sequence`, `received_at` and `key_id` describe another log
- * and are ignored. The event is otherwise checked by the examination (ledger/examine.ts).
+ * A wrapper may have `organisation`, which must be the organisation of the import, and `sha256` or
+ * `event_id`, which must match the event. `profile`, `door`, `sequence`, `received_at` and `key_id` describe
+ * another log and are ignored. The event is otherwise checked by the examination (ledger/examine.ts).
  */
 import { isUtf8 } from 'node:buffer';
 import { hash } from 'node:crypto';
@@ -22,7 +22,7 @@ import { faultOf, notUtf8 } from '../ledger/examine.js';
 import { readJson } from '../ledger/strict-json.js';
 import { JsonOutline, OPEN_BRACE, OPEN_BRACKET, pastScalar, pastSpace, unitsOf } from '../json-text.js';
 
-/** A range of text: from `start` up to, not including, `end`. */
+/** A range of text: from `start` up to but not including `end`. */
 export interface Place {
   readonly start: number;
   readonly end: number;
@@ -56,11 +56,11 @@ export function placeOf(outline: JsonOutline, ...names: readonly string[]): Plac
  */
 export interface LineFault {
   readonly code: string;
-  /** Adds to what the code says. */
+  /** Details that the code does not express. */
   readonly message?: string;
   /** Contains no value of the event; neither does the message. */
   readonly details?: Readonly<Record<string, unknown>> | undefined;
-  /** Present if known and a UUID. */
+  /** The id of the event, if known and a UUID. */
   readonly eventId?: string | undefined;
 }
 

@@ -41,7 +41,8 @@ export class RejectFile {
   }
 
   /**
-   * Creates the file before the import, which should not fail after an hour for lack of it.
+   * Creates the file before the import, which would otherwise fail after an hour if the file cannot be
+   * created.
    * @throws Unusable if a file exists that is not empty, is a link, or may be another user's: an empty one
    *   may have been left by a killed import.
    */
@@ -51,7 +52,7 @@ export class RejectFile {
     assertOurs(file, found);
     const fd = fs.openSync(file, O_WRONLY | O_NOFOLLOW | O_NONBLOCK);
     try {
-      // Checked again: it may have been replaced meanwhile.
+      // The file is checked again: it may have been replaced.
       assertOurs(file, fs.fstatSync(fd));
       fs.fchmodSync(fd, 0o600);
       return new RejectFile(file, fd);

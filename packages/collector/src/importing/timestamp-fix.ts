@@ -45,7 +45,7 @@ export function fixTimestamps(body: string, kind: EventKind, zone: Zone): string
   }));
   const close = event.end - 1;
   let text = `${body.slice(0, close)},"${FIXES}":${JSON.stringify(recorded)}${body.slice(close)}`;
-  // From the end, so that earlier ranges stay valid.
+  // Fixes are applied from the end, so that earlier ranges stay valid.
   for (const { place, fixed } of fixes.toSorted((a, b) => b.place.start - a.place.start)) {
     text = `${text.slice(0, place.start)}"${fixed}"${text.slice(place.end)}`;
   }
@@ -66,7 +66,7 @@ function fixAt(body: string, pointer: string, place: Place | undefined, zone: Zo
 
 /** The offset of a local time. */
 interface ZoneOffset {
-  /** In the form of RFC 3339, such as `+01:00`. */
+  /** The offset in the form of RFC 3339, such as `+01:00`. */
   readonly text: string;
   /** Set if the local time occurred twice (`overlap`) or never (`gap`). */
   readonly clockChange: 'overlap' | 'gap' | undefined;
@@ -84,7 +84,7 @@ const REMEMBERED = 10_000;
  * before the change.
  */
 export class Zone {
-  /** As given by the operator. */
+  /** The name as given by the operator. */
   readonly name: string;
   readonly #fixed: string | undefined;
   readonly #format: Intl.DateTimeFormat | undefined;

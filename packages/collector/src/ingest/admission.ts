@@ -4,8 +4,8 @@
  *
  * The measure is the number of events without an answer, not processor load. Answers arrive once per turn of
  * the event loop, so the line grows whichever thread is the slower one. Its limit is the number of events
- * answered in {@link LINE_MS} at the recent rate. A short burst may exceed it. Requests are refused only
- * after the line was long in most of several periods, and until it was short for several seconds, because
+ * answered in {@link LINE_MS} at the recent rate. A short burst may exceed it. Refusals begin only after the
+ * line was long in most of several periods. They end only after it was short for several seconds, because
  * refused clients return only then. A key with less than its share of the line (one divided by the number of
  * keys in it) may lengthen it to twice the limit (docs/internals/adr/0013-overload.md).
  */
@@ -14,18 +14,18 @@ import type { RingWriter } from '../ledger/ring.js';
 
 /** The time within which waiting events should be answered, in milliseconds. */
 export const LINE_MS = 16;
-/** This number may always wait: smaller batches would lower the ledger's throughput. */
+/** This number of events may always wait: smaller batches would lower the ledger's throughput. */
 export const SHORT_LINE = 320;
 export const PERIOD_MS = 100;
 /**
- * A period was long when its events found more than this share of the limit on average; the second in
- * overload.
+ * A period counts as long when its events found, on average, more than this share of the limit; the second
+ * value applies in overload.
  */
 const LONG = 3 / 4;
 const STILL_LONG = 1 / 3;
 /** A long period raises the score by this much, a short one lowers it by one. */
 const RISE = 2;
-/** At this score overload begins and the score jumps to its highest; overload ends at 0. */
+/** The score at which overload begins; it then jumps to its maximum. Overload ends at 0. */
 const OVERLOAD = 3 * RISE;
 const HIGHEST = 30;
 /** The weight of one period in the rate from which the limit is computed. */
@@ -46,7 +46,7 @@ export class Backlog {
   #found = 0;
   #answered = 0;
 
-  /** Whether more events arrive, and have arrived for some time, than can be stored. */
+  /** Whether more events have been arriving for some time than can be stored. */
   get overloaded(): boolean {
     return this.#overloaded;
   }
@@ -82,7 +82,7 @@ export class Backlog {
 
   /**
    * The number of this key's events that may join the line when they could wait outside it: at least one.
-   * Keeps the line short for events that cannot wait. Never a reason to refuse.
+   * Keeps the line short for events that cannot wait; never a reason to refuse an event.
    * @param now monotonic clock, milliseconds.
    */
   placesFor(share: Share, now: number): number {
@@ -124,17 +124,17 @@ export class Backlog {
  * that arrive faster than the ledger stores them, or with events that are expensive to examine.
  *
  * The cost of an event is known only afterwards, so it is charged to the key's next events. Before that, the
- * bytes of a key that are in the ledger are bounded: the worst body costs a few times a plain one of its
- * size. The bound also holds for a key that sends alone; its other events wait for their turn.
+ * bytes of a key that are in the ledger are bounded: the worst body costs a few times as much as a plain one
+ * of its size. The bound also holds for a key that sends alone; its other events wait for their turn.
  */
 
-/** What a key's events occupy in the queue, from reservation to answer. */
+/** The part of the queue that a key's events occupy, from reservation to answer. */
 export interface Share {
   bytes: number;
   events: number;
   /** Events that have arrived and wait for the ledger (Backlog). */
   waiting: number;
-  /** Milliseconds of either thread that its events used by `chargedAt`, less its allowance. */
+  /** Milliseconds of either thread that its events had used by `chargedAt`, minus its allowance. */
   owedMs: number;
   /** Monotonic clock, milliseconds. */
   chargedAt: number;
@@ -157,7 +157,8 @@ export function newShare(): Share {
 /** The largest part of the queue that a key may hold while the queue is crowded. */
 const PART = 0.25;
 /**
- * The same in bytes while other keys send, and always for bytes in the ledger: two bodies of 1 MiB of 64 MiB.
+ * The same in bytes while other keys send, and always for bytes in the ledger: with a queue of 64 MiB, two
+ * bodies of 1 MiB.
  */
 const SHARED_PART = 1 / 32;
 /** Two keys count as sharing the queue for this time after both have sent, in milliseconds. */
@@ -173,7 +174,8 @@ const FREE_MS = 0.1;
 const TIME_PART = 0.5;
 const MOST_OWED_MS = 100;
 /**
- * From this debt on a key has one event at a time in the queue, so that others wait for one event at most.
+ * With at least this debt, a key may have one event at a time in the queue, so that others wait for one event
+ * at most.
  */
 const MUCH_OWED_MS = 50;
 
@@ -181,7 +183,7 @@ export class FairShare {
   readonly #shares = new WeakMap<Principal, Share>();
   /** The key that sent last. */
   #latest: Share | undefined;
-  /** When a different key than before last sent. */
+  /** When the sending key last changed. */
   #sharedAt = -Infinity;
 
   constructor(
@@ -196,7 +198,8 @@ export class FairShare {
 
   /**
    * Reserves room for one event. Returns false when the queue is full, or is crowded or shared and the key
-   * has its part. After each true, `settle` must be called once with all that was reserved and not returned.
+   * already holds its share. After each true, `settle` must be called once with all that was reserved and not
+   * returned.
    * @param now monotonic clock, milliseconds.
    */
   reserve(share: Share, bytes: number, now: number): boolean {

@@ -1,10 +1,10 @@
 /**
- * Places for connections, and which connection gives way when all are taken. Node's own limit refuses the
- * newcomer, so anyone could lock out all senders with idle connections, without a key.
+ * Gives places to connections and decides which connection loses its place when all are taken. Node's own
+ * limit refuses the newcomer, so anyone without a key could lock out all senders with idle connections.
  *
  * A connection that has shown a valid key keeps its place until it is closed. Any other may lose its place to
  * a newcomer: the oldest one of the network that has the most of them. So a flood displaces its own
- * connections, and a flood from the sender's network has to refill all places before the sender has sent its
+ * connections, and a flood from the sender's network must refill all places before the sender has sent its
  * headers. A holder of a valid key can take all places; the key can be revoked.
  *
  * On a connection that keeps its place a request costs one property read. A newcomer costs a look at each
@@ -19,9 +19,9 @@ import type { Reply, Request, StreamedRequest } from './request.js';
 /** Limits of connections; may change while the collector listens. */
 export interface Limits {
   readonly maxConnections: number;
-  /** From the first byte of a request to the last byte of its headers. */
+  /** The time from the first byte of a request to the last byte of its headers. */
   readonly headersTimeoutMs: number;
-  /** From the first byte of a request to the last byte of its body. */
+  /** The time from the first byte of a request to the last byte of its body. */
   readonly requestTimeoutMs: number;
   /** How long an idle connection is kept. */
   readonly keepAliveTimeoutMs: number;
@@ -34,12 +34,14 @@ interface Parser {
 }
 type ParsedSocket = Socket & { readonly parser?: Parser | null };
 
-/** As the result of `onIncoming`: llhttp stops as for an upgrade, and Node drops the rest of the chunk. */
+/**
+ * A result of `onIncoming` that makes llhttp stop as for an upgrade, and Node drop the rest of the chunk.
+ */
 const END_PARSING = 2;
 
 /**
- * Stops the parser from delivering requests. In one turn it parses all that was read, hundreds of requests,
- * even when the socket is paused.
+ * Stops the parser from delivering requests. In one turn it parses everything that was read, up to hundreds
+ * of requests, even when the socket is paused.
  */
 export class HeldParser {
   /** Whether a request arrived meanwhile. It is lost, and the connection is unusable. */
@@ -59,13 +61,13 @@ export class HeldParser {
     if (this.#parser !== undefined) this.#parser.onIncoming = this.#drop;
   }
 
-  /** The parser of a closed connection already serves another one. */
+  /** Does nothing if the connection was closed: its parser may already serve another one. */
   letGo(): void {
     if (this.#parser?.onIncoming === this.#drop) this.#parser.onIncoming = this.#handOn;
   }
 }
 
-/** On a connection that may lose its place: a function that makes it keep the place. */
+/** The property of a connection that may lose its place: a function that makes it keep the place. */
 const KEEP = Symbol('keep the place');
 type Placed = Duplex & { [KEEP]?: (() => void) | undefined };
 
@@ -82,7 +84,7 @@ export function isUnproven(connection: Placed): boolean {
   return connection[KEEP] !== undefined;
 }
 
-/** A key shown on one connection, as TLS, also counts for the connection that carries it. */
+/** A key shown on a TLS connection also counts for the connection that carries it. */
 export function standsFor(secured: Placed, carrier: Placed): void {
   secured[KEEP] = carrier[KEEP];
 }
@@ -112,7 +114,10 @@ export class Places {
     return this.#taken.size;
   }
 
-  /** Whether the connection has a place. A connection without one, or that loses it later, is closed. */
+  /**
+   * Whether the connection has a place. A connection without a place, or one that loses its place later, is
+   * closed.
+   */
   admit(socket: Socket & Placed): boolean {
     if (this.size >= this.limit && !this.#makeRoom()) {
       this.onLost('no_place', socket.remoteAddress);
@@ -135,7 +140,7 @@ export class Places {
       if (those.size > size) [most, size] = [network, those.size];
     const [oldest] = this.#unproven.get(most) ?? [];
     if (oldest === undefined) return false;
-    // Here and not at `close`, which comes after other connections have arrived.
+    // The place is freed here, since `close` comes only after other connections have arrived.
     this.#free(most, oldest);
     this.onLost('displaced', oldest.remoteAddress);
     oldest.destroy();
@@ -154,7 +159,9 @@ export class Places {
   }
 }
 
-/** An IPv4 address, or the first 64 bits of an IPv6 address: a host chooses the others freely (RFC 4291). */
+/**
+ * An IPv4 address, or the first 64 bits of an IPv6 address: a host chooses the other bits freely (RFC 4291).
+ */
 export function networkOf(address: string): string {
   // An IPv4-mapped IPv6 address has dots.
   if (!address.includes(':') || address.includes('.')) return address;
@@ -167,19 +174,22 @@ export function networkOf(address: string): string {
  * Pauses connections on which a request was refused. A refusal costs more than half of what an event costs,
  * so clients that ignore Retry-After could keep the HTTP thread busy with refusals. A paused connection is
  * not read; its bytes wait in the kernel at no cost. Retry-After announces the end of the pause, so a client
- * that obeys it notices none.
+ * that obeys it does not notice the pause.
  */
 
 const TICK_MS = 10;
-/** Connections that are resumed each second, the longest paused first: bounds refusals per second. */
+/**
+ * Number of connections that are resumed each second, the longest paused first. It bounds refusals per
+ * second.
+ */
 const PER_SECOND = 1000;
-/** The most requests of one connection that are refused by their heads in one turn of the loop. */
+/** Maximum number of requests of one connection that are refused by their heads in one turn of the loop. */
 const MOST_A_TURN = 16;
 
 export class RestingConnections {
-  /** In the order in which their pauses began. */
+  /** The paused connections, in the order in which their pauses began. */
   readonly #resting = new Map<Socket, Principal | undefined>();
-  /** The refused client of each connection that is read again since this turn of the loop. */
+  /** The refused client of each connection whose pause has ended in this turn of the loop. */
   readonly #ended = new Map<Socket, Principal | undefined>();
   /** Connections refused in this turn of the loop. */
   readonly #refused = new Map<Socket, number>();
@@ -189,8 +199,8 @@ export class RestingConnections {
   #over = false;
 
   /**
-   * @param oneAtATime whether a request that was sent before the refused one was answered is dropped
-   *   unanswered, and its connection ended after the pause.
+   * @param oneAtATime whether requests that are pipelined behind a refused one are dropped unanswered, and
+   *   their connection ends after the pause.
    */
   constructor(private readonly oneAtATime = false) {}
 
@@ -230,15 +240,15 @@ export class RestingConnections {
   }
 
   /**
-   * Call when a request was refused: its connection is paused once all of it has arrived, unless it is to
-   * close.
+   * Call when a request was refused: its connection is paused once all of it has arrived, unless it is about
+   * to close.
    */
   add(request: Request, reply: Reply, principal: Principal | undefined): void {
     if (this.#over) return;
     const { socket } = request;
     if (this.oneAtATime) this.hold(socket);
     if (!reply.shouldKeepAlive) return;
-    // Not at the end of the turn: a fast client would be read again in this one.
+    // The pause does not wait for the end of the turn, in which a fast client would be read again.
     const rest = (): void => this.#begin(socket, principal);
     if (request.readableEnded) rest();
     else request.once('end', rest);
@@ -287,8 +297,8 @@ export class RestingConnections {
   #release(count: number): void {
     if (this.#ended.size === 0) setImmediate(() => this.#ended.clear());
     for (const [socket, principal] of this.#resting) {
-      // A connection that was closed meanwhile takes no turn, or a client that reopens connections would fill
-      // the line.
+      // A connection that was closed meanwhile is not counted: otherwise a client that reopens connections
+      // would fill the queue.
       if (!socket.destroyed && count-- <= 0) break;
       this.#resting.delete(socket);
       if (socket.destroyed) continue;

@@ -27,7 +27,10 @@ export interface AnswerCount {
 export interface IngestCounts {
   /** Every pair of kind and answer, including those that never occurred. */
   readonly answers: readonly AnswerCount[];
-  /** From headers to 201: one count per bucket of {@link TIME_BOUNDS_MS}, and the sum in milliseconds. */
+  /**
+   * The times from headers to 201: one count per bucket of {@link TIME_BOUNDS_MS}, and the sum in
+   * milliseconds.
+   */
   readonly latencies: { readonly counts: Float64Array; readonly sum: number };
   readonly ofRequests: Readonly<Record<EventKind, number>>;
   readonly lostPlaces: Readonly<Record<LostPlace, number>>;

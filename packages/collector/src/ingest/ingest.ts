@@ -1,10 +1,10 @@
 /**
  * One request from its headers to its answer.
  *
- * The order of the checks is a promise (docs/SPEC.md, R-313): route, method, form of the headers, key and the
- * client certificate that it is bound to, permission, rate, media type, expectation, coding, size, then room
- * (shutdown, storage, overload), and after the body the checks of `ledger/examine.ts`. A client without a key
- * learns nothing of the schema and cannot make the collector read a large body.
+ * The order of the checks is fixed (docs/SPEC.md, R-313): route, method, form of the headers, key and its
+ * client certificate, permission, rate, media type, expectation, coding, size, then room (shutdown, storage,
+ * overload), and after the body the checks of `ledger/examine.ts`. A client without a key learns nothing of
+ * the schema and cannot make the collector read a large body.
  */
 import type { Socket } from 'node:net';
 import type { MessagePort } from 'node:worker_threads';
@@ -55,22 +55,22 @@ export interface IngestOptions {
   /** The queue to the ledger, and the port that returns its answers. */
   readonly ring: RingMemory;
   readonly answers: MessagePort;
-  /** The profile of keys that have none of their own. Called for each event: a reload may change it. */
+  /** The profile for keys without a profile. It is read for each event, since a reload may change it. */
   readonly profile: Profile;
   readonly maxBodyBytes: number;
   readonly log: Log;
-  /** Whether to log each request. Called for each, like the profile. */
+  /** Whether to log each request. A reload may change it too. */
   readonly logRequests: boolean;
-  /** Whose forwarding headers are trusted. */
+  /** The proxies whose forwarding headers are trusted. */
   readonly trustedProxies: TrustedProxies;
   /** Whether the observer gets bodies. */
   readonly keepsBodies: boolean;
 }
 
-/** What waits for the ledger or is being received, and the limits. */
+/** Whether the ledger stores events. */
 export interface StorageState {
   readonly state: LedgerState;
-  /** The state of a collector that refuses. */
+  /** The reason when it does not store them. */
   readonly reason?: StorageReason | undefined;
 }
 
@@ -90,16 +90,18 @@ interface EventEndpoint extends Endpoint {
   readonly kind: EventKind;
 }
 
-/** What the observer gets: a request, or an event of one. */
+/** What the observer receives: a request, or one event of a request. */
 export interface Observed {
-  /** The address of the client. */
+  /** The id of the request. */
   readonly id: string;
   readonly kind: RequestKind | undefined;
   readonly url: string | undefined;
   readonly body: Buffer | undefined;
 }
 
-/** Answers that share one reading of the clock: they are written within a fraction of a millisecond. */
+/**
+ * Number of answers that share one reading of the clock: they are written within a fraction of a millisecond.
+ */
 const ANSWERS_A_READING = 16;
 const FIRST_RESERVATION = 16 << 10;
 /** The pause after a failed commit before the next event tries the store again, in milliseconds. */
@@ -135,7 +137,7 @@ export class Ingest {
   readonly #shares: FairShare;
   readonly #backlog = new Backlog();
   readonly #resting = new RestingConnections();
-  /** Pauses connections that have shown no valid key; senders do not wait in this line. */
+  /** Pauses connections that have shown no valid key. Senders do not wait in this queue. */
   readonly #unproven = new RestingConnections(true);
   /** The first reservation for a body of unannounced size. */
   readonly #firstReservation: number;
@@ -144,7 +146,7 @@ export class Ingest {
   #ledgerState: LedgerState = 'open';
   #storageReason: StorageReason | undefined;
   #failedAt = 0;
-  /** When the current answer arrived, or one shortly before it in the same message. */
+  /** When the current answer arrived; several answers of a message may share a reading of the clock. */
   #answeredAt = 0;
   #stopping = false;
 
@@ -210,8 +212,8 @@ export class Ingest {
   }
 
   /**
-   * The principal of this key if it is known, valid and not bound to another certificate; `counts` it as a
-   * use.
+   * The principal of this key if it is known, valid and not bound to another certificate; `counts`: whether
+   * this is a use of the key.
    */
   principalOf(apiKey: string | undefined, socket: Socket, counts: boolean): Principal | undefined {
     const now = Date.now();
@@ -261,14 +263,15 @@ export class Ingest {
   }
 
   /**
-   * Whether to look the key up in the key store. Also for a wrong secret of a known key, so that timing does
-   * not reveal it (R-404). One request per connection waits; a second one is answered without a look-up.
+   * Whether to look the key up in the key store. A known key with a wrong secret is looked up too, so that
+   * timing does not reveal that the key exists (R-404). One request per connection waits; a second one is
+   * answered without a look-up.
    */
   #mayBeNew({ request: { socket } }: Exchange, { apiKey = '' }: RequestHeaders): boolean {
     return keyIdOf(apiKey) !== undefined && !this.#lookingUp.has(socket);
   }
 
-  /** Accepts a key that was made since the last look at the store. Nothing of the body is read meanwhile. */
+  /** Accepts a key that was created after the last read of the store. The body is not read meanwhile. */
   #lookUp(exchange: Exchange, headers: RequestHeaders): void {
     const { keys } = this.#options;
     const { request, reply } = exchange;
@@ -278,7 +281,7 @@ export class Ingest {
     keys.lookAgain().then(
       () => {
         this.#lookingUp.delete(socket);
-        // The client may be gone, and then no event would end what begins here.
+        // If the client has disconnected, no later event would release what the next steps reserve.
         if (request.destroyed) return;
         const principal = keys.authenticate(headers.apiKey, Date.now());
         if (typeof principal !== 'string' && this.#unproven.letGo(socket)) reply.shouldKeepAlive = false;
@@ -379,8 +382,8 @@ export class Ingest {
   }
 
   /**
-   * Extends the reservation to at least these bytes, by doubling, so that a body in small pieces is not moved
-   * for each.
+   * Extends the reservation to at least these bytes, by doubling it, so that a body in small pieces is not
+   * moved for each piece.
    * @returns the reservation now; undefined when there is no room.
    */
   #reach(share: Share, reserved: number, bytes: number): number | undefined {
@@ -418,15 +421,15 @@ export class Ingest {
     this.#shares.enter(share, body.length, performance.now(), () =>
       this.#ring.push(exchange, reserved, kind, profile, door, principal, receivedAt, pieces),
     );
-    // A waiting body may be in memory that the next request on its connection is read into.
+    // A waiting body is copied, because the next request on its connection may overwrite it.
     if (share.held.length > 0) pieces = [Buffer.from(body)];
   }
 
   /**
-   * Puts one of several events of a request into the queue, if its key may have another one there now. The
-   * event can wait where it is, so it does not lengthen the line for events that cannot.
-   * @param body not to be changed before the answer.
-   * @returns false when it has to be offered again later.
+   * Puts one of several events of a request into the queue if its key may add an event now. The event can
+   * wait outside the queue, so it must not delay events that cannot.
+   * @param body must not change before the answer.
+   * @returns false if the caller must offer it again later.
    */
   offer(
     exchange: Exchange,
@@ -460,7 +463,7 @@ export class Ingest {
     return true;
   }
 
-  /** Every event of the request is durable or can never be stored. */
+  /** Answers that every event of the request is durable or can never be stored. */
   acceptAll(exchange: Exchange, body: AnswerBody): void {
     acceptAll(exchange, body);
     if (exchange.endpoint !== undefined)
@@ -515,7 +518,7 @@ export class Ingest {
     const { request, reply, endpoint, principal } = exchange;
     this.counters.refused(endpoint?.kind, code);
     if (this.observer === undefined) this.#noteRefused(exchange, code, presentedKey);
-    // A refusal because of the body comes in a later turn than the one that parsed the head.
+    // Once the body was read, the turn that parsed the head is over and needs no limit.
     if (!request.readableEnded) this.#resting.limit(request, reply);
     const tooMany = code === 'overloaded' || code === 'rate_limited';
     const retryAfter = tooMany ? Math.max(wait, this.#resting.retryAfter) : 1;
@@ -537,7 +540,7 @@ export class Ingest {
         requestId: id,
         kind: endpoint?.kind,
         organisation: principal?.organisation,
-        // The holder of a proven key that is refused needs to know which key to renew.
+        // The holder of an expired or revoked key needs to know which key to renew.
         keyId: principal?.keyId ?? (isProven(code) && presentedKey ? keyIdOf(presentedKey) : undefined),
       },
       () => this.#options.trustedProxies.clientOf(request),
@@ -590,7 +593,7 @@ function newExchange(
 }
 
 /**
- * Whether an old proxy would have taken the body's length for another one: chunked in HTTP/1.0 is faulty
+ * Whether an old proxy may have read a different length of the body: the chunked coding in HTTP/1.0 is faulty
  * framing (RFC 9112 section 6.1).
  */
 function misframed({ transferEncoding }: RequestHeaders, httpVersion: string): boolean {

@@ -35,7 +35,7 @@ const PARSER_FAULTS: Readonly<Record<string, ErrorCode>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
 };
 
-/** On a connection: the answer to its latest request, given or not. A WeakMap costs ten times as much. */
+/** The property of a connection with the answer to its latest request. A WeakMap costs ten times as much. */
 const LATEST = Symbol('latest answer');
 type Answering = Duplex & { [LATEST]?: ServerResponse | undefined };
 
@@ -74,7 +74,7 @@ export class Listener {
     private readonly endpoints?: ReadonlyMap<string, Endpoint>,
   ) {
     const settings: ServerOptions & TcpOptions = {
-      // For TLS; plain HTTP has it by default.
+      // Needed for TLS; plain HTTP has it by default.
       allowHalfOpen: true,
       maxHeaderSize: MAX_HEADER_BYTES,
       connectionsCheckingInterval: CHECK_INTERVAL_MS,
@@ -90,7 +90,7 @@ export class Listener {
     this.#server = server;
     this.#places = new Places(options.maxConnections, (...lost) => ingest.noteLostPlace(...lost));
     const spoken = this.tls === undefined ? 'connection' : 'secureConnection';
-    // Node's own listener, the first, with what it needs to be called from here.
+    // The first listener is Node's own; `toServer` calls it with the server as `this`.
     const [speakHttp] = server.listeners(spoken) as [(socket: Socket) => void];
     const toServer = (socket: Socket): void => speakHttp.call(server, socket);
     if (Listener.hasShortcut && endpoints === undefined) {
@@ -210,7 +210,7 @@ export class Listener {
       else {
         // The pending answers are given, and then the connection ends.
         latest.shouldKeepAlive = false;
-        // An answer that waits for its turn is already written, and Node would not treat it as the last one.
+        // If the answer is already written and waits for its turn, Node would not treat it as the last one.
         if (latest.headersSent) latest.once('finish', () => endSocket(socket));
         socket.pause();
       }

@@ -22,7 +22,7 @@ export interface SummedLine {
   /** The message of the line that counts unwritten ones, and its name for their number. */
   readonly others: string;
   readonly counted: string;
-  /** The most lines that are written per period and cause. */
+  /** Maximum number of lines that are written per period and cause. */
   readonly most: number;
 }
 

@@ -13,22 +13,22 @@ import type { Share } from './admission.js';
 export interface RequestHeaders {
   host: number;
   apiKey: string | undefined;
-  /** True when a header that may occur once occurs twice: the request has two readings. */
+  /** True when a header that may occur once occurs twice: the request is ambiguous. */
   repeated: boolean;
   contentType: string | undefined;
   contentEncoding: string | undefined;
-  /** From Content-Length; undefined for a chunked body and without a body. */
+  /** The value of Content-Length; undefined for a chunked body and without a body. */
   contentLength: number | undefined;
   transferEncoding: string | undefined;
-  /** What the sender states about the door; undefined without the header. */
+  /** The door that the sender states; undefined without the header. */
   door: 'endpoint' | 'import' | undefined;
 }
 
-/** The value `import` means that the events were collected elsewhere before; other values are ignored. */
+/** The value `import` means that the events were first collected elsewhere; other values are ignored. */
 export const EVENT_DOOR = 'X-Event-Door';
 
 /**
- * @param raw names and values in turn, as received ({@link Request.rawHeaders}). The parser has already
+ * @param raw alternating names and values, as received ({@link Request.rawHeaders}). The parser has already
  *   refused a Content-Length that is not a number, two different ones, and one with Transfer-Encoding.
  */
 export function readHeaders(raw: readonly string[]): RequestHeaders {
@@ -102,8 +102,8 @@ export function isJsonMediaType(contentType: string | undefined): boolean {
 }
 
 /**
- * What the client expects before it sends its body (RFC 9110 section 10.1.1): `continue` means that it waits
- * for 100 Continue, `unmet` is an expectation that the collector does not know.
+ * The client's expectation before it sends its body (RFC 9110 section 10.1.1). `continue`: it waits for 100
+ * Continue. `unmet`: the collector does not know the expectation.
  */
 export type Expectation = 'none' | 'continue' | 'unmet';
 
@@ -112,10 +112,10 @@ interface RequestHead {
   readonly url?: string | undefined;
   /** `1.1` or `1.0`, or the text in its place. */
   readonly httpVersion: string;
-  /** Names and values in turn, as received. */
+  /** Alternating names and values, as received. */
   readonly rawHeaders: readonly string[];
   readonly socket: Socket;
-  /** Its connection is closed. */
+  /** Whether its connection is closed. */
   readonly destroyed: boolean;
 }
 
@@ -128,11 +128,11 @@ export interface WholeRequest extends RequestHead {
 }
 
 /**
- * A request as a server delivers it: its head is read, its body arrives as `data` and `end` events. The only
- * view of HTTP servers behind the listener; Node's IncomingMessage satisfies it.
+ * A request as a server delivers it: its head is read, its body arrives as `data` and `end` events. Behind
+ * the listener, code sees HTTP servers only through it; Node's IncomingMessage satisfies it.
  */
 export interface StreamedRequest extends RequestHead {
-  /** All of it has arrived; and all of it was read. */
+  /** Whether all of it has arrived, and whether all of it was read. */
   readonly complete: boolean;
   readonly readableEnded: boolean;
   readonly body?: undefined;
@@ -150,7 +150,7 @@ export type RequestKind = EventKind | 'otlp';
 
 /** The destination of a request: one of the five for single events, or one of OTLP. */
 export interface Endpoint {
-  /** Also the permission that the key needs. */
+  /** The kind of request, which is also the permission that the key needs. */
   readonly kind: RequestKind;
   readonly maxBodyBytes: number;
   takes(contentType: string | undefined): boolean;
@@ -169,13 +169,13 @@ export interface AnswerBody {
 
 /** The answer to a request, given once. */
 export interface Reply {
-  /** False: the connection ends after this answer and takes no further request. */
+  /** If false, the connection ends after this answer and takes no further request. */
   shouldKeepAlive: boolean;
   writeHead(status: number, headers: string[]): unknown;
   end(body?: string | Buffer): unknown;
   /** Asks the client for the body that it holds back. Absent for a complete request. */
   writeContinue?(): unknown;
-  /** Bytes of the body, before its end; for an incomplete request. */
+  /** Writes a part of the body before `end`. Absent for a complete request. */
   write?(body: string | Buffer): unknown;
 }
 
@@ -204,7 +204,7 @@ export interface Exchange extends Waiting {
   readonly endpoint: Endpoint | undefined;
   door: Door;
   principal: Principal | undefined;
-  /** As received, before decompression. */
+  /** The size as received, before decompression. */
   bodyBytes: number;
   /** Decompressed; kept once the event has a place in the queue, if the options ask for bodies. */
   body: Buffer | undefined;
@@ -255,7 +255,7 @@ export interface Room {
 /**
  * Reads a body that arrives in pieces, in no more memory than is reserved, and calls one of the functions
  * once.
- * @param limit the most bytes that it may have.
+ * @param limit the maximum size of the body, in bytes.
  */
 export function receive(
   request: StreamedRequest,
@@ -296,8 +296,8 @@ export function receive(
 /* Undoes Content-Encoding (RFC 9110 section 8.4), never making more than the limit allows. */
 
 /**
- * Output comes in pieces of about the size of an event; the default of 16 KiB would be garbage for most
- * events.
+ * About the size of an event: for most events, nearly all of a buffer of 16 KiB, the default, would be
+ * garbage.
  */
 function outputOf({ length }: Uint8Array, limit: number): { maxOutputLength: number; chunkSize: number } {
   return { maxOutputLength: limit, chunkSize: Math.min(64 << 10, Math.max(4 << 10, 4 * length)) };
@@ -350,7 +350,7 @@ export function contentEncoding(header: string | undefined): Encoding | undefine
 }
 
 /**
- * @param limit the most bytes that may result.
+ * @param limit the maximum size of the result, in bytes.
  * @returns the plain body, or the code of the error to refuse it with.
  */
 export function decompress(

@@ -1,11 +1,11 @@
 /**
- * A shortcut past Node's HTTP server for nearly every request: a plain POST of an event with a valid key,
- * whole in one piece. It costs a third of Node's parser, streams and response objects
+ * A shortcut past Node's HTTP server for nearly every request: a plain, complete POST of an event with a
+ * valid key. It takes a third of the time of Node's parser, streams and response objects
  * (docs/internals/adr/0021-shortcut.md).
  *
  * A connection begins here. The first request that differs in any way is handed over with the connection: its
  * bytes are put back, and Node's server keeps the connection from then on. So unusual requests are never
- * answered here, and there is one request at a time: bytes that arrive before its answer wait.
+ * answered here. A connection has one request at a time: bytes that arrive before its answer wait.
  *
  * The end of a request is given by one Content-Length of digits, in a head without Transfer-Encoding in which
  * every line is printable ASCII and ends with CRLF. Such a head has only one reading, so a second request
@@ -178,7 +178,7 @@ export class Shortcut {
   /** The headers that Node appends to ours, and the empty line. */
   lastHeaders(keepAlive: boolean): string {
     const now = Date.now();
-    // Differs also when the clock was set back.
+    // The date also changes when the clock was set back.
     if (now >= this.#dateEndsAt || now < this.#dateEndsAt - 1000) {
       this.#dateEndsAt = now - (now % 1000) + 1000;
       this.#date = `Date: ${new Date(now).toUTCString()}\r\n`;
@@ -213,15 +213,15 @@ class Connection implements WholeRequest, Reply {
   shouldKeepAlive = true;
   /** When bytes were last read or written, by the shortcut's clock. */
   since = performance.now();
-  /** Nothing has been read yet. */
+  /** Whether nothing has been read yet. */
   isNew = true;
   #head: Head | undefined;
   /** The answer up to its body. */
   #answer = '';
   #isOpen = false;
-  /** More bytes arrived before the answer. */
+  /** Whether more bytes arrived before the answer. */
   #isHeld = false;
-  /** The client sends nothing after the open request. */
+  /** Whether the client has ended its side after the open request. */
   #isLast = false;
   /** The length of the request whose first piece has arrived, or 0. */
   #awaited = 0;
@@ -274,7 +274,7 @@ class Connection implements WholeRequest, Reply {
     }
   }
 
-  /** Takes nothing more from the connection; it is to be ended. */
+  /** Stops reading from the connection, which is about to end. */
   leave(): void {
     this.#letGo();
     this.socket.on('error', () => this.socket.destroy());
@@ -315,7 +315,7 @@ class Connection implements WholeRequest, Reply {
       this.#gathered = NOTHING;
     }
     const head = this.#headOf(bytes);
-    // The client does not read its answers; Node knows how to wait for it.
+    // If the client does not read its answers, Node's server waits for it.
     if (head === undefined || socket.writableLength > 0) return this.#handOver(bytes);
     const { requestBytes } = head;
     if (bytes.length > requestBytes) return this.#handOver(bytes);
@@ -335,8 +335,8 @@ class Connection implements WholeRequest, Reply {
   }
 
   /**
-   * Waits for the rest of a request. The socket holds the first part meanwhile, where the next server finds
-   * it.
+   * Waits for the rest of a request. The first part is put back into the socket, where Node's server finds it
+   * after a hand-over.
    */
   #await(bytes: Buffer, requestBytes: number): void {
     if (requestBytes > MOST_AWAITED_BYTES) return this.#handOver(bytes);

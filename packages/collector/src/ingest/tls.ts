@@ -22,7 +22,10 @@ export interface CertificateFiles {
   readonly cert: string;
   /** PEM, without a passphrase. */
   readonly key: string;
-  /** PEM: the authorities whose client certificates are accepted; undefined when none are asked for. */
+  /**
+   * PEM: the authorities whose client certificates are accepted; undefined if no client certificates are
+   * requested.
+   */
   readonly clientCa: string | undefined;
 }
 
@@ -39,7 +42,7 @@ export class CertificateUnusable extends Error {
   }
 }
 
-/** A larger file is not PEM, and would be read into memory. */
+/** A larger file is not PEM and must not be read into memory. */
 const MAX_FILE_BYTES = 1 << 20;
 /** PKCS #8 (RFC 7468 section 11), and the older forms of OpenSSL. */
 const ENCRYPTED = /-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m;
@@ -63,10 +66,10 @@ async function readPem(files: CertificateFiles): Promise<CertificatePem> {
   if (!faults.some(({ file }) => file !== 'clientCa')) {
     try {
       if (!new X509Certificate(pem.cert).checkPrivateKey(createPrivateKey(pem.key))) {
-        const message = `the key in ${files.key} is not that of the first certificate in ${files.cert}`;
+        const message = `the key in ${files.key} does not match the first certificate in ${files.cert}`;
         faults.push({ file: 'key', message });
       }
-      // OpenSSL refuses weak keys, for example.
+      // Rejects, for example, weak keys, which OpenSSL refuses.
       else createSecureContext(secureContextOf(pem));
     } catch (error) {
       faults.push({
@@ -107,7 +110,7 @@ function keyFault(pem: string): string | undefined {
     return undefined;
   } catch {
     return ENCRYPTED.test(pem)
-      ? 'is protected by a passphrase, which nothing could type at a restart'
+      ? 'is protected by a passphrase, which cannot be entered at a restart'
       : 'holds no private key in PEM';
   }
 }
@@ -117,7 +120,7 @@ function codeOf(error: unknown): string {
   return systemCode(error) ?? 'unknown error';
 }
 
-/** OpenSSL's names. The server's order decides; every one of them needs that to be safe. */
+/** OpenSSL's names. The server's order decides, not the client's. */
 const CIPHERS = [
   'TLS_AES_256_GCM_SHA384',
   'TLS_CHACHA20_POLY1305_SHA256',
@@ -239,7 +242,7 @@ export class ServerCertificate {
     this.#due = setTimeout(settle, Math.min(ms, LONGEST_DELAY_MS)).unref();
   }
 
-  /** The files are written one after the other: they are complete when two reads find the same. */
+  /** The files are written one after the other. They are complete when two reads find the same contents. */
   async #settle(): Promise<void> {
     const found = JSON.stringify(await Promise.all(this.#names.map(readText)));
     if (found === this.#seen) await this.reload();
@@ -260,7 +263,7 @@ export class ServerCertificate {
       if (early > 0) {
         this.#settleAfter(early);
         const from = x509.validFromDate.toISOString();
-        throw new Error(`the certificate in ${files.cert} is not valid before ${from}; it is taken then`);
+        throw new Error(`the certificate in ${files.cert} is not valid before ${from}; it will be used then`);
       }
       this.#pem = pem;
       this.#x509 = x509;
@@ -296,9 +299,11 @@ export class ServerCertificate {
 }
 
 export interface TlsOptions {
-  /** Uses the current pair. */
+  /** The source of the current pair. */
   readonly certificate: Pick<ServerCertificate, 'pem'>;
-  /** Whether a client without a verified certificate is rejected. Has an effect only with authorities. */
+  /**
+   * Whether a client without a verified certificate is rejected. Effective only if authorities are given.
+   */
   readonly clientAuth: 'required' | 'optional';
 }
 
@@ -312,7 +317,9 @@ const FAILED: SummedLine = {
 /** An HTTPS server, and its connections with an unfinished handshake. */
 export class TlsServer {
   readonly server: https.Server;
-  /** By address: Node does not reveal which of them has become which. */
+  /**
+   * Connections with an unfinished handshake, by address: Node does not link them to their secure sockets.
+   */
   readonly #handshakes = new Map<string, Socket>();
 
   /** @param http options of the HTTP server within. */
@@ -354,16 +361,15 @@ export class TlsServer {
   }
 
   /**
-   * Closes connections with an unfinished handshake, on which nothing was begun. Connections with HTTP stay
-   * open.
+   * Closes connections with an unfinished handshake, which have no request. Connections with HTTP stay open.
    */
   stop(): void {
     for (const socket of this.#handshakes.values()) socket.destroy();
   }
 
   /**
-   * Whether an error on a connection that spoke HTTP comes from the encryption below, so that no answer would
-   * arrive. If so, it is logged and the connection closed.
+   * Whether an error on a connection that spoke HTTP comes from TLS, so that no answer would arrive. If so,
+   * logs it and closes the connection.
    */
   breaks(error: Error, socket: Duplex): boolean {
     if (systemCode(error)?.startsWith('ERR_SSL_') !== true || !(socket instanceof TLSSocket)) return false;

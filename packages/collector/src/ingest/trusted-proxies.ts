@@ -1,6 +1,6 @@
 /**
- * The origin of a request as stated by trusted proxies. For the log alone: no permission or limit depends on
- * it.
+ * The origin of a request as stated by trusted proxies. Only the log has it: no permission or limit depends
+ * on it.
  *
  * The address of the connection is known. While the current address is a trusted one, the address that it
  * reports is believed. So headers are read from the right, and what a client wrote itself, further left, is

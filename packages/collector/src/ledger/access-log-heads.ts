@@ -1,11 +1,11 @@
 /**
- * Stores the head of the access log's chain (tree/access-chain.ts) in the ledger, as an entry of its own, so
+ * Stores the head of the access log's chain (tree/access-chain.ts) in the ledger, as a separate entry, so
  * that the ledger's checkpoints prove the lines of the access log as they prove events.
  *
- * Commands append lines in processes of their own. At each interval the new lines are read and flushed; when
- * the head has changed, an entry with it is stored. Lines that were read are not read again: if one is
- * changed later, the heads in the log no longer match, which `verify` finds. When the access log itself shows
- * an alteration, that is reported, and it is read again from its beginning, so that later lines get heads.
+ * Commands append lines in separate processes. At each interval the new lines are read and flushed; when the
+ * head has changed, an entry with it is stored. Lines that were read are not read again: if one is changed
+ * later, the heads in the log no longer match, which `verify` finds. When the access log itself shows an
+ * alteration, that is reported, and it is read again from its beginning, so that later lines get heads.
  *
  * Nothing waits for this work, and its failures do not affect the ledger.
  */
@@ -40,7 +40,7 @@ export class AccessLogHeads {
   #due: AccessHead | undefined;
   #alteredAs: string | undefined;
   #working: Promise<void> | undefined;
-  /** The next attempt is not before this, on the clock of `performance.now`: the last one failed. */
+  /** The earliest time of the next attempt after a failure, on the clock of `performance.now`. */
   #restUntil = 0;
   #restMs = 0;
   #timer: NodeJS.Timeout | undefined;

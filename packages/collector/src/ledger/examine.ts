@@ -12,7 +12,7 @@ export interface Fault {
   readonly details?: Record<string, unknown>;
 }
 
-/** What the ledger needs from a good body. */
+/** The ids that the ledger needs from a good body. */
 export interface Examined {
   readonly eventId: Uint8Array;
   readonly runId: Uint8Array;

@@ -28,7 +28,7 @@ const OUTCOMES = [
   'unreadable',
   'erased',
 ] as const satisfies readonly Outcome[];
-/** The results of an event besides the outcomes of the store. */
+/** The results of an event that are not outcomes of the store. */
 const FAILURES = ['faulty', 'notCommitted', 'unknown'] as const;
 
 /** The result of an event in the ledger's thread. `faulty`: refused by its examination. */
@@ -90,8 +90,8 @@ export interface SharedCounts {
   /** The number of coming months that have their tables. */
   readonly months: number;
   /**
-   * From the commit of a batch to the checkpoint over it, for batches that this collector gave their places:
-   * one count per bucket of {@link DELAY_BOUNDS_MS}, and their sum in milliseconds.
+   * The time from the commit of a batch to the checkpoint over it, for batches that this collector gave their
+   * places: one count per bucket of {@link DELAY_BOUNDS_MS}, and their sum in milliseconds.
    */
   readonly merges: LedgerCounts['flushes'];
 }

@@ -6,9 +6,9 @@
  * the order in which they were taken.
  *
  * States. `open`: batches are stored. `refusing`: the last batch was not committed (a full disk, for
- * example), or its commit is in doubt in a store that outlives it. Each batch is still tried, and without one
- * the store alone; the first success ends the state. `failed`: the effect of the last batch is unknown;
- * nothing is tried until the process has restarted and read the log.
+ * example), or its commit is in doubt and the store can resolve the doubt. Each batch is still tried; without
+ * a batch, the store alone is tried. The first success ends the state. `failed`: the effect of the last batch
+ * is unknown; nothing is tried until the process has restarted and read the log.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SALT_BYTES } from '@clinical-events/protocol';
@@ -44,7 +44,7 @@ export interface LedgerOptions {
   readonly onState: (state: LedgerState, cause: unknown, reason: StorageReason | undefined) => void;
 }
 
-/** The most events or bytes of one batch: bounds its memory and the wait of its first event. */
+/** The maximum events and bytes of one batch. They bound its memory and the wait of its first event. */
 export const MAX_BATCH_EVENTS = 1024;
 export const MAX_BATCH_BYTES = 4 << 20;
 
@@ -53,7 +53,7 @@ const BESIDE_EVENTS = 256;
 
 /** The time for the last checkpoint of a log that was altered from outside, in milliseconds. */
 const SEAL_MS = 2000;
-/** Between two probes of the store, in milliseconds. */
+/** Interval between two probes of the store, in milliseconds. */
 const LOOK_EVERY_MS = 1000;
 /**
  * After this time a refusing store is tried without an event, since none may arrive before it is ready again.
@@ -69,14 +69,14 @@ const OUTCOME_ANSWERS: Record<Outcome, Answer> = {
   unreadable: 'unreadable',
 };
 
-/** An entry of the log's own, and the promise of its caller. */
+/** One of the log's own entries, and the promise of its caller. */
 interface WaitingEntry {
   readonly entry: Candidate;
   readonly resolve: () => void;
   readonly reject: (reason: unknown) => void;
 }
 
-/** Undefined when the store works, or when nothing is tried again. */
+/** The reason why events are refused; undefined when the store works, or when nothing is tried again. */
 function reasonFor(cause: unknown): StorageReason | undefined {
   if (cause instanceof NotCommitted) return cause.reason;
   return cause instanceof CommitUnknown ? 'database_unavailable' : undefined;
@@ -84,7 +84,7 @@ function reasonFor(cause: unknown): StorageReason | undefined {
 
 interface Taken {
   readonly fault: Fault | undefined;
-  /** The time of its examination, in milliseconds. */
+  /** The duration of its examination, in milliseconds. */
   readonly examinedMs: number;
 }
 
@@ -98,7 +98,7 @@ export class Ledger {
   #lookedAt = performance.now();
   #refusedAt = 0;
   #sequenced: Promise<void> | undefined;
-  /** Batches in progress; the last of them is answered last. */
+  /** Number of batches in progress, which are answered in order. */
   #underWay = 0;
   #answered: Promise<void> = Promise.resolve();
   #freed: (() => void) | undefined;
@@ -114,7 +114,7 @@ export class Ledger {
   }
 
   /**
-   * Stores an entry of the log's own in a batch of its own; its outcome does not affect event batches. On
+   * Stores one of the log's own entries in a separate batch; its outcome does not affect event batches. On
    * return the entry is durable. Rejects with the error of the store; after `stop` it may never settle.
    */
   append(entry: Candidate): Promise<void> {
@@ -173,7 +173,7 @@ export class Ledger {
         throw new Error(`an entry of the log's own was ${outcomes[0] ?? 'lost'}`);
       resolve();
     } catch (error) {
-      // The next event meets a full disk too, and reports it.
+      // A full disk is not reported here: the next event meets it too, and reports it.
       if (error instanceof CommitUnknown && !this.#options.store.outlivesDoubt) this.#fail(error);
       reject(error);
     }

@@ -17,8 +17,8 @@
  *   names      a new name key is durable everywhere, derived files are sealed with it, the old is destroyed
  *   done       an entry states that no directory has the keys; retried while a directory is unreachable
  *
- * The release of a hold is entry, note, key, and then removal of the hold's record. The log does not record
- * its end: each start repeats every release, which is harmless.
+ * The release of a hold has the steps entry, note and keys, and then the hold's record is removed. The log
+ * does not record its end: each start repeats every release, which is harmless.
  *
  * Events are stored meanwhile; no batch waits for more than one bucket of keys.
  */
@@ -42,7 +42,7 @@ import { ownEntry } from './own-entry.js';
 import type { PrivacyState } from './privacy-numbers.js';
 import { messageOf } from '../system-code.js';
 
-/** The state on which a request was based; none of it may have changed when it is carried out. */
+/** The state on which a request was based. The request is carried out only if it is unchanged. */
 interface Preconditions {
   /** The action that set the policy; null without a policy. */
   readonly policy: string | null;
@@ -57,7 +57,7 @@ export interface LifecycleRequest {
 
 export type LifecycleAnswer =
   | { readonly state: 'done' }
-  /** It has begun and will be completed: these key directories cannot be reached. */
+  /** The action has begun and will be completed; these key directories cannot be reached now. */
   | { readonly state: 'pending'; readonly unreached: readonly string[] }
   | ({ readonly state: 'refused' } & Refusal);
 
@@ -76,12 +76,12 @@ export interface LifecycleOptions {
   /** Undefined when payloads are not encrypted. */
   readonly keys: LifecycleKeys | undefined;
   /**
-   * With other writing collectors: whether this process does the work. On return `actions` has theirs too.
+   * Whether this process does the work, if other collectors write too. On return `actions` includes theirs.
    */
   readonly isOnUs?: () => Promise<boolean>;
-  /** For a requester that does not know them: the keys of these events. Events without a key are omitted. */
+  /** The keys of these events, for a requester that does not know them. Events without a key are omitted. */
   readonly keysOf?: (sequences: SequenceSet) => Promise<TakenKeys[]>;
-  /** For lists of keys: those that encrypt events of the log. Reads the log where such events may be. */
+  /** The keys of each list that encrypt events of the log. Reads the log where such events may be. */
   readonly keysIn: (lists: readonly (readonly TakenKeys[])[], signal: AbortSignal) => Promise<TakenKeys[][]>;
   /** On return every derived file has its names under the newest key. */
   readonly resealNames?: (signal: AbortSignal) => Promise<void>;
@@ -91,7 +91,7 @@ export interface LifecycleOptions {
   readonly append: (entry: Candidate) => Promise<void>;
   /** A step failed; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** For a log in files: the number of erasures that may have left encrypted bytes in it. */
+  /** The number of erasures that may have left encrypted bytes in the log; present for a log in files. */
   readonly compaction?: { readonly pending: number };
   /** An action was carried out. The text names no person and no event. */
   readonly onNotice?: (message: string) => void;
@@ -100,7 +100,7 @@ export interface LifecycleOptions {
 const NOTICES: Partial<Record<Action['does'], string>> = {
   policy: 'a retention policy was set',
   hold: 'a legal hold has begun',
-  release: 'a legal hold is over',
+  release: 'a legal hold was released',
 };
 export const WRITER = 'lifecycle000';
 const impossible = (reason: string): LifecycleAnswer => ({ state: 'refused', because: 'impossible', reason });
@@ -111,7 +111,9 @@ const PARTLY: LifecycleAnswer = {
 };
 /** The pause before a failed step is tried again, in milliseconds. */
 const REST_MS = 10_000;
-/** How long the epoch's key is kept after keys were destroyed; it could open a remnant of their file. */
+/**
+ * How long the key of the epoch is kept after keys were destroyed. It could open a remnant of their file.
+ */
 const ROTATE_AFTER_MS = 12 * 3_600_000;
 /** The longest time between two rotations. */
 const EPOCH_MS = 30 * 86_400_000;
@@ -137,9 +139,9 @@ export class Lifecycle {
   readonly #options: LifecycleOptions;
   #timer: NodeJS.Timeout | undefined;
   #working: Promise<void> | undefined;
-  /** The next attempt is not before this, on the clock of `performance.now`. */
+  /** The earliest time of the next attempt, on the clock of `performance.now`. */
   #restUntil = 0;
-  /** For this number of actions the requester is known to have the answer, if they are done. */
+  /** Number of logged actions whose requesters are known to have received any final answer. */
   #answered = 0;
   /** When the notes beside the keys are next read, on the same clock; Infinity once that is done. */
   #takeUpAt = 0;
@@ -180,7 +182,7 @@ export class Lifecycle {
     };
   }
 
-  /** On return every request is carried out to the extent that is possible now. Never rejects. */
+  /** On return every request is carried out as completely as is possible now. Never rejects. */
   look(): Promise<void> {
     return (this.#working ??= this.#look().finally(() => (this.#working = undefined)));
   }
@@ -211,9 +213,9 @@ export class Lifecycle {
   }
 
   /**
-   * On return the log has every erasure noted beside its keys; it lacks some only after a restore from an
-   * earlier back-up. Of each, only events under the keys that it names count: after a restore, sequence
-   * numbers are assigned again, to events with other keys.
+   * On return the log has every erasure that is noted beside its keys. It can lack one only after a restore
+   * from an earlier back-up. A note applies only to events under the keys that it names: after a restore,
+   * sequence numbers are assigned again, to events with other keys.
    * @returns the error that prevented this.
    */
   async #takeUp(): Promise<unknown[]> {
@@ -237,7 +239,7 @@ export class Lifecycle {
             )
           : [];
       for (const [i, said] of missing.entries()) {
-        // What another collector erased must not be erased again.
+        // Events that another collector has erased must not be erased again.
         const left = (found[i] ?? []).filter(({ sequences }) => sequences.without(actions.erased).size > 0);
         if (left.length > 0 && !signal.aborted)
           await this.#append({ ...said, part: 1, parts: 1, keys: left });
@@ -295,7 +297,7 @@ export class Lifecycle {
         if (!isBegun) unreached = await this.#do(action);
       } catch (error) {
         if (action.does !== 'rotate') throw error;
-        // The log has no record that it began, so no start would complete it.
+        // The log has no record of the rotation yet, so no start would complete it.
         const why = messageOf(error);
         return end(impossible(`no epoch was begun: ${why}`));
       }
@@ -307,7 +309,7 @@ export class Lifecycle {
     for (const part of missing) if (this.#refusal(request) === undefined) await this.#append(part);
     // An interrupted request is repeated like one that the previous process began.
     await requests.take(id);
-    // It is carried out when only the removal of the request had failed.
+    // The action may be complete already, if only the removal of the request failed.
     if (actions.doneAt(id) === undefined) await this.#finish([id]);
   }
 
@@ -362,7 +364,8 @@ export class Lifecycle {
     const { actions, keys } = this.#options;
     const parts = actions.partsIn(action);
     const unreached = new Set<string>();
-    // First, because a log that is restored from an earlier back-up must find it, whenever the process ends.
+    // The note is written first: a log restored from an earlier back-up must find it, whenever this process
+    // ends.
     for (const part of parts)
       for (const each of (await keys?.noteAction(actionFields(part))) ?? []) unreached.add(each);
     for (const each of (await keys?.destroy(parts.flatMap((part) => part.keys))) ?? []) unreached.add(each);
@@ -478,7 +481,7 @@ export class Lifecycle {
   }
 }
 
-/** Whether a new epoch of keys has to begin, or the last rotation is incomplete. */
+/** Whether a new epoch of keys must begin, or the last rotation is incomplete. */
 function isRotationDue({ isRotating, epochBegun }: LifecycleKeys, actions: Actions): boolean {
   const first = actions.logged.find(({ said, at }) => said.does === 'erase' && at >= epochBegun);
   const now = Date.now();

@@ -1,4 +1,4 @@
-/** The log's own entries: leaves like events, which no sender can make. */
+/** The log's own entries. They are leaves of the tree like events, but no sender can make them. */
 import { randomUUID } from 'node:crypto';
 import { SALT_BYTES, type ENTRY_KINDS } from '@clinical-events/protocol';
 import { commitmentOf } from '../tree/merkle.js';
@@ -9,7 +9,7 @@ import { uuidBytes } from '../store/text.js';
 const NO_ID = new Uint8Array(16);
 
 /**
- * An entry with a new id, received now, without organisation and run.
+ * Makes an entry with a new id, received now, without organisation and run.
  * @param writer takes the place of an event's API key id: twelve characters with a zero, which no key id has.
  * @param fields of its JSON body, which begins with its id as `event_id` like every body of the log.
  */

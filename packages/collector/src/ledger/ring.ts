@@ -1,7 +1,7 @@
 /**
  * The bounded queue between the HTTP thread and the ledger thread: a ring in shared memory with one writer
  * and one reader. An event's bytes are copied once, into the ring; nothing is allocated for it, and a full
- * ring stays full.
+ * ring does not grow.
  *
  * Data. Each event is a contiguous run of bytes: organisation, key id, room for the salt, body. An event that
  * does not fit before the end begins at 0. The reader fills the room for the salt, so that salt and body can
@@ -10,11 +10,12 @@
  *   3 kind | profile << 8 | door << 16
  *   4-5 received_at as a double  6 answer  7 microseconds that it took
  *   Words 0 to 5 belong to the writer until it publishes, then they are fixed; 6 and 7 belong to the reader.
- * Control. Word 0: the number of published events, modulo 2^32; the writer's. Doorbell. One word, shared by
- * all rings of a ledger and notified at each publication; the reader sleeps on it.
+ * Control. Word 0: the number of published events, modulo 2^32, which only the writer changes. Doorbell. One
+ * word, shared by all rings of a ledger and notified at each publication; the reader sleeps on it.
  *
- * Answers return in messages, one per batch: `Answered`. Messages of 64 events each in place of the ring cost
- * 6 microseconds per event in garbage collection alone (docs/internals/adr/0002-two-threads-one-ring.md).
+ * Answers return in messages, one per batch: `Answered`. Messages of 64 events each, in place of the ring,
+ * would cost 6 microseconds per event in garbage collection alone
+ * (docs/internals/adr/0002-two-threads-one-ring.md).
  */
 import type { MessagePort } from 'node:worker_threads';
 import {
@@ -29,7 +30,10 @@ import {
 import type { Fault } from './examine.js';
 
 const SLOT_WORDS = 8;
-/** Publish when this number is staged: the ledger starts on them while the rest of the tick is read. */
+/**
+ * Events are published when this number is staged: the ledger starts on them while the rest of the tick is
+ * read.
+ */
 const PUBLISH_EVERY = 64;
 
 /** The result of an event in the ring, in word 6 of its slot. */
@@ -61,7 +65,7 @@ export interface Answered {
   readonly faults?: readonly (readonly [number, Fault])[];
 }
 
-/** A slot keeps an offset in 31 bits; a larger one would lead a reader to another event's bytes. */
+/** A slot keeps an offset in 31 bits; a larger offset would point to another event's bytes. */
 const MAX_RING_BYTES = 2 ** 31 - 1;
 
 /**
@@ -97,7 +101,7 @@ export class RingWriter<T> {
   readonly #waiting: (T | undefined)[];
   /** Bytes of the ring that each waiting event holds, including a skipped end. */
   readonly #held: Int32Array;
-  /** Never reserved: the largest end that may have to be skipped. */
+  /** Bytes that are never reserved: the largest end of the ring that an event may skip. */
   readonly #spare: number;
   #head = 0;
   #usedBytes = 0;
@@ -295,7 +299,7 @@ export class RingReader {
     this.#mask = this.#words.length / SLOT_WORDS - 1;
   }
 
-  /** The number of published events that were not taken. */
+  /** The number of published events that were not taken yet. */
   get waiting(): number {
     return (Atomics.load(this.#control, 0) - this.#taken) | 0;
   }

@@ -14,11 +14,11 @@
  *
  * With several writing processes (Committed.shared), each first tries to assign sequences to committed
  * entries. The one that succeeds continues as above. The others read the checkpoint that it swapped in, check
- * that it extends the one that they knew, and publish it to their own sinks. A process never signs a store
- * again that has lost entries which the process knows to be signed.
+ * that it extends the one that they knew, and publish it to their own sinks. If a store has lost entries that
+ * a process knows to be signed, the process never signs the store again.
  *
  * A checkpoint that was signed but not swapped in was not published; the next start signs one over at least
- * as many entries. No batch of events waits longer than a few milliseconds of reading for any of this.
+ * as many entries. This delays a batch of events by at most a few milliseconds of reading.
  */
 import { formatCheckpoint } from '@clinical-events/protocol/verify';
 import type { GrowingTree } from '../tree/growing-tree.js';
@@ -40,7 +40,7 @@ export interface SequencerOptions {
   readonly committed: Committed;
   /** A checkpoint that an earlier process has seen; the store may have lost entries since. */
   readonly known?: string | undefined;
-  /** Milliseconds between two checkpoints while entries come. */
+  /** Milliseconds between two checkpoints while entries arrive. */
   readonly intervalMs: number;
   /**
    * Receives the newest checkpoint: the one found at the start, in case it was not published everywhere, and
@@ -51,7 +51,7 @@ export interface SequencerOptions {
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Called after each attempt at a checkpoint: with the error, or without one when no checkpoint is owed. */
   readonly onTried?: (failure?: { readonly error: unknown }) => void;
-  /** The log differs from the signed one. Nothing is signed from now on; events are stored. */
+  /** The log differs from the signed one. Nothing is signed from now on; events are still stored. */
   readonly onForked?: (error: CheckpointContradicted) => void;
   readonly now?: () => number;
 }
@@ -73,7 +73,7 @@ export class Sequencer {
   /** The newest checkpoint, and the number of entries that it covers; -1 without one. */
   #head: string | undefined;
   #signed: number;
-  /** For a shared store: when the tree was read, and the last known root. */
+  /** When the tree was read, and the last known root; used for a shared store. */
   #epoch: number | undefined;
   #known: { readonly size: number; readonly root: Buffer } | undefined;
   #forked: CheckpointContradicted | undefined;
@@ -82,7 +82,7 @@ export class Sequencer {
   #keptSize = -1;
   /** Whether the current attempt succeeds. */
   #working: Promise<boolean> | undefined;
-  /** The signer failed and is not asked before this, on the clock of `performance.now`. */
+  /** The signer failed and is not asked again before this time, on the clock of `performance.now`. */
   #restUntil = 0;
   #restMs = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -158,7 +158,7 @@ export class Sequencer {
         return;
       }
       tree.append(next.value.hashes, next.value.count);
-      // When it ended within a batch, the store finds the position by its number.
+      // If the tree ends within a batch, the store finds the position by its number.
       this.#cursor = { sequence: tree.size + 1, at: 0 };
       if (tree.size - staged < STAGE_EVERY) continue;
       await this.#stage();
@@ -182,7 +182,7 @@ export class Sequencer {
       return true;
     } catch (error) {
       if (error instanceof CheckpointContradicted) this.#fork(error);
-      // Another process was faster, with the same or more.
+      // Another process was faster and signed at least as many entries.
       else if (error instanceof HeadMoved && this.#options.committed.shared !== undefined) return true;
       else this.#options.onTrouble('no checkpoint could be made; it is tried again', error);
       this.#options.onTried?.({ error });
@@ -193,8 +193,8 @@ export class Sequencer {
   }
 
   /**
-   * Read, stage, sign, swap, publish; or only the first two while the signer pauses, so that hashes leave the
-   * memory.
+   * Reads, stages, signs, swaps and publishes. While the signer pauses, it does only the first two, so that
+   * hashes leave memory.
    * @param keep whether the checkpoint stays when a newer one follows, even if it was signed before.
    * @returns false when a checkpoint may still be owed: the signer pauses, or another process is signing.
    */
@@ -227,8 +227,8 @@ export class Sequencer {
   }
 
   /**
-   * Takes over another process's newest checkpoint, with the tree up to it. Also when this process may have
-   * read from a server that is gone.
+   * Takes over another process's newest checkpoint, with the tree up to it. Also needed when this process may
+   * have read from a server that is gone.
    */
   async #follow(shared: SharedCommits): Promise<void> {
     const { committed, store, onCheckpoint } = this.#options;
@@ -238,8 +238,8 @@ export class Sequencer {
     const { epoch } = shared;
     if (committed.entries < this.#signed || (head === undefined && this.#head !== undefined)) {
       throw new CheckpointContradicted(
-        `the log has ${committed.entries} entries, a signed checkpoint covers ${this.#signed}: the store ` +
-          'has gone back to an earlier state',
+        `the log has ${committed.entries} entries, but a signed checkpoint covers ${this.#signed}: the ` +
+          'store has gone back to an earlier state',
       );
     }
     const found = await signedTree(this.#options, head);

@@ -17,7 +17,7 @@ export class CheckpointContradicted extends Error {
 }
 
 export interface SignedTree {
-  /** Covers the entries of the newest checkpoint; empty when it has to be rebuilt. */
+  /** Covers the entries of the newest checkpoint; empty when it must be rebuilt. */
   readonly tree: GrowingTree;
   /** The newest checkpoint. */
   readonly head: string | undefined;
@@ -51,7 +51,7 @@ export async function signedTree(options: SignedTreeOptions, head: string | unde
   const tree = await storedTree(store, checkpoint);
   if (tree === undefined) {
     onTrouble('the hashes of the tree are damaged or missing and are rebuilt from the events', undefined);
-    // Before any hash is overwritten: if events were altered, the old hashes show which.
+    // This check precedes the rebuild: if events were altered, the old hashes show which.
     await assertSigned(committed, checkpoint);
   } else if (signed > committed.entries) throw contradicted(signed);
   return { tree: tree ?? GrowingTree.empty(), head, signed };

@@ -31,7 +31,7 @@ export type JsonReading =
  * member per name. When the counts differ, a name was repeated. That costs 0.3 microseconds for a body of 1.2
  * KB, a tenth of what a parser with sets of names costs.
  *
- * @param maxDepth the most arrays and objects within each other, the outermost one included.
+ * @param maxDepth the maximum nesting depth of arrays and objects, including the outermost one.
  */
 export function readJson(text: string, maxDepth: number): JsonReading {
   const counts = tokenize(text, maxDepth);
@@ -39,9 +39,9 @@ export function readJson(text: string, maxDepth: number): JsonReading {
 }
 
 /**
- * Reads an event as `readJson` does; of a text with many values, only the fields that the schemas name.
- * Building the objects of 1 MiB takes up to 0.1 s and tens of MiB, which a sender can cause with 1 KiB of
- * gzip.
+ * Reads an event as `readJson` does. From a text with many values, it reads only the fields that the schemas
+ * name. Building the objects of 1 MiB takes up to 0.1 s and tens of MiB, which a sender can cause with 1 KiB
+ * of gzip.
  */
 export function readEvent(text: string, maxDepth: number): JsonReading {
   const counts = tokenize(text, maxDepth);
@@ -66,7 +66,7 @@ function parse(text: string, members: number): JsonReading {
 }
 
 const BYTE_ORDER_MARK = '\ufeff';
-/** The fault of a text that is cut within one of them is where the word begins. */
+/** If a text ends within one of these words, its fault is where the word begins. */
 const LITERALS = ['true', 'false', 'null'];
 /** The output of Python, C and JavaScript for numbers that JSON cannot express (RFC 8259 section 6). */
 const NOT_FINITE = /^[-+]?(?:nan|inf|infinity)(?!\w)/i;
@@ -114,7 +114,7 @@ function namedBelow(path: string): readonly Named[] {
 
 const NAMED = namedBelow('');
 
-/** The value at an offset: of an object only these fields, of an array nothing. */
+/** The value at an offset. An object has only these fields, and an array is empty. */
 function fieldsAt(outline: JsonOutline, at: number, container: number, fields: readonly Named[]): unknown {
   const { text, units } = outline;
   if (units[at] === OPEN_BRACKET) return [];
@@ -129,7 +129,8 @@ function fieldsAt(outline: JsonOutline, at: number, container: number, fields: r
 }
 
 /**
- * The number of members of all objects in the value. JSON.parse makes a member named `__proto__` an own one.
+ * The number of members of all objects in the value. JSON.parse makes a member named `__proto__` an own
+ * property.
  */
 function keptMembers(value: unknown): number {
   if (value === null || typeof value !== 'object') return 0;

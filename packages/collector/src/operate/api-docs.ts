@@ -29,7 +29,7 @@ const HTML = `<!doctype html>
 </html>
 `;
 
-/** Without a server to send to and without a key: the page sends nothing. */
+/** Hides the fields for a server and a key, since the page sends nothing. */
 const START = `const dark = matchMedia('(prefers-color-scheme: dark)');
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
 dark.addEventListener('change', follow);
@@ -71,7 +71,7 @@ const STYLE = `.swagger-ui :is(.scheme-container, .response-col_links) {
 }
 `;
 
-/** By path. Read once; about 2 MB. */
+/** The files by path. They are read once and take about 2 MB. */
 export function apiDocs(): ReadonlyMap<string, Page> {
   const style = new URL(import.meta.resolve('@fastify/swagger-ui/static/swagger-ui.css'));
   const bundle = new URL('swagger-ui-bundle.js', style);

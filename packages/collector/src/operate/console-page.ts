@@ -55,7 +55,7 @@ const STYLE = new URL('../../src/operate/console/console.css', import.meta.url);
 /** Both are single-file modules without imports. */
 const LIBRARIES = ['preact', 'htm'];
 
-/** By path. Read once; about 60 KB. */
+/** The files by path. They are read once and take about 60 KB. */
 export function consoleFiles(): ReadonlyMap<string, Page> {
   const script = (body: string | Buffer): Page => ({ type: 'text/javascript; charset=utf-8', body });
   const read = (name: string) => fs.readFileSync(new URL(name, ROOM), 'utf8');

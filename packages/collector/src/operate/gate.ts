@@ -22,16 +22,19 @@ const MOST_CONNECTIONS = 512;
 const MOST_PER_ADDRESS = 32;
 const RATE = { perSecond: 50, burst: 100 };
 const WAIT_MS = 1000;
-/** The shortest wait; longer with very many connections, so that health requests alone are no flood. */
+/**
+ * The shortest wait of a health request. It is longer with very many connections, so that health requests
+ * alone cannot flood the listener.
+ */
 const HEALTH_WAIT_MS = 250;
 const HEALTH_PER_SECOND = 600;
 /** A connection beyond its address's limit is closed after this time, which a health answer does not need. */
 const HELD_MS = 2000;
 const MAX_HEADER_BYTES = 8 << 10;
 const HEADERS_TIMEOUT_MS = 5000;
-/** From the beginning until the answer was sent. */
+/** Time from the start of a connection until its answer was sent. */
 const CONNECTION_TIMEOUT_MS = 30_000;
-/** Between the end of the answer and that of the connection, if the client does not close it. */
+/** Time from the end of the answer to the end of the connection, if the client does not close it. */
 const LINGER_MS = 1000;
 const HANDSHAKE_RECORD = 22;
 const HEALTH = /^\/(livez|readyz)(\?|$)/;
@@ -45,7 +48,7 @@ export class Gate {
     this.#asked(...exchange),
   );
   readonly #bucket = new TokenBucket(RATE);
-  /** For later connections; undefined for plain HTTP alone. */
+  /** The certificate for later connections; undefined for plain HTTP alone. */
   secureContext: SecureContext | undefined;
   /** Connections by address, the oldest first. No set is empty. */
   readonly #open = new Map<string, Set<Socket>>();
@@ -108,7 +111,7 @@ export class Gate {
     const [address, those] = others.reduce((a, b) => (b[1].size > a[1].size ? b : a), first);
     const [oldest] = those;
     if (oldest === undefined) return;
-    // Removed from the count here: `close` comes only after other connections have arrived.
+    // The connection is removed from the count here: `close` comes only after others have arrived.
     this.#leave(address, oldest);
     oldest.destroy();
   }
@@ -125,7 +128,7 @@ export class Gate {
       // A handshake costs more than an answer.
       this.#pace(WAIT_MS, socket, () => {
         const secure = new TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ['http/1.1'] });
-        // Its end is the end of the connection, which is counted.
+        // The connection ends with it and is then no longer counted.
         secure.on('error', giveUp).once('close', giveUp);
         if (this.#held.has(socket)) this.#held.add(secure);
         this.#serve(secure);

@@ -105,7 +105,7 @@ export function isReady(checks: readonly HealthCheck[]): boolean {
   return checks.every(({ failure }) => failure === undefined);
 }
 
-/** One line per check and a verdict, as Kubernetes' own health endpoints print. */
+/** A text with one line per check and a verdict, as Kubernetes' own health endpoints print it. */
 export function healthText(endpoint: 'livez' | 'readyz', checks: readonly HealthCheck[]): string {
   const failed = (each: HealthCheck) => (endpoint === 'livez' ? each.fatal : each.failure !== undefined);
   const lines = checks.map((each) =>

@@ -1,6 +1,6 @@
 /**
- * What is not set up, although most logs should have it: not a problem, so there is no alarm and no metric.
- * Pure functions of the facts; the ids are a promise.
+ * Hints about missing settings that most logs should have. They are not problems, so they have no alarm and
+ * no metric. Pure functions of the facts; the ids must not change.
  */
 import type { Facts } from './snapshot.js';
 import { isBackupOld } from './warnings.js';
@@ -11,7 +11,7 @@ export interface Hint {
   readonly what_to_do: string;
 }
 
-/** In the recommended order. Each disappears within a second after the work is done. */
+/** The hints, in the recommended order. Each disappears within a second after the work is done. */
 export function hintsOf(facts: Facts): Hint[] {
   return [...sink(facts), ...mirrorless(facts), ...missingBackup(facts), ...verification(facts)];
 }
@@ -31,12 +31,14 @@ function* mirrorless({ privacy, ledger: { shared } }: Facts): Generator<Hint> {
     id: 'keys_without_mirror',
     title: 'The payload keys are in a single directory',
     what_to_do:
-      'Without them no payload can be read. Keep them on another disk than the data, with a mirror on a ' +
-      'third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
+      'Without them no payload can be read. Keep them on a different disk from the data, with a mirror on ' +
+      'a third: --encryption-keys DIR,MIRROR (docs/guide/encryption.md).',
   };
 }
 
-/** Until a warning replaces it, or the operator has configured that back-ups are made otherwise. */
+/**
+ * Shown until a warning replaces it, or the operator has configured that back-ups are made in another way.
+ */
 function* missingBackup(facts: Facts): Generator<Hint> {
   if (facts.lastBackup !== undefined || facts.backupMaxAgeMs === 0 || isBackupOld(facts)) return;
   yield {

@@ -37,7 +37,7 @@ interface Answer extends Page {
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
 }
 
-/** Only the collector's own files, never framed by another page. */
+/** The policy allows only the collector's own files, and no other page may frame them. */
 const HEADERS = {
   'Content-Security-Policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +

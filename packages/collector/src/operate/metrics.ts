@@ -1,4 +1,4 @@
-/** `GET /metrics`: the declared numbers and those of the process, as Prometheus text or OpenMetrics. */
+/** `GET /metrics`: the declared numbers and the process metrics, as Prometheus text or OpenMetrics. */
 import { type Metric, type OpenMetricsContentType, Registry } from 'prom-client';
 import { NUMBERS } from './numbers.js';
 import type { ProcessMetrics } from './process-metrics.js';

@@ -1,7 +1,7 @@
 /**
  * Access to the management listener, except health.
  *
- * With a token: any client that presents it, as a bearer token (RFC 6750) or, for browsers, as the password
+ * If there is a token, clients must present it, as a bearer token (RFC 6750) or, in browsers, as the password
  * of HTTP Basic with any user name (RFC 7617). Without a token the listener is on loopback, and every user of
  * the host has access. Then the Host header must name the host itself: a foreign page whose name resolves to
  * 127.0.0.1 (DNS rebinding) cannot make a browser send that.
@@ -27,7 +27,7 @@ export interface Presented {
 export interface AccessRefusal {
   readonly code: ErrorCode;
   readonly message: string;
-  /** For WWW-Authenticate, one header each. */
+  /** The values of WWW-Authenticate, one header each. */
   readonly challenges?: readonly string[];
 }
 
@@ -63,7 +63,7 @@ export class OperatorAccess {
   /**
    * @param token undefined on loopback only.
    * @param speaksTls whether remote hosts must use TLS: a token that was sent unencrypted is refused, so that
-   *   nobody gets used to it.
+   *   clients do not rely on sending it.
    */
   constructor(
     private readonly token: OperatorToken | undefined,
@@ -142,7 +142,7 @@ export class OperatorToken {
     return new OperatorToken(hashOf(token));
   }
 
-  /** In a time that does not depend on the number of matching bytes. */
+  /** Takes a time that does not depend on the number of matching bytes. */
   matches(presented: string): boolean {
     return timingSafeEqual(hashOf(presented), this.#hash);
   }

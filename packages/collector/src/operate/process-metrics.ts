@@ -4,7 +4,7 @@ import { collectDefaultMetrics, type MetricObjectWithValues, type MetricValue, R
 /** Plain data. */
 export type ProcessMetrics = readonly MetricObjectWithValues<MetricValue<string>>[];
 
-/** Gauges of prom-client with the name of a counter: sums of the gauges without the suffix. */
+/** Gauges of prom-client that are named like counters. They are sums of the gauges without the suffix. */
 const MISNAMED = ['resources', 'handles', 'requests'].map((what) => `nodejs_active_${what}_total`);
 
 /** Starts counting on this thread. @returns the function that reads the metrics. */

@@ -41,7 +41,7 @@ export interface DiskSpace {
 
 /** A certificate that the collector presents. */
 interface CertificateState {
-  /** Which certificate, in the collector's own words: never a path, nothing from the certificate. */
+  /** The collector's own name for the certificate, never a path or a text from the certificate. */
   readonly name: string;
   /** The last instant of its validity. */
   readonly notAfter: number;
@@ -58,7 +58,7 @@ export interface VerifyState {
 export interface BackupState {
   /** When it began. */
   readonly at: number;
-  /** The events that it holds. */
+  /** Number of events that it holds. */
   readonly events: number;
   /** Whether it was a round of `--follow`. */
   readonly follows?: boolean;
@@ -71,7 +71,7 @@ export interface RunState {
   readonly minimum: number;
   readonly incomplete: number;
   readonly erased: number;
-  /** Of all these runs. */
+  /** Number of these runs without an outcome, whatever their completeness. */
   readonly withoutOutcome: number;
   readonly orphanEvents: number;
   /** Events of the log that the catalogue has read, of any age. */
@@ -114,7 +114,7 @@ export interface Snapshot {
   readonly runs: RunState | undefined;
   /** Since when the catalogue cannot be updated. */
   readonly catalogueTroubleSince: number | undefined;
-  /** At most 1,000, the usable ones first (`shownKeys`). */
+  /** At most 1,000 keys, the usable ones first (`shownKeys`). */
   readonly keys: readonly KeyState[];
   readonly keysNotListed: number;
   /** Whether the last read of the keys succeeded. */

@@ -1,6 +1,6 @@
 /**
- * Warnings for operators with what to do about them: pure functions of the facts. The ids are a promise,
- * because alerts and run books use them.
+ * Warnings for operators, with instructions: pure functions of the facts. The ids must not change, because
+ * alerts and run books use them.
  *
  * A title may contain a key's id, a sink's number and kind, a count or a time; never a path, and nothing of
  * an event.
@@ -19,7 +19,7 @@ interface Rule {
   readonly alert: string;
   readonly severity: Severity;
   readonly what_to_do: string;
-  /** A title for each problem and, where they differ from the rule, its severity and what to do. */
+  /** A title for each problem and, where they differ from the rule, its severity and instructions. */
   readonly find: (facts: Facts) => Found | readonly Found[];
 }
 
@@ -129,7 +129,7 @@ const OF_THE_LEDGER = {
   },
 } as const satisfies Record<string, Rule>;
 
-/** For a log with several writing collectors. */
+/** The rules for a log with several writing collectors. */
 const OF_THE_DATABASE = {
   log_forked: {
     alert: 'CollectorLogForked',
@@ -305,7 +305,7 @@ const OF_THE_OPERATION = {
   },
 } as const satisfies Record<string, Rule>;
 
-/** By id. */
+/** All rules, by id. */
 export const WARNINGS = { ...OF_THE_LEDGER, ...OF_THE_DATABASE, ...OF_THE_OPERATION };
 
 export interface Warning {
@@ -315,7 +315,7 @@ export interface Warning {
   readonly what_to_do: string;
 }
 
-/** Critical ones first; within a severity in the order of {@link WARNINGS}. */
+/** The warnings, critical ones first; within a severity, in the order of {@link WARNINGS}. */
 export function warningsOf(facts: Facts): Warning[] {
   const rules = Object.entries(WARNINGS) as [Warning['id'], Rule][];
   const found = rules.flatMap(([id, { severity, what_to_do, find }]) =>
@@ -362,12 +362,14 @@ function sinkName({ kind }: Facts['sinks'][number], i: number): string {
   return `Sink ${i + 1} (${kind})`;
 }
 
-/** Whether batches wait longer than sequencing ever takes, and sequencing fails. */
+/** Whether batches have waited so long for their places that sequencing must have failed. */
 export function isSigningStalled({ stalledMs }: SharedCounts): boolean {
   return stalledMs >= STALLED_MS;
 }
 
-/** Whether events without a back-up are older than the configured age, or than a follower takes. */
+/**
+ * Whether the last back-up is older than configured or, with `--follow`, older than a follower should allow.
+ */
 export function isBackupOld({ now, ledger, lastBackup, backupMaxAgeMs, logBeganAt = 0 }: Facts): boolean {
   const most = lastBackup?.follows === true ? Math.min(FOLLOWER_MAX_AGE_MS, backupMaxAgeMs) : backupMaxAgeMs;
   return backupMaxAgeMs !== 0 && ledger.events !== 0 && now - (lastBackup?.at ?? logBeganAt) > most;
@@ -387,7 +389,7 @@ function expiryTrouble(key: Facts['keys'][number], now: number): Found {
   if (!isUsable(key, now) || expiresAt === undefined || expiresAt - now > SOON_DAYS * DAY_MS) return false;
   const left = duration(expiresAt - now);
   if (replacedBy === undefined) {
-    // A key that was made for a day is meant to expire, like that of a demonstration.
+    // A key that was made for a day, as for a demonstration, is meant to expire.
     if (expiresAt - createdAt <= DAY_MS) return false;
     return {
       title: `The key ${keyId} expires in ${left}`,
@@ -408,7 +410,7 @@ const UNITS = [
   [MINUTE_MS, 'minute'],
 ] as const;
 
-/** In words, in the largest unit. */
+/** A duration in words, in its largest unit. */
 function duration(ms: number): string {
   for (const [unit, name] of UNITS) if (ms >= unit) return counted(Math.floor(ms / unit), name);
   return counted(Math.max(0, Math.floor(ms / 1000)), 'second');

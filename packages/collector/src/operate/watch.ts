@@ -1,4 +1,4 @@
-/** What the listener remembers between snapshots: the last five minutes, and the growth of the ledger. */
+/** The listener's memory between snapshots: the last five minutes, and the growth of the ledger. */
 import { acceptedEvents, refusedRequests } from '../ingest/ingest-counters.js';
 import { quantile, TIME_BOUNDS_MS } from '../numbers.js';
 import type { Snapshot } from './snapshot.js';
@@ -54,7 +54,7 @@ export class Samples {
     this.#lookedAt = monotonic;
   }
 
-  /** Oldest first. */
+  /** The samples, oldest first. */
   list(): Sample[] {
     return [...this.#ring.slice(this.#next), ...this.#ring.slice(0, this.#next)];
   }
@@ -81,10 +81,10 @@ function total(counts: Readonly<Record<string, number>>): number {
 }
 
 /*
- * The growth of the ledger, from which the disk forecast is made. Only continuing growth counts: what each of
- * the last twelve hours had, or most of the last days. So an import of past events is excluded, a quiet night
- * does not end the growth, and a new collector that fills its disk within days gets a forecast after half a
- * day.
+ * The growth of the ledger, from which the disk forecast is made. Only continuing growth counts: growth in
+ * each of the last twelve hours, or on most of the last days. So an import of past events is excluded, a
+ * quiet night does not end the growth, and a new collector that fills its disk within days gets a forecast
+ * after half a day.
  */
 
 const HOUR_MS = 3_600_000;
@@ -126,7 +126,7 @@ export class GrowthWatch {
     const last = this.#looks.at(-1);
     if (last !== undefined && look.at - last.at < LOOK_EVERY_MS) return;
     this.#looks.push(look);
-    // The reading before the last week is needed for its beginning.
+    // The last reading before the week is kept: it gives the size at the beginning of the week.
     while ((this.#looks[1]?.at ?? Infinity) <= look.at - KEPT_MS) this.#looks.shift();
   }
 
@@ -155,7 +155,7 @@ export class GrowthWatch {
     const days = Math.floor(Math.min(watched, KEPT_MS) / DAY_MS);
     if (days < LEAST_DAYS) return slowestHour > 0 ? slowestHour : undefined;
     const sorted = this.#grown(now, days, DAY_MS).sort((a, b) => a - b);
-    // More than half of the days grew at least this much. A weekend is two quiet days of seven.
+    // On more than half of the days the ledger grew at least this much. A weekend is two quiet days of seven.
     return Math.max(slowestHour, sorted[Math.floor(days / 2) - 1] ?? 0);
   }
 

@@ -5,10 +5,10 @@ import { type Dispatcher, Pool } from 'undici';
 /** The parts of an answer that a sender acts on. */
 export interface Answer {
   readonly status: number;
-  /** From the error body; undefined if it is not a code of the protocol. */
+  /** The code in the error body; undefined if it is not a code of the protocol. */
   readonly code: string | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
-  /** From Retry-After, in milliseconds. */
+  /** The time in Retry-After, in milliseconds. */
   readonly retryAfterMs: number | undefined;
 }
 

@@ -123,7 +123,7 @@ export class Sender {
     throw this.#failure;
   }
 
-  /** Waits to keep the rate. */
+  /** Waits as long as the rate limit requires. */
   async #slot(perSecond: number): Promise<void> {
     const at = Math.max(performance.now(), this.#nextAt);
     this.#nextAt = at + 1000 / perSecond;

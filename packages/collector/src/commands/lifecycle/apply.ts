@@ -174,7 +174,7 @@ class Application {
       ...(overridden.length > 0 && { override: true }),
       ...(unread > 0 && { incomplete: true }),
     };
-    // As of the plan: anything that begins between the check and here was not considered.
+    // The state as of the plan: anything that begins between the check and here was not considered.
     const request = { action: said, considered: { policy, holds } };
     await deliver(this.config, request, { signal }).catch((error: unknown) => {
       // An action that has begun, or may have, keeps its record.
@@ -225,7 +225,8 @@ class Application {
     const keys = marked.map(({ organisation, run }) => ({ organisation, id: idOf(run), isRun: true }));
     const came = await this.reader.collect(keys, { nested: false, outer: false });
     const late = came.reduce((sum, { events }) => sum + events.length, 0);
-    // An outer run may have come under a hold: a new start of it shows that, or a start that nests this run.
+    // A run may now be under a hold through an outer run: any event that came later may be the start that
+    // shows it.
     const mayBeHeld = holds.length > 0 && this.reader.range.through > this.#plan.through;
     const changed = mayBeHeld ? came : came.filter(({ starts }) => starts.length > 0);
     if (changed.length > 0) await this.#assertSamePerson(changed, marked, signal);
@@ -277,7 +278,7 @@ class Application {
       const place = await this.reader.log.find(organisation, Buffer.from(idOf(id), 'latin1'));
       if (place?.sequence !== sequence)
         throw planAgain(`event ${id} is not where the plan states; see collector verify`);
-      // An event without a run belongs to the event it hangs on, which may have arrived since.
+      // An event without a run belongs to the event it is attached to, which may have arrived since.
       const record = isNoId(place.runId) ? await this.reader.recordOf(organisation, idOf(id)) : undefined;
       if (record !== undefined && textOf(record.id) !== run)
         throw planAgain(`event ${id} now belongs to an event that came later`);

@@ -28,12 +28,12 @@ interface Entry {
   readonly id: string;
 }
 
-/** The names are a promise to programs. All times are RFC 3339 in UTC. */
+/** Programs rely on the names. All times are RFC 3339 in UTC. */
 export interface Certificate {
   readonly format: typeof FORMAT;
   readonly action: string;
   readonly reason: string;
-  /** From the erasure record; null if it is not available. */
+  /** The facts in the erasure record; null if it is not available. */
   readonly case: string | null;
   readonly planner: Person | null;
   readonly applier: Person | null;
@@ -76,8 +76,8 @@ export interface Certificate {
   /** Key directories that cannot be reached now. */
   readonly keys_away: readonly string[];
   /**
-   * When the last encrypted bytes were removed from the data directory; null if there are some, or never
-   * were.
+   * When the last encrypted bytes were removed from the data directory; null if there still are some, or
+   * never were any.
    */
   readonly bytes_removed: string | null;
   /** Number of events with encrypted bytes in the data directory. */
@@ -86,7 +86,7 @@ export interface Certificate {
   readonly copies: readonly { readonly made: string; readonly until: string }[];
   /** Key directories that were taken out of use before the completion, and may still contain the keys. */
   readonly left_out: readonly LeftOut[];
-  /** When the key was destroyed that wrapped the previous versions of the key files. */
+  /** When the key that wrapped the previous versions of the key files was destroyed. */
   readonly key_epoch_ended: string | null;
   readonly directories: number;
   readonly key_wrapped_by: string;
@@ -95,11 +95,12 @@ export interface Certificate {
    */
   readonly mirror_of: string | null;
   /**
-   * For such a log: which mirrors have reported that they destroyed their keys and replaced their names key.
+   * For such a log, the mirrors that have reported that they destroyed their keys and replaced their names
+   * key.
    */
   readonly mirrors: readonly FollowingMirror[];
   readonly tool: string;
-  /** By organisation. */
+  /** Ids of the events, by organisation. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
   /** Sequences of the same events in the same order, as in the entries. */
   readonly event_numbers: Readonly<Record<string, readonly number[]>>;
@@ -172,7 +173,7 @@ function entryOf({ sequence, entryId }: LoggedAction): Entry {
   return { sequence, id: entryId };
 }
 
-/** @param doneAt until when copies may have included the keys. */
+/** @param doneAt the time until which copies may have included the keys. */
 function keysOf(dataDir: string, doneAt = Infinity) {
   const places = readKeyPlaces(dataDir);
   const { directories, kek, leftOut = [] } = places;

@@ -68,7 +68,7 @@ export function assertCollectorRuns(config: Config): void {
 }
 
 /**
- * /** Delivers a request. On return the action is done, or has begun; in that case a message states what is
+ * Delivers a request. On return the action is done, or has begun; in that case a message states what is
  * missing.
  * @throws CommandFailure if the request is refused, no collector runs, or the signal arrives. The message
  *   states whether the request was withdrawn or had begun; a collector completes one that had begun.
@@ -119,7 +119,7 @@ async function requestsOf(
   throw usage(`--store: the log in ${describeStore(config)} is not the one that this directory mirrors`);
 }
 
-/** Reports requested events that no action in the log has erased. @returns whether there are none. */
+/** Reports requested events that no action in the log has erased. @returns whether all were erased. */
 export async function isErased(dataDir: string, asked: SequenceSet): Promise<boolean> {
   const { log, actions } = beginLog(dataDir);
   await log.close();
@@ -183,7 +183,7 @@ async function awaitAnswer(
   const isRemote = isShared(config);
   return polled(
     async (waited) => {
-      // Before the answer is read: a collector may answer and then end.
+      // The lock is examined before the answer is read: a collector may answer and then end.
       const runs = isRemote || isLocked(config.dataDir);
       const answer = await answerTo(requests, action);
       if (answer !== undefined) return answer;

@@ -149,7 +149,8 @@ async function planErasure(dataDir: string, options: PlanOptions): Promise<void>
   const certificates = asked.certificates?.map(({ action }) => action);
   const filter = { subjects: asked.subjects?.length, run, event, late, certificates, organisation, mentions };
   const reading = logAccess(dataDir, { command: 'erase plan', filter, ...more });
-  // After reading standard input, which the signal would otherwise not interrupt.
+  // Signals are handled only after standard input was read: a handler would prevent them from ending that
+  // read.
   const plan = planFile(await makePlan(dataDir, asked, interruption()));
   reading.complete = true;
   reading.events = plan.plan.events.length;
@@ -176,7 +177,7 @@ function readCertificate(file: string): ReturnType<typeof certificateIn> {
   }
 }
 
-/** Checked before the log is read. @throws CommandFailure if the plan could not be written. */
+/** Checks, before the log is read, that the plan can be written. @throws CommandFailure if it cannot. */
 function planPlaceFrom(text: string): string {
   const out = newPlaceFrom(text);
   try {
@@ -215,7 +216,7 @@ async function applyErasure(
   const { dataDir } = config;
   const asked = { ...options, reason: why, case: reference };
   const { action, erased, left } = await applyPlan(config, file, asked);
-  // Updating the catalogue removes what was derived from the erased events.
+  // Updating the catalogue removes the data derived from the erased events.
   const signal = new AbortController().signal;
   await (await openCatalogue({ dataDir, quiet: !process.stderr.isTTY, signal })).close();
   if (wait) await compacted(dataDir, action);

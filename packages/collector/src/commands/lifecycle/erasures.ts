@@ -52,7 +52,7 @@ function isKeyEndedBy(dataDir: string, hold: string): boolean {
   return !notesKeys(dataDir) || isHoldKeyEverywhere(readKeyPlaces(dataDir), hold);
 }
 
-/** The names of the members are a promise to programs. */
+/** The output for programs, which rely on the names. */
 function linesOf(actions: Actions | undefined, isKeyEnded: (hold: string) => boolean) {
   const lines = [];
   const listed = new Set<string>();

@@ -216,7 +216,10 @@ async function meeting(dataDir: string, subjects: readonly string[], texts: read
     const digits = asked.map(({ id }) => id.replaceAll('-', ''));
     const found = await reader.find({ subjects, runs: digits });
     const met = await reader.recordsOf(found);
-    /** By the id that may have been typed; events without a run are identified by the event they hang on. */
+    /**
+     * By the id that may have been typed; events without a run are identified by the event they are attached
+     * to.
+     */
     const records = Map.groupBy(met, ({ id }) => textOf(id));
     const named = asked.flatMap(({ id, isWhole }) => {
       const [one, ...others] = [...records.keys()].filter((each) => each.startsWith(id));

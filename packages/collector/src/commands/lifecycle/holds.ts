@@ -1,8 +1,8 @@
 /**
  * Legal holds. The log has the id of each hold and the SHA-256 of its record, a file beside the log,
- * `lifecycle/holds/<id>.json`, with the hold's name and what it covers. If payloads are encrypted, the whole
- * record is sealed with the key of the hold, which the release destroys. Otherwise there is no such key, and
- * no hold on a person.
+ * `lifecycle/holds/<id>.json`, with the hold's name and scope. If payloads are encrypted, the whole record is
+ * sealed with the key of the hold, which the release destroys. Otherwise there is no such key, and no hold on
+ * a person.
  */
 import { hash, type KeyObject, randomBytes } from 'node:crypto';
 import fs from 'node:fs';

@@ -11,7 +11,7 @@ import { Mentions } from './mentions.js';
 
 /** The bytes of an id, one per character: a compact map key. */
 export type Id = string;
-/** By organisation, because ids are unique only within one. */
+/** Ids by organisation, because they are unique only within one. */
 export type ByOrganisation<Value> = Map<string, Map<Id, Value>>;
 
 export interface Range {
@@ -43,7 +43,7 @@ export interface LogEvent {
   readonly id: Id;
   /** Undefined if the event neither names nor opens a run. */
   readonly runId: Id | undefined;
-  /** The event it hangs on; the envelope keeps it when the payload is erased. */
+  /** The event it is attached to; the envelope keeps it when the payload is erased. */
   readonly parent: Id | undefined;
 }
 
@@ -69,10 +69,10 @@ export interface Found {
   /** All organisations with events. */
   readonly organisations: ReadonlySet<string>;
   readonly runs: ByOrganisation<true>;
-  /** Events without a run whose ids match `Sought.runs`. */
+  /** Events without a run, if their ids match `Sought.runs`. */
   readonly runless: ByOrganisation<true>;
   readonly events: readonly (LogEvent & { readonly isMention: boolean })[];
-  /** For `Sought.erased`: runs, and events without a run. */
+  /** The runs, and the events without a run, that `Sought.erased` requests. */
   readonly erased: { readonly runs: ByOrganisation<true>; readonly runless: ByOrganisation<true> };
   /** Number of payloads that were needed but could not be decrypted. */
   readonly unread: number;
@@ -194,7 +194,7 @@ class Collecting {
     const { runs, on } = this.wanted;
     const isOfRun = runs.get(organisation)?.has(idAt(source, runIdAt)) === true;
     if (!isOfRun && !this.#hangs(entry)) return;
-    // What hangs on an event without a run belongs to the same record.
+    // Events attached to an event without a run belong to the same record.
     if (isNoId(source, runIdAt)) put(on, organisation, idAt(source, eventIdAt), true);
     const event = eventOf(entry);
     const isStart = event.kind === 'inference-start';

@@ -32,11 +32,13 @@ import {
   type Wanted,
 } from './log-pass.js';
 
-/** Number of events that another thread reads during the quarter of a second in which one starts. */
+/** Number of events that a thread reads in a quarter of a second, the time in which another one starts. */
 const LEAST_OF_A_THREAD = 16_384;
 const MOST_THREADS = 4;
 
-/** Identifies a record: a run by its id, or events without a run by the id of the event they hang on. */
+/**
+ * Identifies a record: a run by its id, or events without a run by the id of the event they are attached to.
+ */
 export interface RecordKey {
   readonly organisation: string;
   readonly id: Id;
@@ -79,7 +81,8 @@ export class LogRun implements RecordKey {
   }
 
   /**
-   * Its id, and the events it hangs on. A run has the id of the event that opens it, which may be missing.
+   * Its id, and the events it is attached to. A run has the id of the event that opens it, which may be
+   * missing.
    */
   get hangsOn(): readonly string[] {
     const parents = this.isRun ? this.starts.map(({ parent }) => parent) : [this.events[0]?.parent];
@@ -158,7 +161,7 @@ export class LogRuns {
   private constructor(
     private readonly dataDir: string,
     readonly log: EventLog,
-    /** By default everything that was durable when it was opened. */
+    /** The range to read; by default everything that was durable when the log was opened. */
     readonly range: Range,
     private readonly signal: AbortSignal,
   ) {}
@@ -169,7 +172,7 @@ export class LogRuns {
    */
   static async open(dataDir: string, signal: AbortSignal, part: Partial<Range> = {}): Promise<LogRuns> {
     const { events: log, tree } = openStore(dataDir);
-    // Read first: a running collector appends meanwhile.
+    // The claim is read first: a running collector appends while the log is read.
     const claimed = await claimedSize(tree);
     const end = (await log.end()).sequence - 1;
     assertReaches(end, claimed);
@@ -228,7 +231,7 @@ export class LogRuns {
     return root === undefined ? undefined : { organisation, id: root, isRun: false };
   }
 
-  /** The events of runs, and what hangs on events, in log order. */
+  /** The events of runs, and those attached to other events, in log order. */
   async #events(wanted: Wanted): Promise<readonly CollectedEvent[]> {
     const answers = await this.#pass((range) => ({ collect: wanted, ...range }));
     return (answers as (readonly CollectedEvent[])[]).flat();
@@ -274,7 +277,7 @@ export class LogRuns {
         const outer = owners.get(organisation)?.get(parent);
         const own = runId === undefined ? outer : known.get(organisation)?.get(runId);
         if (own !== undefined) {
-          // Found earlier as the container of another run.
+          // The run was found earlier as the container of another run.
           const isNested = event.start !== undefined && outer !== undefined && inner.has(outer);
           if (isNested && around.nested && !inner.has(own)) {
             inner.add(own);

@@ -1,11 +1,11 @@
 /**
- * Searches payloads for ids of a person, whomever they are about. Text is compared after NFKC, case folding
- * and collapsing white space; JSON escapes are decoded. An id matches as a whole: no letter, digit, - or _ on
- * either side.
+ * Searches payloads for ids of a person, including payloads about someone else. Text is compared after NFKC,
+ * case folding and collapsing white space; JSON escapes are decoded. An id matches as a whole: no letter,
+ * digit, - or _ on either side.
  */
 import { fold as foldedCase } from '../../records/words.js';
 
-/** What the search cannot find, for the reviewer. */
+/** The limits of the search, for the reviewer. */
 export const NOT_FOUND_BY_SEARCH =
   'the search does not find ids that are misspelt, abbreviated, split over several fields, or inside ' +
   'encoded data (base64, images)';
@@ -14,7 +14,7 @@ export class Mentions {
   readonly #standing: RegExp;
   /** Whether an id may be a number: compared as text, since JSON.parse rounds numbers over 15 digits. */
   readonly #isNumeric: boolean;
-  /** For each id, a lower-case text that any plain ASCII body with this id contains. */
+  /** A lower-case text for each id, which any plain ASCII body with the id contains. */
   readonly #words: readonly string[];
 
   constructor(ids: readonly string[]) {

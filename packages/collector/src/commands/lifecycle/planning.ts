@@ -87,7 +87,7 @@ class Planning {
     const wanted = erasures.filter(({ action }) => late === undefined || action === late);
     if (late !== undefined && wanted.length === 0)
       throw new CommandFailure(`--late: there is no erasure ${late} in ${dataDir}`, EXIT.notFound);
-    // A requested erasure completely; otherwise the newest ones, up to a number that fits in memory.
+    // All events of a requested erasure; otherwise those of the newest ones, as many as fit in memory.
     let events = 0;
     this.#erasures = wanted.reverse().filter(({ sequences }) => {
       events += sequences.size;
@@ -105,7 +105,7 @@ class Planning {
     const { reader, asked } = this;
     const { subjects = [], runs = [], events = [], certificates = [], organisation, mentions } = asked;
     const certified = certificates.flatMap((each) => each.events);
-    // Before the log is read: anything that begins meanwhile was not considered.
+    // These are read before the log: anything that begins later was not considered.
     const by = considered(this.#actions);
     const holds = new Holds(holdsOf(this.dataDir, this.#actions, reader.log));
     const found = await reader.find({
@@ -312,7 +312,7 @@ function unmatched(ids: readonly string[], planned: ReadonlyMap<number, Planned>
 
 const MOST_LOOKED_AT = 500_000;
 
-/** Erasures that a person requested; what a policy erased is not searched. */
+/** Erasures that a person requested. Erasures by a policy are not searched. */
 function erasuresIn(actions: Actions): Erasure[] {
   const parts = actions.logged.flatMap(({ said, sequence }) =>
     said.does === 'erase' && said.reason !== 'policy' ? [{ ...said, sequence }] : [],

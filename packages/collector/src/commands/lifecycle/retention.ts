@@ -111,7 +111,7 @@ const MOST_NESTED = 16;
 function readPolicy(file: string): { readonly text: string; readonly policy: RetentionPolicy } {
   try {
     const text = new TextDecoder().decode(fs.readFileSync(file));
-    // JSON.parse takes the last of duplicate names, so that a floor could be lost.
+    // JSON.parse takes the last of duplicate names, so a floor could be lost.
     const { fault } = readJson(text, MOST_NESTED);
     if (fault?.code === 'duplicate_key') throw new PolicyFault(['an object has a duplicate name']);
     if (fault?.code === 'nesting_too_deep') throw new PolicyFault(['it is nested too deeply']);
@@ -155,7 +155,7 @@ interface RunOptions {
  * Number of events examined together: after years without a policy, tens of millions may have to be erased.
  */
 const WINDOW = 200_000;
-/** Number of differing runs that are named. */
+/** Maximum number of differing runs that are listed. */
 const MOST_NAMED = 10;
 
 /** The events to erase by one rule; only their keys are kept in memory. */
@@ -163,9 +163,9 @@ interface Due {
   readonly rule: string;
   events: number;
   bytes: number;
-  /** Number of them without a key that could be destroyed. */
+  /** Number of these events that have no key to destroy. */
   plain: number;
-  /** One per bucket and organisation. */
+  /** The keys, one entry per bucket and organisation. */
   readonly keys: Map<string, TakenKeys>;
 }
 
@@ -183,7 +183,10 @@ class RetentionPlan {
   readonly due = new Map<string, Due>();
   held = 0;
   belowFloors = 0;
-  /** Runs with a start that cannot be decrypted although it was not erased: whom they concern is unknown. */
+  /**
+   * Runs with a start that cannot be decrypted although it was not erased: the persons they concern are
+   * unknown.
+   */
   unread = 0;
   /** Runs for which the catalogue and the log differ. */
   readonly differences = { runs: 0, first: [] as string[] };
@@ -204,7 +207,7 @@ class RetentionPlan {
     return this.differences.runs === 0 && this.unread === 0;
   }
 
-  /** Adds what is to be erased of these runs. */
+  /** Adds the events of these runs that must be erased. */
   async take(rows: Iterable<CatalogueRun>): Promise<void> {
     let window: Candidate[] = [];
     let events = 0;
@@ -278,7 +281,7 @@ class RetentionPlan {
     }
   }
 
-  /** Whether events without a run are identified by this id and belong to no run. */
+  /** Whether this id identifies a record of events that belong to no run. */
   async #isRecord({ organisation, id }: LogRun): Promise<boolean> {
     const record = await this.reader.recordOf(organisation, id);
     return record?.isRun === false && record.id === id;
@@ -304,7 +307,7 @@ class RetentionPlan {
   }
 }
 
-/** The facts of a run that decide what is erased and kept, except for holds. */
+/** The facts of a run, except holds, that decide which of its events are erased. */
 function decidingText(
   { modelId, modelVersion, times: { received } }: RunSummary,
   events: readonly { readonly sequence: number }[],
@@ -356,7 +359,7 @@ async function planned(
 ) {
   try {
     return await access.ask(async (catalogue) => {
-      // Limited to what the catalogue covers, so that both have the same events.
+      // Only entries that the catalogue covers are read, so that both have the same events.
       const reader = await LogRuns.open(dataDir, signal, { through: catalogue.cursor.sequence - 1 });
       try {
         const actions = reader.log.actions?.();

@@ -35,7 +35,7 @@ export interface AccessRequest {
   /** Undefined for readable text. */
   readonly format: AskedFormat | undefined;
   readonly isFull: boolean;
-  /** Where content referenced by a URI is read from; undefined for nowhere. */
+  /** The directory with the content that URIs reference; if undefined, none is read. */
   readonly content: ContentDirectory | undefined;
   /** Undefined for standard output. */
   readonly out: string | undefined;
@@ -129,7 +129,7 @@ async function give(
           if (run !== undefined) maker.add(assembleRun(each, await linksOf(reader, run, each, nested)));
         }
       for (const piece of maker.take()) {
-        // Counted before writing, since a reader who stops has received it.
+        // The record is counted before it is written: a reader who stops early has received it.
         givenOut.events += piece.events;
         await output.write(piece);
         longCells += piece.longCells ?? 0;

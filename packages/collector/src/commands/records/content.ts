@@ -13,7 +13,7 @@ import { systemCode } from '../../system-code.js';
 import { usage } from '../exit-codes.js';
 import { printable } from '../terminal.js';
 
-/** The text, or a note why there is none. */
+/** The text, or a note that explains why it is missing. */
 export type Content = { readonly text: string } | { readonly note: string };
 
 const HASHED = /^sha256:([0-9a-f]{64})$/;
@@ -70,7 +70,7 @@ export class ContentDirectory {
     return `the content of ${uris} could not be read in ${this.root}`;
   }
 
-  /** @returns the bytes, or a predicate that states why there are none. */
+  /** @returns the bytes, or a predicate that states why they are missing. */
   #bytes(uri: string): Buffer | string {
     const [, sha256] = HASHED.exec(uri) ?? [];
     if (sha256 === undefined) {
@@ -78,10 +78,10 @@ export class ContentDirectory {
       if (name !== undefined) return this.#file(name);
       const [scheme = ''] = SCHEME.exec(uri) ?? [];
       return /^(file:)?$/i.test(scheme)
-        ? 'is not searched: the URI does not name a file of this host'
-        : `is not searched: ${scheme.toLowerCase()} does not name a file of the directory`;
+        ? 'is not searched: the URI does not name a file on this host'
+        : `is not searched: ${scheme.toLowerCase()} does not name a file in the directory`;
     }
-    // In a bucket, the name has no directory.
+    // In a bucket, the file is not in a subdirectory.
     const places = [path.join(sha256.slice(0, 2), sha256), sha256];
     const place = places.find((each) => fs.existsSync(path.join(this.#real, each))) ?? places[0] ?? '';
     const bytes = this.#file(place);
@@ -99,7 +99,7 @@ export class ContentDirectory {
     try {
       const real = fs.realpathSync(file);
       if (!isWithin(this.#real, real)) return outside;
-      // Without waiting for the writer of a pipe.
+      // O_NONBLOCK avoids waiting for the writer of a pipe.
       const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants;
       fd = fs.openSync(real, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       const stat = fs.fstatSync(fd);
@@ -115,7 +115,7 @@ export class ContentDirectory {
   }
 }
 
-/** Undefined for a URI that does not name a file of this host. */
+/** Undefined for a URI that does not name a file on this host. */
 function fileNamed(uri: string): string | undefined {
   const [scheme] = SCHEME.exec(uri) ?? [];
   if (scheme !== undefined && scheme.toLowerCase() !== 'file:') return undefined;

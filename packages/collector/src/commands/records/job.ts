@@ -35,13 +35,13 @@ export interface Job {
   readonly links: ReadonlyMap<number, Linked>;
 }
 
-/** To the thread: a job, or the answer to its questions. */
+/** A message to the thread: a job, or the answer to its questions. */
 export type ThreadMessage =
   | { readonly job: Job }
-  /** In the order of the questions; undefined for an event that the log does not have. */
+  /** The runs, in the order of the questions; undefined for an event that the log does not have. */
   | { readonly runs: readonly (string | null | undefined)[] };
 
-/** From the thread: the result of a job, or questions. */
+/** A message from the thread: the result of a job, or questions. */
 export type ThreadAnswer =
   { readonly pieces: readonly PlacedPiece[] } | { readonly questions: readonly Question[] };
 
@@ -109,7 +109,7 @@ export class PieceMaker {
   }
 }
 
-/** The UTC day on which a record began; by time of receipt if the sender's year does not have four digits. */
+/** The UTC day on which a record began, or was received if the sender's year does not have four digits. */
 function dayOf({ metadata, start }: AssembledRun, clock: Clock | undefined): string {
   if (clock === undefined) return '';
   const days = clock === 'sender' ? [new Date(beganBySender(metadata.events, start)).toISOString()] : [];

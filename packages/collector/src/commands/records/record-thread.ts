@@ -48,7 +48,8 @@ function prepared(runs: readonly Events[], linkAt: (run: number) => Linked): Pre
     const outside = new Set(outsideParents(events));
     const { parent } = linkAt(run);
     for (const eventId of outside) {
-      // The run it is nested in has the parent of its first start; a single outside parent must be that one.
+      // The run it is nested in has the parent of its first start. A single outside parent must be that
+      // event.
       if (outside.size === 1 && parent !== undefined) answers.set(`${organisation} ${eventId}`, parent);
       else questions.push({ organisation, eventId });
     }
@@ -121,8 +122,8 @@ port.on('message', (message: ThreadMessage) => {
   else {
     last = last.then(() => make(message.job));
     last.catch((error: unknown) => {
-      // Thrown outside the promise, where it would only be an unhandled rejection: ends the thread and
-      // rejects the callers.
+      // The error is thrown outside the promise, where it would only be an unhandled rejection. It ends the
+      // thread and rejects the callers.
       setImmediate(() => {
         throw error;
       });

@@ -23,7 +23,9 @@ import { runOfEvent, type RecordSource } from '../catalogue.js';
 const JOB_RECORDS = 16_384;
 const JOB_BYTES = 4 << 20;
 const MOST_THREADS = 4;
-/** Young generation, large enough that the garbage of one window dies in it without being copied. */
+/**
+ * Size of the young generation: large enough that the garbage of one window dies in it without being copied.
+ */
 const YOUNG_MEBIBYTES = 96;
 
 export interface Made {

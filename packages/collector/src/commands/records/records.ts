@@ -199,7 +199,7 @@ class Export {
     try {
       for await (const { pieces, sequence } of threads.pieces(selection, signal)) {
         for (const piece of pieces) {
-          // Counted before writing, since a reader who stops has received it.
+          // The record is counted before it is written: a reader who stops early has received it.
           givenOut.events += piece.events;
           await output.write(piece);
           this.#done.records += piece.records;

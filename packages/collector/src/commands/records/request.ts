@@ -30,7 +30,7 @@ export interface RecordsOptions {
 }
 
 export interface RecordsRequest {
-  /** May hold a short record id. */
+  /** The filter, which may hold a short record id. */
   readonly selection: RunFilter;
   /** Undefined for readable text. */
   readonly format: AskedFormat | undefined;
@@ -38,7 +38,7 @@ export interface RecordsRequest {
   readonly out: string | undefined;
   /** The clock that selects the day of a record; undefined if all records go to one file. */
   readonly dayBy: Clock | undefined;
-  /** Where content referenced by a URI is read from; undefined for nowhere. */
+  /** The directory with the content that URIs reference; if undefined, none is read. */
   readonly content: ContentDirectory | undefined;
 }
 
@@ -52,8 +52,8 @@ export function requestFrom(options: RecordsOptions, onTerminal: boolean): Recor
   const period = periodFrom(options, true);
   const selection: RunFilter = {
     ...{ clock, until: period.until },
-    // The collector's clock selects records with an event in the period; the sender's, records that began in
-    // it.
+    // The collector's clock selects records with an event in the period; the sender's clock selects records
+    // that began in it.
     ...(clock === 'sender' ? { since: period.since } : { eventsSince: period.since }),
     // Ordered by day, so that one file is open at a time.
     order: isByDay && clock === 'sender' ? 'sender' : 'log',

@@ -20,12 +20,12 @@ export function outputColumns(): number {
   return process.stdout.isTTY ? process.stdout.columns : WIDTH_WITHOUT_TERMINAL;
 }
 
-/** As {@link outputColumns}; in a pipe to a pager, the width of the terminal. */
+/** Like {@link outputColumns}, but the width of the terminal if the output is a pipe to a pager. */
 export function pagerColumns(): number {
   return process.stdout.isTTY || !process.stderr.isTTY ? outputColumns() : process.stderr.columns;
 }
 
-/** One line per event. @param columns width of the terminal. */
+/** A record with one line per event. @param columns width of the terminal. */
 export function timeline(record: ClinicalRecord, columns: number): string {
   return joined(
     headOf(record),
@@ -37,7 +37,7 @@ export function timeline(record: ClinicalRecord, columns: number): string {
 
 /**
  * Every member of the events in full, wrapped at `columns`; longer words are not broken.
- * @param content where content referenced by URIs is read from; undefined for nowhere.
+ * @param content the directory with the content that URIs reference; if undefined, none is read.
  */
 export function fullTimeline(record: ClinicalRecord, columns: number, content?: ContentDirectory): string {
   return joined(
@@ -86,7 +86,7 @@ function isOfSeveral({ calls }: ClinicalRecord['metadata']): boolean {
   return calls.length > 1;
 }
 
-/** One line per call, for a run with several calls. */
+/** The calls of a run with several calls, one line each. */
 function callsOf({ metadata }: ClinicalRecord, columns: number): string {
   if (!isOfSeveral(metadata)) return '';
   const rows = metadata.calls.map(({ model, latency_ms, ended }, place) => [
@@ -134,13 +134,13 @@ function endingWords(ending: string, status: unknown, errorName: unknown): strin
   ];
 }
 
-/** Token counts; an agent has none of its own, nor has a failed call. */
+/** Token counts. Agents and failed calls may have no counts. */
 function tokenWords(input: unknown, output: unknown): string {
   if (numberIn(input) === undefined && numberIn(output) === undefined) return NONE;
   return `${numberIn(input) ?? NONE} in, ${numberIn(output) ?? NONE} out`;
 }
 
-/** @returns an id followed by its version or type, as far as known. */
+/** @returns an id followed by its version or type, if known. */
 function named(id: unknown, more: unknown): string {
   const known = [id, more].filter((part) => part !== undefined && part !== null).map(plain);
   return known.length === 0 ? NONE : known.join(' ');
@@ -168,7 +168,7 @@ function eventsOf(record: ClinicalRecord, columns: number): string {
   );
 }
 
-/** One paragraph per event. */
+/** The events, one paragraph each. */
 function fullEventsOf(
   record: ClinicalRecord,
   columns: number,
@@ -225,7 +225,7 @@ function sentBy(record: ClinicalRecord): Map<string, Members> {
   return sent;
 }
 
-/** The name followed by the text, which goes on lines of its own if it is long or has several lines. */
+/** The name followed by the text. A text that is long or has several lines begins on a new line. */
 function memberText(name: string, value: unknown, columns: number): string {
   if (value === undefined) return '';
   const words =
@@ -361,7 +361,7 @@ function line(...parts: readonly unknown[]): string {
     .join('  ');
 }
 
-/** On one line, with control characters escaped. */
+/** The text on one line, with control characters escaped. */
 function plain(value: unknown): string {
   return typeof value === 'string'
     ? legible(value.replace(/\s+/g, ' '))

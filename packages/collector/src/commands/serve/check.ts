@@ -100,8 +100,7 @@ async function startFaults({ sound, sourceOf }: ConfigReading, listen: boolean):
 }
 
 /**
- * Why payload keys could not be stored: the first directory, or none of its mirrors, is writable by this
- * user.
+ * Why payload keys could not be stored: this user cannot write the first directory, or any of its mirrors.
  */
 function keysFault({ dataDir, store, encryption, encryptionKeys = '' }: Partial<Config>): string | undefined {
   if (dataDir === undefined || store === undefined || isShared({ store }) || encryption === 'off')
@@ -145,8 +144,8 @@ async function addressFault(host: string, port: number): Promise<string | undefi
 }
 
 /**
- * Valid but unwise settings, with their sources; invalid settings are skipped. What cannot be seen on the
- * disk is not a warning: the start reports it.
+ * Valid but unwise settings, with their sources; invalid settings are skipped. A fact that the disk does not
+ * show is not a warning: the start reports it.
  */
 export function configWarnings(
   { sound, sourceOf, file }: ConfigReading,
@@ -258,7 +257,7 @@ function statOf(place: string): fs.Stats | undefined {
   try {
     return fs.statSync(place, { throwIfNoEntry: false });
   } catch {
-    // In a directory that this user may not enter.
+    // The file is in a directory that this user may not enter.
     return undefined;
   }
 }

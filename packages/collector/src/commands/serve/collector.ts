@@ -95,14 +95,14 @@ export async function runCollector(start: Start): Promise<ExitCode> {
   const intake = await openIntake(context);
   const publisher = await openPublisher(context);
   const status = statusOf(context, intake, publisher);
-  // Before the ledger, which may take long to open: probes must be answered meanwhile.
+  // Opened before the ledger, which may take long: probes must be answered meanwhile.
   const { token, tls } = resolved;
   await using management = await openManagement(config, token, tls?.certificate.pem, status, log);
   if (management.address) log.info(management.address, 'management listening');
   const thread = await openLedger(context, intake, publisher, status);
   await using follower = openFollower(context);
   status.follower = follower;
-  // Before the collector is reachable: from now on a signal leads to an orderly end.
+  // From now on a signal leads to an orderly end. This precedes the first connection.
   signals.endInOrder();
   const listeners = await openListeners(context, intake);
   status.listener = listeners.events;
@@ -175,7 +175,7 @@ class Closing {
 
 /* The steps. */
 
-/** What handles requests: the keys, the checks of a request, and the queue to the ledger. */
+/** The parts that handle requests: the keys, the checks of a request, and the queue to the ledger. */
 interface Intake {
   readonly keys: KeyRing;
   readonly ingest: Ingest;

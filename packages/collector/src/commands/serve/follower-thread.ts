@@ -16,7 +16,10 @@ import { openStore } from '../../store/open-to-read.js';
 export const BUSY_EVENTS_A_SECOND = 5000;
 /** Up to this rate a collector needs almost no processor time. */
 export const IDLE_EVENTS_A_SECOND = 500;
-/** Rest per millisecond of work: uses half of one processor, or a hundredth while the collector is busy. */
+/**
+ * Rest per millisecond of work. The thread uses half of one processor, or a hundredth while the collector is
+ * busy.
+ */
 const REST = 1;
 const BUSY_REST = 99;
 
@@ -45,7 +48,7 @@ export interface FollowerState {
   readonly trouble?: string;
 }
 
-/** About 50 ms of work: the unit between two rests under full load. */
+/** Number of entries in about 50 ms of work, which is done between two rests under full load. */
 const MOST_ENTRIES = 4096;
 /** Maximum duration of an update, so that a new load is noticed. */
 const SLICE_MS = 200;
@@ -55,7 +58,7 @@ const EVERY_MS = 2000;
  * The log's reader is replaced after this many entries: it keeps 22 bytes per event that the id index lacks.
  */
 const ENTRIES_OF_A_READER = 1 << 20;
-/** Wait for another process that writes the catalogue without progress. */
+/** How long to wait for another process that writes the catalogue and makes no progress. */
 const WAIT_MS = 15_000;
 const WINDOW_MS = 30 * 86_400_000;
 const FIRST_PAUSE_MS = 5000;
@@ -112,7 +115,7 @@ class Follower {
       return await catalogue.update(log, { through, budgetMs: SLICE_MS, isLazy: true });
     } catch (error) {
       if (!(error instanceof CatalogueBusy) || catalogue.cursor.sequence === this.#reached) throw error;
-      // A command is meanwhile updating from a long log.
+      // A command is updating the catalogue from a long log meanwhile.
       return { cursor: catalogue.cursor, complete: false };
     }
   }

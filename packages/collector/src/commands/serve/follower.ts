@@ -8,7 +8,9 @@ import type { FollowerData, FollowerState } from './follower-thread.js';
 /** Delay before a failed thread is replaced: a run that is too large for it will be too large again. */
 const RESTART_MS = 60_000;
 const END_MS = 2000;
-/** About 60 MiB outside the heap come on top, mostly SQLite's pages. */
+/**
+ * The maximum size of the heap in MiB. Memory outside the heap, mostly SQLite's pages, adds about 60 MiB.
+ */
 const HEAP_MIB = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 };
 
 export class Follower implements AsyncDisposable {

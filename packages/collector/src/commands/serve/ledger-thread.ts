@@ -119,7 +119,8 @@ async function main(port: MessagePort, data: LedgerThreadData): Promise<void> {
     if (request === 'stop') stop().catch(() => undefined);
     else say({ type: 'report', index: opened.index(), privacy: lifecycle.state });
   });
-  // Before it is reported as open: otherwise a load balancer would send events that are all refused.
+  // The keys are proved before the ledger is reported as open: otherwise a load balancer would send events
+  // that are all refused.
   await ledger.proveKeys();
   say({ type: 'opened', opened: opened.opened });
   await ledger.run();

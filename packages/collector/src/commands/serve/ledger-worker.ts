@@ -138,7 +138,7 @@ export class LedgerWorker {
     else log.error({ reason, because }, 'events cannot be stored; senders are told to retry');
   }
 
-  /** Logs a trouble, but not for each batch: on a full disk every one meets it. */
+  /** Logs a trouble, but not for each batch: on a full disk, every batch meets it. */
   #warn({ what, reason }: Message<'trouble'>): void {
     if (performance.now() - (this.#troubles.get(what) ?? -Infinity) < TROUBLE_EVERY_MS) return;
     this.#troubles.set(what, performance.now());

@@ -133,7 +133,7 @@ function withoutWaiting(descriptor: 1 | 2): number {
 /** How long process exit waits for a reader of the log, in milliseconds. */
 const LAST_LINES_MS = 500;
 
-/** By level: the syslog priority that systemd reads from a line (sd-daemon(3)), and the colour. */
+/** The syslog priority that systemd reads from a line (sd-daemon(3)), and the colour, by level. */
 const LEVELS = {
   trace: { priority: 7, colour: 'dim' },
   debug: { priority: 7, colour: 'dim' },

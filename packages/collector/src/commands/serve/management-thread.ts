@@ -65,7 +65,7 @@ class Asked<T> {
     this.#waiting = undefined;
   }
 
-  /** For how long a request has been unanswered, in milliseconds. */
+  /** How long a request has been unanswered, in milliseconds. */
   get silentMs(): number {
     return this.#waiting === undefined ? 0 : performance.now() - this.#askedAt;
   }

@@ -50,7 +50,7 @@ export interface LedgerSettings extends EncryptionSettings {
   readonly lock: HeldFile;
   /** The value of --signing-keys (key-files.ts). */
   readonly signingKeys: string;
-  /** Empty: derived from the ledger's id. */
+  /** The name of the log in its checkpoints. If empty, it is derived from the ledger's id. */
   readonly logOrigin: string;
   readonly checkpointIntervalMs: number;
 }
@@ -71,7 +71,7 @@ export interface LedgerListeners {
   readonly onCheckpointTrouble?: (trouble: CheckpointTroubleState | undefined) => void;
   /** The current contents of a log in a database, from all collectors. */
   readonly onHeld?: (held: Held) => void;
-  /** For a log in a database; `merged` is called for each batch that this process sequenced. */
+  /** Present for a log in a database. `merged` is called for each batch that this process sequenced. */
   readonly gauges?: SharedGauges & { merged(ms: number): void };
   /** See EmbeddedStoreOptions. */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;
@@ -90,14 +90,14 @@ export interface OpenLedger {
   readonly accessLog: (append: AccessLogHeadsOptions['append']) => AccessLogHeads;
   /** Carries out actions on stored events. @param append as in AccessLogHeadsOptions. */
   readonly lifecycle: (append: AccessLogHeadsOptions['append']) => Lifecycle;
-  /** For a log in files; a database is compacted by `store maintain`. */
+  /** Present for a log in files; `store maintain` compacts a database. */
   readonly compaction?: BackgroundCompaction;
 }
 
 /**
  * Opens the ledger; events can then be appended. The caller holds the directory's lock, and closes the access
  * log first, then the sequencer and the store.
- * @throws an error whose kind {@link refusalOf} returns.
+ * @throws an error that {@link refusalOf} classifies.
  */
 export function openLedger(settings: LedgerSettings, listeners: LedgerListeners): Promise<OpenLedger> {
   return isShared(settings) ? openShared(settings, listeners) : openEmbedded(settings, listeners);

@@ -22,7 +22,7 @@ export interface ReloadOptions {
   readonly log: Logger;
 }
 
-/** The configuration in force: that of the start, or of the last reload. */
+/** The configuration in force, from the start or from the last reload. */
 export interface Settings {
   current: Config;
 }

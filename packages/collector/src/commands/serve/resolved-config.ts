@@ -1,6 +1,6 @@
 /**
- * What a start reads before it does anything: certificate, proxies, sinks and operator token, as named by the
- * options. Their faults are reported together with those of the options.
+ * The settings that a start reads before it does anything: certificate, proxies, sinks and operator token, as
+ * named by the options. Their faults are reported together with the faults of the options.
  */
 import fs from 'node:fs';
 import { type Config, ConfigError, type ConfigFault, type ConfigReading } from '../../config.js';
@@ -21,7 +21,7 @@ export interface ResolvedConfig {
   readonly token: OperatorToken | undefined;
 }
 
-/** As {@link ResolvedConfig}; unusable settings are undefined too. */
+/** The settings of {@link ResolvedConfig}; unusable ones are undefined too. */
 export type FoundSettings = { readonly [Name in keyof ResolvedConfig]?: ResolvedConfig[Name] | undefined };
 
 type Sound = Partial<Config>;
@@ -32,7 +32,7 @@ const OPTION_OF_FILE = { cert: 'tls-cert', key: 'tls-key', clientCa: 'tls-client
 
 /**
  * Reads what the valid options name. Never throws for their contents.
- * @returns the usable settings, and every fault, those of `reading` first.
+ * @returns the usable settings, and every fault; the faults of `reading` come first.
  */
 export async function findSettings({ sound, faults: before, sourceOf }: ConfigReading): Promise<{
   found: FoundSettings;

@@ -1,4 +1,4 @@
-/** What ends a running collector or makes it reload: signals, and failing parts. */
+/** The reasons for which a running collector ends or reloads: signals, and failing parts. */
 import { isatty } from 'node:tty';
 import type { Logger } from 'pino';
 import { STRAY } from '../../stray-signals.js';

@@ -62,14 +62,14 @@ export class RunningStatus {
   readonly startedAt = Date.now();
   /** Called when the phase changes. */
   onPhase: () => void = () => undefined;
-  /** Set once it exists. */
+  /** The ledger's thread, once it exists. */
   thread: LedgerWorker | undefined;
   listener: Listener | undefined;
   otlpSide: { readonly listener: Listener; readonly receiver: OtlpReceiver } | undefined;
   follower: Follower | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
-  /** The last report of the ledger's thread, in a list of one; undefined before the first. */
+  /** The last report of the ledger's thread, wrapped in a list; undefined before the first report. */
   #trouble: readonly [CheckpointTroubleState | undefined] | undefined;
   readonly #alarms = new Set<Alarm>();
   #keyLiesElsewhere: boolean | undefined;

@@ -21,7 +21,10 @@ import { legible } from '../terminal.js';
 /** How long the end waits for a reader of standard output, in milliseconds. */
 const LAST_LINES_MS = 500;
 
-/** Options that would outlast the trial and are refused everywhere, as they have no value for "none". */
+/**
+ * Options whose effect would outlast the trial. No value turns them off, so they are refused from every
+ * source.
+ */
 const LASTING: readonly string[] = ['checkpoint-sink'];
 /** Options that the trial sets itself, overriding environment and file. */
 const OWN = ['data-dir', 'signing-keys'] as const;
@@ -65,7 +68,10 @@ export class Trial {
     return new Trial(out);
   }
 
-  /** Prints what a trial is; the end is then printed too. @param more further paths that accept requests. */
+  /**
+   * Explains what a trial is. The end of the trial is then announced too. @param more further paths that
+   * accept requests.
+   */
   announce(more: readonly string[] = []): void {
     this.#announced = true;
     this.#paths = [...Object.values(EVENT_PATHS), ...more];
@@ -75,7 +81,7 @@ Each event is listed here, with the faults for which it is refused, or would be 
 `);
   }
 
-  /** For Ingest.observer, while bodies are kept. */
+  /** The observer for `Ingest.observer`, while bodies are kept. */
   observe(observed: Observed, status: number, fault: Fault | undefined): void {
     const { id, kind, body } = observed;
     if (fault !== undefined) this.out.write(refusalLines(observed, status, fault, this.#paths));

@@ -22,7 +22,7 @@ export interface AccessLogState {
   readonly torn: number;
   /** Beginning of the last access: an instant, RFC 3339 in UTC. */
   readonly last: string | undefined;
-  /** Including notes. */
+  /** Faults and notes. */
   readonly findings: readonly VerifyFinding[];
 }
 

@@ -80,8 +80,8 @@ async function examine(config: Config, json: boolean): Promise<ExitCode> {
   let index: IndexState | undefined;
   let log: Verification | undefined;
   const read = async () => {
-    // Before the events: otherwise a running collector's index would cover events stored after those read
-    // here.
+    // Read before the events: otherwise a running collector's index would cover events stored after those
+    // read here.
     index = indexState(dataDir);
     return (log = await readLog(dataDir, wanted));
   };
@@ -184,9 +184,9 @@ function indexFinding(index: IndexState | undefined, bytes: number, running: boo
 }
 
 /**
- * Compares the stored catalogue with a new one. The catalogue is derived, so a difference is not damage of
- * stored data. The new one is made in a private temporary directory that is removed on return and after a
- * signal.
+ * Compares the stored catalogue with a new one. The catalogue is derived, so a difference does not mean that
+ * stored data is damaged. The new one is made in a private temporary directory that is removed on return and
+ * after a signal.
  */
 async function catalogueFinding(dataDir: string, wanted: boolean): Promise<CatalogueFinding> {
   const bar = new ProgressBar({ wanted, unit: 'MiB', per: 1 << 20, from: BAR_FROM_MEBIBYTES });
@@ -213,7 +213,7 @@ async function catalogueFinding(dataDir: string, wanted: boolean): Promise<Catal
 }
 
 interface CatalogueFinding extends StoreFinding {
-  /** Where the catalogue differs from the log; for programs, so the names are a promise. */
+  /** Where the catalogue differs from the log. Programs rely on the names. */
   readonly records?: readonly {
     readonly organisation: string | null;
     readonly record_id: string;

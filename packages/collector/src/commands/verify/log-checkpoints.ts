@@ -30,7 +30,8 @@ export async function newestCheckpoint(
   dataDir: string,
   tree: TreeReader,
 ): Promise<LogCheckpoints | undefined> {
-  // The note first: a rotation is recorded before its key signs, so the keys read later include the signer.
+  // The note is read first: a rotation is recorded before its key signs, so the keys read later include the
+  // signer.
   const note = await tree.head();
   const history = keysOf(dataDir);
   if (history === undefined || note === undefined) return undefined;

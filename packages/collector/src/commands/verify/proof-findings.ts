@@ -50,7 +50,7 @@ export function* proofFindings(
   if (!isMirror) yield* sinkFindings(dataDir, Date.now());
 }
 
-/** For a log in a database. @param dataDir with the public files of the log. */
+/** The same for a log in a database. @param dataDir with the public files of the log. */
 export function* sharedProofFindings(dataDir: string, log: Verification): Generator<StoreFinding> {
   const repair = 'delete the rows of tiles; the next start of a collector';
   yield* checkpointFindings(dataDir, log, true, repair);

@@ -43,7 +43,7 @@ export class SignedCheckpoints {
   readonly #byContent = new Map<string, CheckedRoot>();
   /** Notes that could not be checked for lack of a key. */
   #unchecked = 0;
-  /** The sources of those signed only with an earlier key. */
+  /** The sources of the checkpoints that only an earlier key has signed. */
   readonly #earlier: string[] = [];
 
   constructor(

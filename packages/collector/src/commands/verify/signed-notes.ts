@@ -63,8 +63,8 @@ const PIECE_BYTES = 1 << 20;
 const MOST_NOTE = 1 << 20;
 
 /**
- * Newest checkpoint first. Names are listed immediately; kept checkpoints, which never change, are read
- * lazily.
+ * The notes, with the newest checkpoint first. Names are listed immediately; kept checkpoints, which never
+ * change, are read lazily.
  */
 export function notesOfDirectory(dataDir: string, newest: string | undefined): Iterable<GivenNote> {
   const directory = checkpointDirectory(dataDir);
@@ -137,7 +137,7 @@ function* notesIn(
   }
 }
 
-/** At least one text: an empty file has one empty text. */
+/** The texts of a file, at least one: an empty file has one empty text. */
 function* textsIn(snapshot: Snapshot): Generator<string> {
   let [rest, isFirst] = ['', true];
   for (const piece of piecesOf(snapshot)) {

@@ -8,7 +8,7 @@ import type { Verification } from './verification.js';
 const whatToDo = (log: string) =>
   `What to do: docs/INTEGRITY.md, "When something is found". Keep the ${log} as it is.`;
 
-/** For programs; the names are a promise. */
+/** The output for programs, which rely on the names. */
 export function verificationFields(verification: Verification): object {
   const { findings, events, entries, unsigned, unopened, erased, erasing, keys, checkpoints, access } =
     verification;
@@ -40,7 +40,7 @@ function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogSt
   return { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
 }
 
-/** For people, with the verdict first. */
+/** The report for people, with the verdict first. */
 export function verificationReport(verification: Verification, log = 'directory'): string {
   const { findings, events, entries, unsigned, erased, keys, checkpoints, access } = verification;
   const { newest } = checkpoints;
@@ -101,7 +101,7 @@ function checkedText({ keys, checkpoints: { checked, given } }: Verification): s
     : `${counted(checked, 'checkpoint')}: ${given} given, ${checked - given} in the data directory; ${by}`;
 }
 
-/** What the verdict does not cover. */
+/** The limits of the verdict. */
 function caveats({ keys, checkpoints, unopened, erasing }: Verification, log: string): string[] {
   const lines: string[] = [];
   if (erasing > 0)

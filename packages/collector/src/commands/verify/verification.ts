@@ -32,7 +32,7 @@ import { keysOf, type LogKeys } from './trusted-keys.js';
 
 /** Maximum number of faults, and of notes, that are listed. */
 const MOST_LISTED = 100;
-/** A collector signs about once per second; a signer should never be unavailable for as long as this. */
+/** A collector signs about once per second; a signer should never be unavailable for this long. */
 const LONGEST_WAIT_MS = 3_600_000;
 /** The latest time that a Date can represent. */
 const LAST_INSTANT_MS = 8.64e15;
@@ -146,9 +146,9 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
 }
 
 /**
- * The holds, with what their records say they protected. A hold whose record cannot be opened is left out, so
- * that it counts as unknown, unless that is expected: the hold was released and its key destroyed, or the
- * log's keys are not available here.
+ * The holds, with the events that they protected according to their records. A hold whose record cannot be
+ * opened is left out, so that it counts as unknown, unless that is expected: the hold was released and its
+ * key destroyed, or the log's keys are not available here.
  */
 async function holdsThatStood(
   { dataDir, shared }: Pick<VerificationOptions, 'dataDir' | 'shared'>,

@@ -1,9 +1,11 @@
-/** Warnings with what to do about them, the most severe first; and hints for what is not set up. */
+/** Warnings with instructions, the most severe first, and hints about missing settings. */
 import type { Hint, Warning } from './console-state.js';
 import { count, counted } from './format.js';
 import { type Child, chip, type Element, markup, type View } from './markup.js';
 
-/** The most warnings of a kind that are shown singly; two hundred expiring keys are one task. */
+/**
+ * Maximum number of warnings of a kind that are shown separately; two hundred expiring keys are one task.
+ */
 const SHOWN = 2;
 
 /** Empty when there are no warnings: the status at the top says so. */
@@ -41,7 +43,7 @@ function group(key: string, warnings: readonly Warning[]): Element {
   `;
 }
 
-/** What is not set up. Can be collapsed by a reader who has decided otherwise. */
+/** The hints about missing settings. A reader who does not want these settings can collapse them. */
 export function hints({ state: { hints: list } }: View): Child {
   if (list.length === 0) return false;
   return markup`

@@ -3,7 +3,8 @@
  * states only; kinds and codes have the protocol's names, keys are identified by their ids, and no event or
  * person appears.
  *
- * Instants are RFC 3339 in UTC; times are milliseconds unless the name says otherwise; null means unknown.
+ * Instants are RFC 3339 in UTC; durations are in milliseconds unless the name says otherwise; null means
+ * unknown.
  */
 
 export interface ConsoleState {
@@ -27,9 +28,9 @@ export interface ConsoleState {
   };
   /** Counted since the start. */
   readonly totals: {
-    /** By kind: requests answered with 201, repeats included. */
+    /** Requests answered with 201 by kind, repeats included. */
     readonly accepted: Readonly<Record<string, number>>;
-    /** By code; only codes that occurred. */
+    /** Requests by the code of their refusal; only codes that occurred. */
     readonly refused: Readonly<Record<string, number>>;
     /** Accepted events that were stored before. */
     readonly repeats: number;
@@ -48,7 +49,7 @@ export interface ConsoleState {
     readonly minimum: number;
     readonly incomplete: number;
     readonly erased: number;
-    /** Of all these runs. */
+    /** Number of these runs without an outcome, whatever their completeness. */
     readonly without_outcome: number;
     /** Events since then whose run has no start or whose parent is missing. */
     readonly orphan_events: number;
@@ -101,7 +102,7 @@ export interface ConsoleState {
   readonly checkpoints_fail_since: string | null;
   readonly sinks: readonly Sink[];
   readonly last_verify: { readonly at: string; readonly intact: boolean; readonly events: number } | null;
-  /** Of collector backup on this data directory. */
+  /** The last run of `collector backup` on this data directory. */
   readonly last_backup: {
     readonly at: string;
     readonly events: number;
@@ -124,7 +125,7 @@ export interface ConsoleState {
   readonly cells: readonly Cell[];
   /** The most severe first. */
   readonly warnings: readonly Warning[];
-  /** What is not set up, although most logs should have it. */
+  /** Hints about missing settings that most logs should have. */
   readonly hints: readonly Hint[];
 }
 
@@ -163,11 +164,11 @@ export interface Key {
   readonly state: 'usable' | 'expired' | 'revoked';
   /** The key that replaced it at its rotation. */
   readonly replaced_by: string | null;
-  /** Within the last hour. */
+  /** Whether it was used within the last hour. */
   readonly in_use: boolean;
   readonly created_at: string;
   readonly expires_at: string | null;
-  /** This and the next two: since the start. */
+  /** This member and the next two count since the start. */
   readonly last_used_at: string | null;
   readonly requests: number;
   readonly over_rate: number;
@@ -202,8 +203,8 @@ export interface Hint {
 interface OtlpItems {
   readonly signal: 'traces' | 'logs';
   readonly stored: number;
-  /** Those that belong to no run, by reason. */
+  /** Items that belong to no run, by reason. */
   readonly ignored: Readonly<Record<string, number>>;
-  /** Those that cannot be stored, by code. */
+  /** Items that cannot be stored, by code. */
   readonly rejected: Readonly<Record<string, number>>;
 }

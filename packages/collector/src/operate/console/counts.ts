@@ -63,7 +63,7 @@ export function openTelemetry({ state: { otlp } }: View): Child {
   );
 }
 
-/** The catalogue always lags; the page mentions it beyond the events of this time. */
+/** The catalogue always lags. The page mentions a lag of more events than arrive in this time. */
 const BEHIND_SECONDS = 10;
 
 export function runs(view: View): Child {

@@ -44,7 +44,7 @@ const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 
-/** In the largest unit that is at least one; days from two of them. */
+/** A duration in its largest unit. Days are used from two days on. */
 export function duration(ms: number): string {
   const [unit, name] =
     ms >= 2 * DAY_MS

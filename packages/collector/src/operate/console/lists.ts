@@ -11,7 +11,7 @@ const SINK_MOODS: Readonly<Record<Sink['state'], Mood>> = {
   forked: 'critical',
 };
 
-/** Empty without a sink: the facts say so. */
+/** The table of sinks; empty without a sink, which the facts mention. */
 export function sinks(view: View): Child {
   const { sinks: list } = view.state;
   if (list.length === 0) return false;
@@ -63,7 +63,7 @@ const KEY_COLUMNS = [
   { name: 'Expires', className: 'date' },
 ];
 
-/** Senders and the end of their keys. A key id is not secret. */
+/** The table of senders and the expiry of their keys. A key id is not secret. */
 export function keys(view: View): Child {
   const { keys: list, keys_not_listed: others, command } = view.state;
   const usable = list.filter(({ state }) => state === 'usable').length;
@@ -89,7 +89,7 @@ function keyRow(key: Key, now: number): Child[] {
   const { key_id, organisation, note, state, expires_at: expires, last_used_at: used } = key;
   return [
     markup`<code>${key_id}</code>`,
-    // Either may be written from right to left.
+    // Either text may be written from right to left.
     markup`<bdi>${organisation}</bdi>`,
     note !== '' && markup`<bdi title=${note}>${note}</bdi>`,
     keyState(key),

@@ -76,7 +76,7 @@ export function facts(list: readonly Fact[]): Child {
   `;
 }
 
-/** Small print on a line of its own, after a value. */
+/** Small print on a separate line, after a value. */
 export function small(text: Child): Element {
   return markup`<span class="more">${text}</span>`;
 }
@@ -112,7 +112,7 @@ export interface Column {
 }
 
 /**
- * A table that stays one on narrow screens, or whose rows become blocks in which each value carries its
+ * A table that stays a table on narrow screens, or whose rows become blocks in which each value carries its
  * column's name. The roles keep its semantics, which the style sheet would remove.
  * @param rows the first cell of each is its heading.
  */

@@ -76,7 +76,7 @@ function latencyTile(view: View): Element {
   return tile(name, figure(milliseconds(past.p99)), `99 % of the last, ${when}`);
 }
 
-/** When the disk will be full, if known; otherwise what is free. */
+/** The time until the disk is full, if known; otherwise the free space. */
 function diskTile({ state: { disk } }: View): Element {
   const { free_bytes: free, total_bytes: total, days_until_full: left } = disk;
   const { forecast_in_seconds: forecastIn } = disk;

@@ -56,7 +56,7 @@ function columnsOf(view: View): readonly Child[] {
       ];
 }
 
-/** For the tab: the number of problems, then the name. */
+/** The title of the tab: the number of problems, then the name. */
 export function pageTitle({ connection, state: { health: found, warnings } }: View): string {
   const name = 'Collector';
   if (typeof connection === 'object') return `No answer – ${name}`;

@@ -91,7 +91,10 @@ export function storage(view: View): Child {
   );
 }
 
-/** Also explains why there is no disk forecast; a known forecast is at the top. */
+/**
+ * The growth of the ledger, which also explains why there is no disk forecast. The overview shows a known
+ * one.
+ */
 function growth({ state: { ledger } }: View): Fact {
   const { events_per_hour: events, bytes_per_hour: size, watched_seconds: watched } = ledger;
   const name = 'Growth';
@@ -139,7 +142,7 @@ export function proof(view: View): Child {
             ? 'payloads not encrypted'
             : database === null
               ? counted(privacy.directories, 'directory', 'directories')
-              : 'in a database of their own',
+              : 'in a separate database',
       },
       ...cellsOf(view, 'proof'),
       ...certificates.map(({ name, not_after: until }) => ({

@@ -10,14 +10,14 @@ import { card, type Child, type Element, markup, table, takenAt, type View } fro
 
 export const SPAN_SECONDS = 300;
 const HEIGHT = 100;
-/** Back to the axis. */
+/** The end of an area: back to the axis. */
 const END = `V${HEIGHT}Z`;
 
-/** Of one second. */
+/** The value of one second. */
 export interface Step {
   /** Seconds between the end of this second and the end of the chart. */
   readonly ago: number;
-  /** Its length in milliseconds. */
+  /** Its length in seconds. */
   readonly seconds: number;
   readonly value: number | null;
 }
@@ -36,7 +36,7 @@ export interface Plot {
   readonly format: (value: number) => string;
   /** The scale reaches at least this value. */
   readonly least: number;
-  /** Seconds before the end that are marked. */
+  /** The marked time, in seconds before the end. */
   readonly marked: number | undefined;
 }
 
