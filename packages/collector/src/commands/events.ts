@@ -168,14 +168,9 @@ async function printOwnEntry(
   }
 }
 
-<<<<<<< HEAD
-/** The number of an entry of the log itself; undefined if --event does not have one. */
+/** The number of an entry that the log wrote itself; undefined if --event does not give one. */
 function entryFrom(options: EventsOptions): number | undefined {
   const { event = '', kind, run, organisation, since, until, follow } = options;
-=======
-/** The number of an entry that the log wrote itself; undefined if --event does not give one. */
-function entryFrom({ event = '', ...others }: EventsOptions): number | undefined {
->>>>>>> ed2
   if (!/^[1-9]\d{0,14}$/.test(event)) return undefined;
   const filters = { kind, run, organisation, since, until, follow };
   const [other] = Object.entries(filters).find(([, value]) => value !== undefined) ?? [];
