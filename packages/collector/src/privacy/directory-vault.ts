@@ -91,7 +91,8 @@ export class DirectoryVault implements KeyVault {
   }
 
   /**
-   * Whether another generation is stored, unless with these bytes; or whether an epoch is missing or in use.
+   * Whether a write is refused: another generation with other bytes is stored, the epoch of the new key
+   * state is missing, or the epoch to remove is in use.
    */
   #isStale(
     held: readonly (Buffer | undefined)[],

@@ -70,8 +70,8 @@ export function readKeys(places: KeyPlaces, files: Files = nodeFiles): KeyReader
 }
 
 /**
- * The id of the log whose keys are in a directory, if it is another log; undefined also if it cannot be
- * reached.
+ * The id of the log whose keys are in a directory, if it is another log. Also undefined if the directory
+ * cannot be reached.
  */
 export function otherLogIn(files: KeyFiles, ledgerId: string): string | undefined {
   try {
@@ -156,7 +156,7 @@ export interface KeyInventory {
   readonly buckets: number;
   /** Copies made by `copy`, with the time until which each is kept (RFC 3339). */
   readonly copies: readonly KeyCopy[];
-  /** Of each directory: how many files it lacks, or has in an older state or damaged. */
+  /** For each directory, the number of files that are missing, outdated or damaged. */
   readonly directories: readonly {
     readonly directory: string;
     readonly isThere: boolean;
@@ -312,7 +312,7 @@ export function eraseKeysIn(directory: string): void {
   nodeFiles.syncDirectory(path.dirname(directory));
 }
 
-/** A directory cannot mirror itself. @throws KeysUnfit */
+/** Checks that no directory is named twice. @throws KeysUnfit */
 export function assertApart({ directories }: KeyPlaces): void {
   const places = directories.map((directory) => {
     try {

@@ -55,8 +55,8 @@ export class KeyTree {
   }
 
   /**
-   * The key of a place, as a string of NODE_BYTES characters; undefined if it is destroyed. In order, a key
-   * costs one hash, otherwise up to twenty.
+   * The key of a place, as a string of NODE_BYTES characters; undefined if it is destroyed. Keys that are
+   * requested in order cost one hash each, others up to twenty.
    */
   keyAt(place: number): string | undefined {
     const way = this.#way;

@@ -76,7 +76,7 @@ export interface KeyVault {
    * Replaces or removes a record, and overwrites its old bytes, in every copy that can be reached.
    * @param bytes the new content; undefined removes the record. A repeat of a completed call ignores `after`.
    * @returns the copies that could not be reached and may have the old bytes; `stale` without a change, as
-   *   for `write`, also for an epoch that a key state is under.
+   *   for `write`, and for an epoch under which a key state is encrypted.
    */
   erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'>;
 

@@ -74,7 +74,7 @@ export class VaultWriter {
     return this.#isRotating;
   }
 
-  /** The number of copies, and of those whose last write failed. */
+  /** The number of copies, and the number of copies whose last write failed. */
   get directories(): { readonly all: number; readonly inTrouble: number } {
     return { all: this.vault.copies.length, inTrouble: new Set([...this.#inTrouble, ...this.#lagging]).size };
   }
@@ -271,7 +271,7 @@ export class VaultWriter {
     }
   }
 
-  /** @param bytes a record that the vault once had, and so a valid one. */
+  /** @param bytes a record that the vault once had, which is therefore valid. */
   #openLost(bytes: Buffer): KeyState {
     const header = keyStateHeader(bytes);
     assert(header !== undefined);

@@ -6,8 +6,8 @@
  *   PROGRAM sign          reads a text from standard input, prints the base64 of the 64-byte signature
  *
  * It is started without a shell, with this one argument and the collector's environment, has limits of ten
- * seconds and 64 KiB, and ends with 0. Its standard error is discarded, and its output never becomes part of
- * an error, because it may contain a secret. A signature is used only after it was verified.
+ * seconds and 64 KiB, and must exit with 0. Its standard error is discarded, and its output never becomes
+ * part of an error, because it may contain a secret. A signature is used only after it was verified.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { outputOf, ProgramFailed } from '../programs.js';

@@ -35,7 +35,7 @@ export interface CheckpointSigner {
    * signature is available now; the caller may try again.
    */
   sign(text: string): Promise<string>;
-  /** On return `keys` has rotations by other processes. Missing if there are none. */
+  /** Adds rotations by other processes to `keys`. Undefined if no other process rotates keys. */
   refresh?(): Promise<void>;
 }
 
@@ -121,7 +121,7 @@ export function unknownSigner(note: string, keys: readonly NoteKey[]): string | 
   const names = new Set(keys.map(({ name }) => name));
   const signatures = parseNote(note).signatures.filter(({ name }) => names.has(name));
   const found = signatures.find(({ keyId }) => !known.has(keyId));
-  // A note without a signature by a known key is reported otherwise.
+  // A note without a signature by a known key is reported elsewhere.
   if (found === undefined || !signatures.some(({ keyId }) => known.has(keyId))) return undefined;
   return keyIdText(found.keyId);
 }
@@ -238,7 +238,7 @@ interface Handover {
 /**
  * @param first verifier key that the log began with; its name is the log's origin.
  * @param rotations every rotation note of the log, in order.
- * @throws KeyMalformed when the first key is not one of a log, RotationRefused.
+ * @throws KeyMalformed if the first key is not the key of a log, RotationRefused.
  */
 export function keyChain(first: string, rotations: readonly string[]): KeyChain {
   let current = noteKey(first);

@@ -114,8 +114,8 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /**
-   * Opens the keys of a log, and makes the first one if needed. Only the process that holds the data
-   * directory calls it.
+   * Opens the keys of a log, and makes the first one if needed. Only the process that holds the lock of the
+   * data directory may call it.
    * @throws SigningKeyFault as {@link open}; also if the log exists, but lost `origin.vkey`.
    */
   static openOrCreate(options: FirstStartOptions): SigningKeys {

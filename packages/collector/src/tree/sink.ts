@@ -47,9 +47,9 @@ export interface Published {
 export interface Attempt {
   /** Aborted when the collector ends. */
   readonly signal: AbortSignal;
-  /** Size of the last checkpoint that the sink took, also in an earlier run. */
+  /** Size of the last checkpoint that the sink took, including earlier runs. */
   readonly delivered: number | undefined;
-  /** The sink calls it if it holds a smaller checkpoint. */
+  /** Called by the sink if it holds a smaller checkpoint. */
   readonly lost: () => void;
 }
 

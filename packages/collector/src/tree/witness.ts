@@ -8,7 +8,7 @@
  * A DNS look-up occupies a thread of Node's pool. libuv limits look-ups to half of the threads, so they can
  * slow down the ledger's calls but not stop them.
  *
- * Of a witness's answer only the cosignature is used. The answer is never quoted in logs.
+ * Only the cosignature in a witness's answer is used. The answer is never quoted in logs.
  */
 import {
   type Checkpoint,

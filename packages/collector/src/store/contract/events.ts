@@ -81,8 +81,8 @@ export interface Store {
    */
   readonly outlivesDoubt: boolean;
   /**
-   * Stores a batch. On return every `accepted` event is durable, and so is the stored event behind each other
-   * outcome.
+   * Stores a batch. On return every `accepted` event is durable, and so is the stored event that any other
+   * outcome refers to.
    * @returns outcomes in the order of the batch; the sequences of its events are in this order too.
    * @throws {@link NotCommitted} if nothing of the batch is stored, now or after a restart; the store can be
    * used.
@@ -222,7 +222,7 @@ export interface PassedEntry extends Place {
   body(): Buffer | undefined;
 }
 
-/** The collector's own facts about a stored event. None of them is a view into a buffer. */
+/** The facts that the collector recorded about a stored event, without views into buffers. */
 export type EventFacts = Pick<
   StoredEvent,
   | 'sequence'
@@ -283,7 +283,7 @@ export interface SoughtId {
   readonly organisation?: string | undefined;
   /**
    * The organisations to try first if none is given. If one of them has the event, events of other
-   * organisations are not found; if none has, the whole log is read.
+   * organisations are not found; otherwise the whole log is read.
    */
   readonly known: readonly string[];
 }
@@ -332,7 +332,10 @@ export interface EventLog {
     from?: Cursor,
     options?: { readonly through?: number },
   ): AsyncGenerator<Iterable<PassedEntry>, Cursor, undefined>;
-  /** Like `pass`, decoded, for events that match a filter; each is valid until the next one is requested. */
+  /**
+   * Like `pass`, but yields decoded events that match a filter. Each is valid until the next one is
+   * requested.
+   */
   scan(filter: EventFilter, from?: Cursor): AsyncGenerator<Iterable<StoredEvent>, Cursor, undefined>;
   /** Like `scan`, for all entries, including the log's own. */
   entries(from?: Cursor): AsyncGenerator<Iterable<StoredEntry>, Cursor, undefined>;
@@ -401,7 +404,7 @@ export interface SharedCommits {
 
 /** The committed entries of a store, for the sequencer. */
 export interface Committed {
-  /** Number of entries that are durable and have a sequence. None of them is ever taken back. */
+  /** Number of entries that are durable and have a sequence. They are never taken back. */
   readonly entries: number;
   /** Undefined if only this process writes: then `entries` is always current. */
   readonly shared?: SharedCommits;

@@ -78,8 +78,8 @@ export async function compactLog(
 }
 
 /**
- * Time at which the last segment with events of an erasure was compacted, in ms since 1970; undefined if none
- * was.
+ * Time at which the last segment with events of an erasure was compacted, in ms since 1970; undefined if no
+ * segment was compacted.
  */
 export function compactedAt(
   dataDir: string,

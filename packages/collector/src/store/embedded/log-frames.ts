@@ -3,7 +3,7 @@
  * It checks the checksum and the sequence of each frame. At damage it stops or, for `collector verify`,
  * reports the damage and continues with the next valid frame.
  *
- * After damage the walk searches the next frame byte by byte. No sender can hide one inside an event: a
+ * After damage the walk searches for the next frame byte by byte. No sender can hide one inside an event: a
  * header has zero bytes, and JSON text has none (RFC 8259).
  */
 import assert from 'node:assert/strict';

@@ -167,7 +167,7 @@ export interface SurveyedSegment extends Segment {
 }
 
 /**
- * The segments of a directory in order, with or without valid headers; none if there is no directory.
+ * The segments of a directory in order, with or without valid headers; empty if there is no directory.
  * Creation times are not compared, since they can be changed together with the checksum.
  * @param ledgerId expected id of the ledger; by default the most common one.
  * @param irregular called with the name of each segment that is not a regular file, such as a pipe.

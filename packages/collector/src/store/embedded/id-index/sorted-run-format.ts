@@ -4,12 +4,10 @@ import { crc32 } from 'node:zlib';
 /**
  * Errors of the index.
  *
- * corrupt  a published run is damaged; the writer has deleted it. The result of the call is unknown: abandon
- * the
- *          index, open it again, add entries from `coveredTo` on.
- * full     no entry can be added, because tables cannot be written (`cause` is the reason). Nothing was
- * added; the
- *          call succeeds after a table has been written.
+ *   corrupt  a published run is damaged; the writer has deleted it. The result of the call is unknown:
+ *            abandon the index, open it again, add entries from `coveredTo` on.
+ *   full     no entry can be added, because tables cannot be written (`cause` is the reason). Nothing was
+ *            added; the call succeeds after a table has been written.
  */
 export type IdIndexErrorCode = 'corrupt' | 'full';
 
