@@ -29,10 +29,10 @@ export interface RunFilter {
   /** A run id, or the id of a record without a run; lower case. */
   readonly recordId?: string | undefined;
   readonly organisation?: string | undefined;
-  /** Of any call; so are user and models. */
+  /** The target of any call. `user` and `models` also match any call. */
   readonly target?: string | undefined;
   readonly user?: string | undefined;
-  /** Any of these. Version '' matches a run whose version is unknown. */
+  /** Runs with any of these models. Version '' matches a run whose version is unknown. */
   readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
   readonly application?: string | undefined;
   readonly outcome?: OutcomeWord | undefined;

@@ -46,7 +46,7 @@ export class NewRun {
 const NEW_EVENT = `INSERT INTO event (run, sequence, at, size, kind, received, sent)
   VALUES (?, ?, ?, ?, ?, ?, ?)`;
 
-/* The row ids of runs, those of the last batches in memory. */
+/* The row ids of runs; the ids of the last batches are in memory. */
 
 const ROW = 'SELECT id FROM run INDEXED BY run_record WHERE record = ? AND organisation = ? AND is_run = 1';
 /** Limit of a generation, which a batch may exceed. An id takes about 100 bytes. */

@@ -158,7 +158,7 @@ export class Updating {
     return complete;
   }
 
-  /** On return the writes of `work` are committed; if it threw, none of them is. */
+  /** On return the writes of `work` are committed; if it throws, nothing is written. */
   async #transaction(work: (mayGoOn: () => boolean) => Promise<unknown>): Promise<void> {
     const { database } = this.#tables;
     this.update.signal?.throwIfAborted();
@@ -250,7 +250,7 @@ export class Updating {
   }
 
   /**
-   * A far update drops the indexes. An update with a time budget is not a far one, unless the indexes are
+   * A far update drops the indexes. An update with a time budget is not a far update, unless the indexes are
    * missing: making an index blocks the process for seconds.
    */
   #expectMuch(): void {
@@ -349,7 +349,7 @@ export class Updating {
   /**
    * Removes data of events that were erased.
    * @param before sequences below it were added.
-   * @param actions only actions with a lower sequence are applied; those that were not added yet are applied
+   * @param actions only actions with a lower sequence are applied; actions that were not added yet are applied
    *   again later.
    */
   async #forgetErased(before: number, actions: number): Promise<void> {

@@ -30,7 +30,7 @@ const CALL_INSERT = `INSERT INTO call (run, ${CALL_COLUMNS.map(({ name }) => nam
 /** The positions of columns whose values are stored in another form. */
 interface Converted {
   readonly names: readonly number[];
-  /** A bigint, because SQLite stores a whole number of type number as REAL. */
+  /** Stored as a bigint, because SQLite stores a whole number of type number as REAL. */
   readonly any: readonly number[];
 }
 

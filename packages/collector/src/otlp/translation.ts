@@ -25,7 +25,7 @@ export interface Task {
   readonly coding: Coding;
   readonly body: Buffer;
   readonly keyId: string;
-  /** Of the key: ids depend on it. */
+  /** The organisation of the key; ids depend on it. */
   readonly organisation: string;
 }
 
@@ -47,7 +47,7 @@ interface Handlers {
 export interface Translation {
   /** Call after each `made` when more events can be accepted. */
   readonly more: () => void;
-  /** No callback is called any more. */
+  /** Cancels the task: no callback is called any more. */
   readonly cancel: () => void;
 }
 
@@ -56,7 +56,7 @@ const TOO_MUCH = 'Reading the request needs too much memory: send fewer spans pe
 export class Translator {
   readonly #open = new Map<number, Handlers>();
   #worker: Worker | undefined;
-  /** Of this thread: the request that it reads (ThreadData). */
+  /** The request that the thread is reading (ThreadData). */
   #reading: Float64Array = new Float64Array(1);
   #last = 0;
   #stopping = false;
@@ -127,8 +127,8 @@ export class Translator {
   }
 
   /**
-   * The thread has ended. The request that it was reading is refused finally: it would end the next thread
-   * too.
+   * The thread has ended. The request that it was reading is refused permanently: it would end the next
+   * thread too.
    */
   #lost(worker: Worker, error: unknown): void {
     if (this.#stopping || this.#worker !== worker) return;

@@ -61,7 +61,7 @@ export interface CountedSummary {
   readonly ratingSum: number;
   /** The last ending. */
   readonly call: Pick<RecordedCall, 'ending' | 'status' | 'attempts'> | null;
-  /** Of all calls together. */
+  /** The tokens of all calls together. */
   readonly tokens: Tokens;
   readonly latencyMs: number | null;
   readonly level: Completeness['level'];

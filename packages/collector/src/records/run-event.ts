@@ -74,7 +74,7 @@ function withoutHalves(text: string): string {
  * of the event.
  */
 
-/** A text in other bytes, in UTF-8. */
+/** A text in UTF-8 within other bytes. */
 export interface TextSlice {
   readonly bytes: Buffer;
   readonly from: number;
@@ -132,7 +132,7 @@ export const BASE_FIELDS = [
   'system_metadata',
 ] as const;
 
-/** The objects that it names for each kind; those of other kinds are unknown fields. */
+/** The objects that the protocol names for each kind; objects of other kinds are unknown fields. */
 export const PAYLOADS = {
   'inference-start': ['model_instance', 'user_identity', 'target_identity', 'inputs'],
   'internal-artifact': ['artifact'],

@@ -51,7 +51,7 @@ function foldedPart(part: string): string {
 
 /** A search for all words of a text, in any order. Signs at the ends of a word are ignored. */
 export class Words {
-  /** Folded. */
+  /** The folded words. */
   readonly #words: readonly string[];
 
   constructor(text: string) {
@@ -61,12 +61,12 @@ export class Words {
     ].filter((word) => word !== '');
   }
 
-  /** Zero for a text of signs and spaces. */
+  /** Number of words; zero for a text of signs and spaces. */
   get count(): number {
     return this.#words.length;
   }
 
-  /** Begins a run: returns to searching all words. */
+  /** Begins the search in a run, for all words. */
   search(): WordSearch {
     return new WordSearch(this.#words);
   }

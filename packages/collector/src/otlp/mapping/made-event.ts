@@ -91,7 +91,7 @@ interface Content {
   readonly text: string;
 }
 
-/** The longest first. */
+/** The contents of a payload, the longest first. */
 function contentsOf(payload: Draft['payload']): Content[] {
   const found = Object.entries(payload).flatMap(([of, members]) =>
     (CONTENTS[of] ?? []).flatMap((name) => {

@@ -171,7 +171,7 @@ class SpanEvents {
     }
     const description = 'How the call of the model ended.';
     const members = { artifact_type: 'other', description, ...facts, text: words };
-    // Not the ordinal of any other artifact, however many there are.
+    // No other artifact has this ordinal.
     this.#artifact({ kind: 'internal-artifact', members }, 0);
   }
 

@@ -17,7 +17,10 @@ const NO_FIELDS: Fields = {};
 /** By resource: most spans of a request share one. */
 const places = new WeakMap<Fields, { readonly source: Fields; readonly sdk: string | undefined }>();
 
-/** The run that the application names, if it is a UUID; a span's own value precedes its resource's. */
+/**
+ * The run that the application names, if it is a UUID; a span's own value takes precedence over its
+ * resource's.
+ */
 export function ownRunOf({ attributes, resource }: Decoded): string | undefined {
   const said = attributes[OWN_RUN] ?? resource[OWN_RUN];
   return typeof said === 'string' && UUID.test(said) && said !== NIL ? said.toLowerCase() : undefined;

@@ -1,6 +1,6 @@
 /**
- * Records as CSV (RFC 4180): a summary row for each record, or for each of its calls. Lists do not fit a row:
- * it has their length, and the values of the last output, outcome and feedback.
+ * Records as CSV (RFC 4180): a summary row for each record, or for each of its calls. Lists do not fit in a
+ * row, so it has their lengths, and the values of the last output, outcome and feedback.
  */
 import type { BaseEvent } from '@clinical-events/protocol';
 import type { AssembledRun } from '../assemble.js';
@@ -101,7 +101,10 @@ export const CALL_ROW_COLUMNS: readonly RecordColumn<CallRow>[] = [
   ...LIST_COLUMNS,
 ];
 
-/** @param forSpreadsheet for people: ids stay unchanged, and no sender's text becomes a formula. */
+/**
+ * @param forSpreadsheet whether people read the file: ids stay unchanged, and no sender's text becomes a
+ * formula.
+ */
 export function csv(forSpreadsheet: boolean): FileFormat<BaseEvent> {
   return csvOf(CSV_COLUMNS, (run) => [run], forSpreadsheet);
 }
