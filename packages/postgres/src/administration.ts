@@ -57,7 +57,7 @@ export async function maintainLog(address: Address): Promise<Maintained> {
 
 const TAKEN_TOGETHER = 1024;
 
-/** Removes the payloads whose keys are destroyed. @returns how many. */
+/** Removes the payloads whose keys are destroyed. @returns their number. */
 async function takeOut(connection: ReadingConnection): Promise<number> {
   const known = new ActionRows(connection);
   await known.refresh();

@@ -247,8 +247,8 @@ export class Connection {
   }
 
   /**
-   * On return all writes of `work` are committed; after an error none is, except that {@link Lost} leaves it
-   * unknown.
+   * On return all writes of `work` are committed; after an error nothing is, except that {@link Lost} leaves
+   * it unknown.
    */
   async transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
     await this.query('BEGIN');
@@ -304,7 +304,8 @@ export class Connection {
 }
 
 /**
- * A connection that is opened when it is needed, for statements that may be repeated. It runs one at a time.
+ * A connection that is opened when it is needed, for statements that may be repeated. It runs one statement
+ * at a time.
  */
 export class ReadingConnection {
   /** Number of connections that it has opened. */
@@ -434,8 +435,8 @@ class CopyOut {
 const COPY_HEADER_BYTES = 19;
 
 /**
- * A row of COPY's binary format: int16 number of columns, then for each int32 length, -1 for NULL, and its
- * bytes.
+ * A row of COPY's binary format: int16 number of columns, then for each column an int32 length, -1 for NULL,
+ * and its bytes.
  */
 function rowIn(bytes: Buffer): BinaryRow | undefined {
   const columns = bytes.readInt16BE(0);
