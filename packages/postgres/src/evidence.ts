@@ -188,7 +188,7 @@ export class PostgresEvidence implements Evidence {
   }
 }
 
-/** For each leaf the row that it commits to: the next one, unless someone moved or removed rows. */
+/** The row that each leaf commits to: the next one, unless someone moved or removed rows. */
 function matchedTo(leaves: Buffer, entries: number, rows: readonly Stored[]): (Stored | undefined)[] {
   const left = new Set(rows);
   return Array.from({ length: entries }, (_, i) => {

@@ -656,7 +656,7 @@ function pack(batch: readonly Candidate[], organisations: readonly number[], sea
 
 const EMPTY_LEAF = Buffer.alloc(LEAF_BYTES);
 
-/** Whether it is an entry of the log's own, which is not encrypted. */
+/** Whether it is one of the log's own entries, which are not encrypted. */
 function isOwn({ kind }: Candidate): boolean {
   return typeof kind === 'number';
 }

@@ -96,7 +96,10 @@ export class PostgresStore implements SharedStore {
   readonly requests: Requests;
   readonly holdRecords: HoldRecords;
   readonly #control: ReadingConnection;
-  /** Never commits, so it never waits for a standby. Lanes and the control connection commit. */
+  /**
+   * The connection of looks. It never commits, so it never waits for a standby. Lanes and the control
+   * connection commit.
+   */
   readonly #looking: ReadingConnection;
   #isLooking = false;
   /** The time since which no look and no batch has shown that events can be stored, and the newest reason. */
@@ -226,7 +229,7 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * Stores a head of the access log in a lane of its own. Collectors take turns. A head with fewer lines than
+   * Stores a head of the access log in a separate lane. Collectors take turns. A head with fewer lines than
    * the newest one in the log is not stored.
    * @param entry with the head as its body. @throws Refused, Lost.
    */
@@ -252,7 +255,7 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * Stores an action in a lane of its own. On return it has its place in the log, and `actions` includes it.
+   * Stores an action in a separate lane. On return it has its place in the log, and `actions` includes it.
    * @throws Refused if another collector added an action that is unknown here; Lost, NotCommitted,
    *   CommitUnknown.
    */

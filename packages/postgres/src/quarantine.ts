@@ -25,7 +25,7 @@ export interface QuarantineOptions {
   readonly sealKey: (ledgerId: string, shared: SharedKeys, entries: number) => Promise<SealKey>;
   /** Version of this program. */
   readonly version: string;
-  /** Makes an entry of the log's own. */
+  /** Makes one of the log's own entries. */
   readonly entry: (action: Action) => Candidate;
   readonly dryRun: boolean;
 }
@@ -231,7 +231,7 @@ async function move(
   await append(connection, entry(said), sealKey, version);
 }
 
-/** Appends an action in a lane of its own, as a collector does. */
+/** Appends an action in a separate lane, as a collector does. */
 async function append(
   connection: Connection,
   entry: Candidate,

@@ -19,7 +19,7 @@ interface Migration {
   readonly olderMayRun: boolean;
 }
 
-/** In order. Add to the end; never edit a released migration. */
+/** The migrations in order. Add to the end; never edit a released migration. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: 'the tables of a log', sql: script('schema.sql'), olderMayRun: false },
 ];

@@ -183,7 +183,7 @@ export function clear(database: Sql, content: Content): void {
   noteContent(database, content);
 }
 
-/** Call it within a transaction. */
+/** Writes the content to the table `meta`. Call it within a transaction. */
 export function noteContent(database: Sql, { ledgerId, names }: Content): void {
   const insert = database.prepare('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)');
   insert.run('ledger', ledgerId);

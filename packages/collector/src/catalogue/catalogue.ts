@@ -236,7 +236,7 @@ export class Catalogue {
     });
   }
 
-  /** The ids before and after an id, among those of all records. */
+  /** The ids before and after an id, among the ids of all records. */
   neighbours(recordId: string): string[] {
     return this.#ask(({ statements }) => {
       const id = uuidBytes(recordId);

@@ -87,7 +87,7 @@ interface CallTerm {
   readonly termOf: (table: 'run' | 'call') => string;
 }
 
-/** Most runs have one call, and then the table of calls is not read. */
+/** The condition for reading the table of calls: most runs have only one call. */
 const CALLS = 'run.starts > 1';
 
 /** The conditions of a statement. */
@@ -297,7 +297,7 @@ export interface EventEntry extends Place {
   readonly kind: EventKind;
   readonly sequence: number;
   readonly receivedAt: number;
-  /** By the sender's clock; undefined if the payload is unreadable. */
+  /** The time by the sender's clock; undefined if the payload is unreadable. */
   readonly sentAt: number | undefined;
 }
 

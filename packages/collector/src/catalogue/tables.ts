@@ -116,7 +116,10 @@ export class Tables {
     return (this.#bitsAt(place) & bit) !== 0;
   }
 
-  /** Call it at the start of a transaction: another connection may have changed the tables. */
+  /**
+   * Brings the data in memory up to date. Call it at the start of a transaction: another connection may have
+   * changed the tables.
+   */
   begin(): void {
     const version = this.statements.first('PRAGMA data_version')?.[0];
     if (version === this.#dataVersion) return;
@@ -127,7 +130,7 @@ export class Tables {
       this.#noteAwaited(event as Uint8Array);
   }
 
-  /** Call it after a rollback. */
+  /** Discards all data in memory. Call it after a rollback. */
   forget(): void {
     this.#dataVersion = undefined;
     this.names.forget();

@@ -1,7 +1,7 @@
 /**
  * Receives OTLP over HTTP (OpenTelemetry protocol 1.x, "OTLP/HTTP"), and answers each request once every
- * event that it produces is durable or can never be stored. Heads are checked like those of the five
- * endpoints (ingest/); a separate thread decompresses, decodes and maps bodies (translation.ts).
+ * event that it produces is durable or can never be stored. Heads are checked as on the five endpoints
+ * (ingest/); a separate thread decompresses, decodes and maps bodies (translation.ts).
  */
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';

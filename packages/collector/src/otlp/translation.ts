@@ -39,7 +39,7 @@ export interface MadeEvents {
 
 interface Handlers {
   readonly made: (events: MadeEvents) => void;
-  /** No more events follow. */
+  /** Called when no more events follow. */
   readonly done: (summary: Summary) => void;
   readonly failed: (fault: TranslationFault) => void;
 }

@@ -135,7 +135,7 @@ export class DirectoryVault implements KeyVault {
     copy.put(name, bytes, held.get(copy));
   }
 
-  /** @throws VaultAway if a copy has lost its keys, or has those of another log. */
+  /** @throws VaultAway if a copy has lost its keys, or has the keys of another log. */
   #assertOurs(copy: KeyFiles): void {
     const ledger = copy.ledger();
     if (ledger !== undefined && this.options.ledgerId !== undefined && ledger !== this.options.ledgerId)

@@ -27,7 +27,7 @@ const KEK_NAME = 'kek';
 
 /** The locations of the keys: the first directory, its mirrors, and the wrapping key. */
 export interface KeyPlaces {
-  /** At least one. */
+  /** The first directory and its mirrors; at least one. */
   readonly directories: readonly string[];
   /** The value of `--kek`; empty for the file `kek` in each directory. */
   readonly kek: string;
@@ -267,7 +267,7 @@ function copiesOf(vault: KeyVault): { generation: number; copies: readonly KeyCo
 /**
  * Copies all records to an existing directory.
  * @param until time until which a copy is kept, noted before it is made; undefined for a mirror.
- * @throws KeysUnfit if there are no keys, or the directory has those of another log; KekFault; VaultAway.
+ * @throws KeysUnfit if there are no keys, or the directory has the keys of another log; KekFault; VaultAway.
  */
 export async function copyKeys(places: KeyPlaces, to: string, until?: string): Promise<void> {
   const vault = vaultOf(places);

@@ -53,8 +53,8 @@ export class KeyFiles {
   }
 
   /**
-   * Replaces or removes a record, durably and atomically. Old bytes, and those of an interrupted write, are
-   * overwritten.
+   * Replaces or removes a record, durably and atomically. Old bytes, including remnants of an interrupted
+   * write, are overwritten.
    * @param held the result of `read`. @throws VaultAway
    */
   put(name: RecordName, bytes: Buffer | undefined, held = this.read(name)): void {

@@ -40,7 +40,7 @@ export const KINDS = { bucket: 1, hold: 2, names: 3 } as const;
 
 export interface KeyState {
   readonly kind: (typeof KINDS)[keyof typeof KINDS];
-  /** In hexadecimal, as in a segment. */
+  /** The id of the log in hexadecimal, as in a segment. */
   readonly ledgerId: string;
   readonly bucketId: Buffer;
   readonly firstSequence: number;

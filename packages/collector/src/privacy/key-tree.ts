@@ -45,7 +45,7 @@ export class KeyTree {
   /** Path from a kept node to the last requested key. */
   #way: TreeNode[] = [];
 
-  /** @param nodes kept nodes, none of them below another; only the places below them have keys. */
+  /** @param nodes kept nodes, of which no node is below another; only the places below them have keys. */
   constructor(
     bucketId: Uint8Array,
     private readonly nodes: readonly TreeNode[],

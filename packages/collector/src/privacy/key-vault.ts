@@ -65,7 +65,7 @@ export interface KeyVault {
   /**
    * Writes a record, durably in the first copy and, if there are several, in a second one.
    * @param after the generation that it replaces: the highest in any copy that answers; 0 for a new record.
-   * @returns `written`, also if the newest copy has these bytes already: lagging copies get them. `stale`
+   * @returns `written`, even if the newest copy already has these bytes: lagging copies get them. `stale`
    *   without a change if another generation is stored, or the epoch of a key state is not.
    * @throws VaultAway if too few copies can be written. Some may have the record, so the caller repeats the
    * write.

@@ -89,7 +89,9 @@ function openByTag(key: string, leaf: Buffer, sealed: Uint8Array, tag: Buffer): 
   }
 }
 
-/** The first counter block of the payload; in GCM it is the second one, after that of the tag. */
+/**
+ * The first counter block of the payload; in GCM it is the second one, after the counter block of the tag.
+ */
 function firstCounter(suite: Suite, leaf: Buffer): Buffer {
   if (suite === 2) return leaf.subarray(0, COUNTER_BYTES);
   leaf.copy(counter, 0, 0, NONCE_BYTES);

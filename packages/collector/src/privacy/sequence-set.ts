@@ -8,7 +8,7 @@ import assert from 'node:assert';
 
 export interface SequenceStretch {
   readonly first: number;
-  /** Exclusive. */
+  /** The end of the range, exclusive. */
   readonly end: number;
 }
 

@@ -69,7 +69,7 @@ export class VaultWriter {
     return this.#epochBegun;
   }
 
-  /** Whether an older epoch exists too. From memory, because a disk may hang. */
+  /** Whether an older epoch exists too. Reads memory only, because a disk may hang. */
   get isRotating(): boolean {
     return this.#isRotating;
   }

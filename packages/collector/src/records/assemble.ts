@@ -195,7 +195,7 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, hasParent: boolean): Reco
   return { ...entry, payload, action: erasure.action, erased_at: utcText(erasure.at) };
 }
 
-/** Most events have no unknown field: they share this object. */
+/** The unknown fields of most events, which have none and share this object. */
 const NOTHING: ExtraFields = Object.freeze({});
 
 /** The fields that the protocol does not name. */

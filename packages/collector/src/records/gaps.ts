@@ -93,7 +93,7 @@ function levelOf(missing: readonly Missing[], isLawful: boolean): Completeness['
 const AHEAD_TOLERANCE_MS = 5 * 60_000;
 
 export interface Claims {
-  /** In canonical order. */
+  /** The events in canonical order. */
   readonly events: readonly TimedEvent[];
   readonly parentage: Parentage;
   /** The first one follows the inference-start that the record uses. */

@@ -36,7 +36,7 @@ export function instantOf(milliseconds: number): Instant {
   return { seconds, fraction: rest === 0 ? '' : String(rest).padStart(3, '0').replace(/0+$/, '') };
 }
 
-/** Negative if `a` is earlier, 0 for the same instant. */
+/** Compares two instants: negative if `a` is earlier, 0 if they are equal. */
 export function compareInstants(a: Instant, b: Instant): number {
   if (a.seconds !== b.seconds) return a.seconds - b.seconds;
   if (a.fraction === b.fraction) return 0;
@@ -82,7 +82,7 @@ export function utcText(milliseconds: number): string {
   return `${lastDay.text}T${hour}:${minute}:${second}.${thousandths}Z`;
 }
 
-/** From `a` to `b` in milliseconds, to the microsecond. Leap seconds have no length, as in POSIX. */
+/** The time from `a` to `b` in milliseconds, to the microsecond. Leap seconds have no length, as in POSIX. */
 export function millisecondsBetween(a: Instant, b: Instant): number {
   const microseconds = (b.seconds - a.seconds) * 1e6 + microsecondsOf(b) - microsecondsOf(a);
   return microseconds / 1000;

@@ -6,7 +6,10 @@
  */
 
 const IGNORABLE = /\p{Default_Ignorable_Code_Point}/gu;
-/** From one space to the next, with a non-ASCII character. It can begin at one position only: linear time. */
+/**
+ * A text between spaces with a non-ASCII character. A match can begin at one position only, so the search is
+ * linear.
+ */
 const NOT_ASCII = /(?<!\S)[^\s\u0080-\u{10ffff}]*[\u0080-\u{10ffff}]\S*/gu;
 /**
  * No language has more marks on a letter (Unicode Standard Annex 15, Stream-Safe Text Format); more take

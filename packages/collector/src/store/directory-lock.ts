@@ -104,7 +104,7 @@ function isLockedError(error: unknown): boolean {
 
 /**
  * Checks whether other users can enter a data directory. This is only reported, because group access may be
- * intended for a back-up. Files that the collector creates are private, whatever the umask.
+ * intended for a back-up. Files that the collector creates are private, regardless of the umask.
  * @returns the fault and its fix; undefined if there is none.
  */
 export function exposureOf(dataDirectory: string): string | undefined {

@@ -357,7 +357,7 @@ export interface KeyPlace {
   readonly signingKeys: string;
 }
 
-/** Whether the private keys are on another disk than the data directory; undefined without keys. */
+/** Whether the private keys and the data directory are on different disks; undefined without keys. */
 export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | undefined {
   if (signingProgram(signingKeys) !== undefined) return true;
   if (!exists(signingKeys)) return undefined;

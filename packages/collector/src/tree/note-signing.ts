@@ -54,7 +54,7 @@ const ML_DSA_44 = {
 } as const;
 
 const TIME_BYTES = 8;
-/** In a cosignature by ML-DSA-44, the length of a name has one byte. */
+/** Maximum length of a name: in a cosignature by ML-DSA-44 it has one byte. */
 const LONGEST_NAME = 255;
 
 /** A valid verifier key: its key id matches its name and key. */
@@ -221,7 +221,7 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
  */
 
 export interface KeyChain {
-  /** In the order of the rotations; at least one. */
+  /** The keys in the order of the rotations; at least one. */
   readonly keys: NoteKey[];
   /** The last key. */
   readonly current: NoteKey;

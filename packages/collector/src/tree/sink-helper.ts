@@ -69,7 +69,7 @@ class RunningProgram {
   constructor([program = '', ...args]: readonly string[]) {
     const child = spawn(program, args, {
       ...{ cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'ignore'], windowsHide: true },
-      // A process group of its own, which is killed as a whole.
+      // The program gets its own process group, which is killed as a whole.
       detached: true,
     });
     this.#child = child;

@@ -55,7 +55,7 @@ export class SinkQueue {
     this.#state = options.before;
   }
 
-  /** Undefined before the first attempt ends. */
+  /** The state of the sink; undefined before the first attempt ends. */
   get state(): SinkState | undefined {
     if (this.#state === undefined) return undefined;
     // Counts since the start of this run.

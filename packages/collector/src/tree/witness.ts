@@ -59,7 +59,7 @@ interface Answer {
   readonly status: number;
   /** Media type, in lower case and without parameters. */
   readonly type: string;
-  /** Empty unless the status is 200 or 409. */
+  /** The body; empty unless the status is 200 or 409. */
   readonly body: string;
 }
 

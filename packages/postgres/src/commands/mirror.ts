@@ -108,7 +108,7 @@ async function run(config: Config, once: boolean): Promise<void> {
     const notes = notesOf(config, ledgerId);
     const onTrouble = (what: string, error: unknown) =>
       report(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
-    // The mirror has keys of its own, so that a loss of the log's keys does not affect it.
+    // The mirror has its own keys, so that a loss of the log's keys does not affect it.
     const own = { dataDir, encryption: 'on', encryptionKeys: '', kek: '' } as const;
     const store = await openForWriting({
       ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: lock.file, ledgerId, onTrouble },

@@ -17,7 +17,7 @@ export interface Draft {
   readonly runId: string;
   readonly parentId?: string | undefined;
   readonly timestamp: string;
-  /** Whole milliseconds. */
+  /** The latency in whole milliseconds. */
   readonly latencyMs?: number | undefined;
   /** Members such as `hostname` and `app_name`. */
   readonly source: Members;

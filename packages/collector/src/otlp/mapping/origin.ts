@@ -14,7 +14,7 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const OWN_RUN = 'clinical_events.run.id';
 const NO_FIELDS: Fields = {};
 
-/** By resource: most spans of a request share one. */
+/** A cache by resource: most spans of a request share one. */
 const places = new WeakMap<Fields, { readonly source: Fields; readonly sdk: string | undefined }>();
 
 /**
@@ -74,7 +74,7 @@ export function instant(nanoseconds: bigint): bigint | undefined {
   return nanoseconds > 0n && nanoseconds <= LAST ? nanoseconds : undefined;
 }
 
-/** In UTC, to the millisecond, or to the nanosecond if it has that precision. */
+/** The time in UTC, to the millisecond, or to the nanosecond if it has that precision. */
 export function timestampOf(nanoseconds: bigint): string {
   const milliseconds = new Date(Number(nanoseconds / 1_000_000n)).toISOString();
   const rest = nanoseconds % 1_000_000n;

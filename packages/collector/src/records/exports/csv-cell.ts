@@ -33,7 +33,7 @@ const MOST_IN_DATE = 64;
 
 /** A number of any length. */
 const NUMBER = /^[^\p{L}";]*(?:[eE][^\p{L}";]*)?$/u;
-/** At most as many words as a date in any language, or an amount of a currency. */
+/** A text with at most as many words as a date in any language, or an amount of a currency. */
 const DATE = /^[^\p{L}";]*(?:[\p{L}\p{M}]{1,14}[^\p{L}";]*){0,3}$/u;
 const DIGIT = /\p{Nd}/u;
 const RUN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

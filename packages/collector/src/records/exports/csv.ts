@@ -71,7 +71,7 @@ export const CSV_COLUMNS: readonly RecordColumn<Run>[] = [...RECORD_COLUMNS, ...
 /** A call and its run. */
 interface CallRow extends Lists {
   readonly run: Run;
-  /** From 1. */
+  /** The number of the call, from 1. */
   readonly number: number;
   readonly call: CallOf<BaseEvent>;
 }
@@ -156,7 +156,7 @@ function textCell(text = '', cells: Cells, tally: Tally): string {
   return cells.cell(text);
 }
 
-/** UTC with milliseconds: one form, so that spreadsheets sort it. */
+/** The time in UTC with milliseconds: spreadsheets can sort a single form. */
 function utcOf(time: string): string {
   return new Date(millisecondsOf(time)).toISOString();
 }

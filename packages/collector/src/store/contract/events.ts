@@ -39,11 +39,11 @@ export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'erased' | 'unread
 /** The state of the payload of a stored event. */
 export type PayloadState = 'plain' | 'encrypted' | 'erased';
 
-/** An event, or an entry of the log's own, in the log. */
+/** An event in the log, or one of the log's own entries. */
 export interface StoredEntry {
   /** 1 for the first entry of a ledger, then consecutive. */
   readonly sequence: number;
-  /** A number from FIRST_ENTRY_KIND on for an entry of the log's own. */
+  /** A number from FIRST_ENTRY_KIND on for the log's own entries. */
   readonly kind: EventKind | number;
   readonly profile: Profile;
   readonly door: Door;
@@ -203,9 +203,9 @@ export function cursorBehind({ sequence, at }: { readonly sequence: number; read
 /** An entry in a pass. The object is reused for the next entry. */
 export interface PassedEntry extends Place {
   readonly sequence: number;
-  /** Whether it is an entry of the log's own; then only sequence and time are meaningful. */
+  /** Whether it is one of the log's own entries; then only sequence and time are meaningful. */
   readonly isOwn: boolean;
-  /** @throws RangeError for an entry of the log's own. */
+  /** @throws RangeError for one of the log's own entries. */
   readonly kind: EventKind;
   readonly organisation: string;
   readonly receivedAt: number;
@@ -279,7 +279,7 @@ export interface EventFilter {
 export interface SoughtId {
   /** Lower-case text form. */
   readonly eventId: string;
-  /** Only the event of this organisation. */
+  /** The organisation of the event; by default any. */
   readonly organisation?: string | undefined;
   /**
    * The organisations to try first if none is given. If one of them has the event, events of other
@@ -296,7 +296,7 @@ export interface FoundEntries {
 }
 
 /**
- * The log, for reading, also while a collector runs. Every entry is checked when it is read, and only durable
+ * The log, for reading, even while a collector runs. Every entry is checked when it is read, and only durable
  * entries are shown, because a collector may take back a batch that it failed to flush.
  */
 export interface EventLog {

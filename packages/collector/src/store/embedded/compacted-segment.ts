@@ -308,7 +308,7 @@ class GroupWriter {
   ) {}
 
   /**
-   * Adds a frame. Actions are in unpacked groups of their own, so that following their pointers expands no
+   * Adds a frame. Actions are in separate, unpacked groups, so that following their pointers expands no
    * group.
    */
   add(frame: Buffer, isErased: boolean): void {

@@ -115,7 +115,7 @@ export interface EmbeddedStoreOptions {
   readonly lock?: HeldFile | undefined;
   /** Number of entries that a signed checkpoint covers; 0 by default. */
   readonly vouchedEntries?: number;
-  /** Replaced by tests that make the disk fail. */
+  /** The file calls; tests replace them to make the disk fail. */
   readonly files?: Files;
   /** Called when the store is degraded but loses and refuses nothing. */
   readonly onTrouble: (what: string, error: unknown) => void;

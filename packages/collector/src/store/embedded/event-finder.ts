@@ -23,7 +23,7 @@ interface Frames extends Pick<EventLog, 'pass'> {
 }
 
 export class EventFinder {
-  /** Undefined before the first search. */
+  /** The index; undefined before the first search. */
   #index: IdIndexReader | undefined;
   /** End of the part of the log that is searched in the index. */
   #coveredTo = 0;

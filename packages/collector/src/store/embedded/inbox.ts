@@ -105,7 +105,7 @@ export function askForCompaction(dataDir: string, action: string): void {
   makeFile(askedFile(dataDir, action));
 }
 
-/** Whether a compaction asked for by an action is not done yet. */
+/** Whether a compaction that an action requested is still pending. */
 export function isCompactionAsked(dataDir: string, action: string): boolean {
   return exists(askedFile(dataDir, action));
 }

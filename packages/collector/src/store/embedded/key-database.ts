@@ -138,7 +138,7 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Opens the keys of a data directory for reading, also on a read-only snapshot. Nothing is created,
+   * Opens the keys of a data directory for reading, even on a read-only snapshot. Nothing is created,
    * migrated or written, and every write is refused.
    * @throws {@link KeyStoreError} as {@link open} does, and if there is no file.
    */
@@ -218,7 +218,7 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Writes a consistent snapshot of all keys to a new file, also during writes of other processes. Its last
+   * Writes a consistent snapshot of all keys to a new file, even during writes of other processes. Its last
    * bytes may not be on stable storage on return. Equal keys give equal bytes.
    * @throws KeyStoreDamaged if the copy is damaged, because this file is.
    */

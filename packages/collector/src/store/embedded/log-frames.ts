@@ -81,7 +81,7 @@ export interface WalkOptions {
   readonly until?: number;
   /** `stop`: throws or, in the last segment, ends. `continue`: reports the damage and continues. */
   readonly onDamage?: 'stop' | 'continue';
-  /** With `continue`: number of events that a signed checkpoint covers. None of them can be a torn tail. */
+  /** With `continue`: number of events that a signed checkpoint covers. They cannot be a torn tail. */
   readonly covered?: number;
   /** A buffer of an earlier walk to reuse. */
   readonly window?: Buffer;

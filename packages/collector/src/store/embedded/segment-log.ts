@@ -46,7 +46,7 @@ import { sealedExtensionHolds } from './sealed-frame.js';
 import { ActionTrail } from './action-chain.js';
 import { bytesAt, offsetIn, readFrames, type FramePlace, type SegmentEnd, wholeFrame } from './log-frames.js';
 
-/** Bytes after the last readable frame, which a start moved to a file of their own. */
+/** Bytes after the last readable frame, which a start moved to a separate file. */
 export interface TornTail {
   readonly bytes: number;
   readonly keptIn: string;
@@ -99,7 +99,7 @@ const NOTHING: Found = {
 };
 
 export class SegmentLog {
-  /** Oldest first; the last one is written to. Never empty after `open`. */
+  /** The segments, oldest first; the last one is written to. Never empty after `open`. */
   readonly segments: Segment[];
   /** Address after the last durable frame. */
   end: number;

@@ -46,7 +46,7 @@ export class TreeFiles implements TreeStore {
     return tree;
   }
 
-  /** Opens the tree for reading, also while a collector runs. Creates nothing. */
+  /** Opens the tree for reading, even while a collector runs. Creates nothing. */
   static read(dataDirectory: string, files: Files): TreeReader {
     return new TreeFiles(files, dataDirectory, false);
   }

@@ -42,7 +42,7 @@ const RETRY_AFTER = 1000;
 /** Time without an answer after which the writing thread counts as failed, ms. */
 const SILENCE = 10_000;
 
-/** The compiled thread, also under Vitest: a thread starts from a file. */
+/** The compiled thread, even under Vitest: a thread starts from a file. */
 const THREAD = new URL(
   'merge-thread.js',
   import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'),
@@ -73,7 +73,7 @@ export class IdIndex extends IdIndexReader {
   readonly #answers = new Int32Array(new SharedArrayBuffer(4));
   #answersSeen = 0;
   #recent: RecentTable;
-  /** Oldest first; the thread writes the first one while `#writing`. */
+  /** The frozen tables, oldest first; the thread writes the first one while `#writing`. */
   readonly #frozen: { table: RecentTable; from: number; to: number }[] = [];
   readonly #spare: RecentTable[] = [];
   #writing = false;
