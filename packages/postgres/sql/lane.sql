@@ -41,7 +41,7 @@ LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = i.event_id
 LEFT JOIN LATERAL (SELECT * FROM events WHERE lane = k.lane AND batch = k.batch AND ord = k.ord
   OFFSET 0) e ON true
 
--- What the seals of batches cover.
+-- The columns that the seals of batches cover.
 -- name: sealed_batches
 SELECT i.lane, i.batch, b.candidates, b.leaves, b.repeats, b.seal,
   (SELECT s.first_sequence FROM sequenced s WHERE s.lane = i.lane AND s.batch = i.batch AND s.entries = b.entries)

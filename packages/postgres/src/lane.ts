@@ -82,7 +82,7 @@ export interface LaneOptions {
   /** Looks up the number of an organisation. */
   readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
   readonly gauges?: SharedGauges | undefined;
-  /** Called when something is degraded and nothing is lost. */
+  /** Called when something is degraded, but nothing is lost. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** On return `collectors` has a row of this process, perhaps on this server only. */
   readonly register: (connection: Connection) => Promise<void>;

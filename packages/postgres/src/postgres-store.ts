@@ -60,7 +60,7 @@ export interface PostgresStoreOptions {
   readonly sealKey: (ledgerId: string, shared: SharedKeys, entries: number) => Promise<SealKey>;
   /** Resolves to undefined if payloads are not encrypted. Leave it out for a log that is not encrypted. */
   readonly openKeys?: (log: KeysOfLog) => Promise<OpenedKeys | undefined>;
-  /** Called when something is degraded, while nothing is lost or refused. */
+  /** Called when something is degraded, but nothing is lost or refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** See LaneOptions. */
   readonly onLost: (reason: string) => void;

@@ -140,7 +140,7 @@ function makeEmpty(directory: string): void {
   }
   const file = path.join(directory, CATALOGUE_FILE);
   makeFile(file);
-  if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
+  if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is not a regular file: move it away`);
 }
 
 /** Whether it has this version and ledger. The key of names is compared under the lock. */

@@ -56,7 +56,7 @@ export function faultOf(error: unknown, directory: string): unknown {
   }
   if (code === CODE.ioError) {
     return new CatalogueFault(
-      `the catalogue in ${directory} cannot be read or written: look after the disk`,
+      `the catalogue in ${directory} cannot be read or written: check the disk`,
       { cause: error },
     );
   }

@@ -117,7 +117,7 @@ export class OtlpReceiver {
     if (request.body !== undefined) throw new Error('OTLP requests do not use the shortcut');
     const { contentLength, transferEncoding } = headers;
     const encoding = encodingOf(headers.contentType);
-    if (encoding === undefined) throw new Error('a body whose encoding was checked has none');
+    if (encoding === undefined) throw new Error('the encoding of a body is missing');
     const most = contentLength ?? (transferEncoding === undefined ? 0 : MOST_REQUEST_BYTES);
     const room = {
       promised: 0,
@@ -283,7 +283,7 @@ class Export {
     this.#more?.();
   }
 
-  /** @returns false when one of its events has to wait. */
+  /** @returns false if one of its events must wait. */
   #offer({ kinds, bodies, items }: MadeEvents): boolean {
     const { exchange } = this.received;
     for (; this.#next < kinds.length; this.#next++) {

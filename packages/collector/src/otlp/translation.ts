@@ -96,9 +96,9 @@ export class Translator {
     this.#reading = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL('./translating-thread.js', import.meta.url), {
       workerData: { ...this.data, reading: this.#reading } satisfies ThreadData,
-      // Decoded requests are bounded far below this (translating-thread.ts, decoding/fault.ts). Beyond it V8
-      // ends the thread where possible, and within JSON.parse the process. Decoded values live briefly: with
-      // a young generation of this size few are moved.
+      // Decoded requests are bounded far below this (translating-thread.ts, decoding/fault.ts). Beyond this
+      // limit V8 ends the thread if possible; within JSON.parse it ends the process. Decoded values live
+      // briefly: with a young generation of this size few are moved.
       resourceLimits: { maxOldGenerationSizeMb: 2048, maxYoungGenerationSizeMb: 192 },
     });
     worker.on('message', (message: FromThread) => this.#hear(message));
@@ -127,8 +127,8 @@ export class Translator {
   }
 
   /**
-   * The thread has ended. The request that it was reading is refused permanently: it would end the next
-   * thread too.
+   * Handles the end of the thread. The request that it was reading is refused permanently: it would end the
+   * next thread too.
    */
   #lost(worker: Worker, error: unknown): void {
     if (this.#stopping || this.#worker !== worker) return;

@@ -41,7 +41,7 @@ export interface KeyVault {
   readonly version?: number;
 
   /**
-   * Takes in the changes of other processes.
+   * Reads the changes of other processes.
    * @returns records that this process had stored or read and that a restore of the vault from an older copy
    *   has lost; the caller merges and writes them.
    * @throws VaultAway

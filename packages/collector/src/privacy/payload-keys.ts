@@ -135,7 +135,7 @@ export class PayloadKeys {
   }
 
   /**
-   * Takes in the changes of other processes, and restores records that the vault has lost.
+   * Reads the changes of other processes, and restores records that the vault has lost.
    * @throws VaultAway
    */
   async refresh(): Promise<void> {

@@ -4,9 +4,9 @@
  *   suite 1   AES-256-GCM (NIST SP 800-38D), nonce: first 12 bytes of the leaf hash, associated data: all
  *   suite 2   AES-256-CTR (NIST SP 800-38A), first counter block: the first 16 bytes of the leaf hash
  *
- * The leaf hash binds the commitment, and thereby salt and body. Two payloads sealed under one key (after an
- * undone batch, or in a diverged copy) have different leaves and so different nonces, unlike with a counter.
- * The opened payload must match the commitment, which is a stronger check than a tag. So GCM is opened in CTR
+ * The leaf hash binds the commitment and so salt and body. Two payloads sealed under one key (after an undone
+ * batch, or in a diverged copy) have different leaves and so different nonces, unlike with a counter. The
+ * opened payload must match the commitment, which is a stronger check than a tag. So GCM is opened in CTR
  * mode (its counter begins at nonce | 2), and suite 2 has no tag.
  */
 import { createCipheriv, createDecipheriv, hash } from 'node:crypto';

@@ -79,7 +79,7 @@ export class VaultWriter {
     return { all: this.vault.copies.length, inTrouble: new Set([...this.#inTrouble, ...this.#lagging]).size };
   }
 
-  /** Takes in the changes of other processes. @throws VaultAway, KeysUnfit, KekFault */
+  /** Reads the changes of other processes. @throws VaultAway, KeysUnfit, KekFault */
   async catchUp(): Promise<void> {
     for (const [name, bytes] of await this.vault.refresh()) this.#lost.set(name, bytes);
     // Lost states are decrypted before the epoch keys that the vault lacks are forgotten.
@@ -91,7 +91,7 @@ export class VaultWriter {
     this.lookAtEpochs();
   }
 
-  /** Takes in the changes of other processes, restores lost records, and brings lagging copies up to date. */
+  /** Reads the changes of other processes, restores lost records, and brings lagging copies up to date. */
   async refresh(): Promise<void> {
     await this.catchUp();
     await this.#restoreLost();
@@ -141,7 +141,7 @@ export class VaultWriter {
       }
       await this.catchUp();
     }
-    throw new VaultAway(`${name} is changed by other processes all the time`);
+    throw new VaultAway(`${name} is changed repeatedly by other processes`);
   }
 
   /**

@@ -1,5 +1,5 @@
 /**
- * The gaps of a record, which a safety officer has to close or explain: for example an inference without an
+ * The gaps of a record, which a safety officer must close or explain: for example an inference without an
  * outcome, an event whose parent never arrived, a run without a known model.
  *
  * Only known gaps count. Only the kind of an unreadable event is known: an encrypted outcome counts as an

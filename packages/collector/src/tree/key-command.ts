@@ -68,7 +68,7 @@ export class KeyCommand implements KeyHolder {
   }
 
   first(origin: string): SigningKey {
-    if (this.publicKey === undefined) throw new SigningCommandFailed(`${this.program} gave no key`);
+    if (this.publicKey === undefined) throw new SigningCommandFailed(`${this.program} printed no key`);
     return this.read(noteKey(verifierKeyOf(origin, this.publicKey)));
   }
 

@@ -59,7 +59,7 @@ export interface Sink {
   readonly wants: 'every' | 'newest';
   /**
    * On return the sink holds the checkpoint permanently. Each kind of sink has its time limit.
-   * @throws {@link SinkTrouble}. The sink may hold the checkpoint nonetheless; it can be delivered again.
+   * @throws {@link SinkTrouble}. The sink may still hold the checkpoint, which can be delivered again.
    */
   deliver(published: Published, attempt: Attempt): Promise<void>;
 }

@@ -203,7 +203,7 @@ function statedSize({ type, body }: Answer): number {
 
 function refusal(status: number, { origin, size }: Checkpoint, oldSize: number): SinkTrouble {
   const known: Readonly<Record<number, string>> = {
-    400: 'refuses the request as malformed (400): the address may not be that of a witness',
+    400: 'refuses the request as malformed (400): the address may not belong to a witness',
     403: 'does not know the signing key (403): give it the key that collector signing-key show prints',
     404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
     409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',

@@ -33,7 +33,9 @@ export type { Mapped, MappingOptions } from './mapped.js';
 type Members = Readonly<Record<string, unknown>>;
 
 const MOST_ARTIFACTS = 4096;
-/** A longer query is in the first event of its documents only, and the others refer to that event. */
+/**
+ * Length from which a query is only in the first event of its documents, and the other events refer to it.
+ */
 const LONG_QUERY = 1024;
 const INT32_MAX = 2 ** 31 - 1;
 const NAMES = {

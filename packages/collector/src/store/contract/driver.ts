@@ -61,7 +61,7 @@ export interface SharedStoreOptions {
   readonly signingKeys: string;
   /** Returns the payload keys to open; undefined if payloads are not encrypted. */
   readonly keysOf: (log: NotedKeys) => Promise<WantedKeys | undefined>;
-  /** Called when the store is degraded but loses and refuses nothing. */
+  /** Called when the store is degraded, but nothing is lost or refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Called when acknowledged events are lost. */
   readonly onLost: (reason: string) => void;

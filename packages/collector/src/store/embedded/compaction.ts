@@ -55,7 +55,7 @@ export interface CompactionOptions {
 
 /**
  * Compacts all closed segments with encrypted bytes of erased events, and reports those that it could not
- * compact. A collector may write and others may read meanwhile; only one process may compact.
+ * compact. A collector may write and others may read at the same time, but only one process may compact.
  */
 export async function compactLog(
   dataDir: string,

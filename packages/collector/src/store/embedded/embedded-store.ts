@@ -117,7 +117,7 @@ export interface EmbeddedStoreOptions {
   readonly vouchedEntries?: number;
   /** The file calls; tests replace them to make the disk fail. */
   readonly files?: Files;
-  /** Called when the store is degraded but loses and refuses nothing. */
+  /** Called when the store is degraded, but nothing is lost or refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Called after the flush of each batch, with the duration of the flush and the size of the log. */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;

@@ -349,8 +349,8 @@ class Walk {
   }
 
   /**
-   * Reports the bytes from `start` to `end`, in the place of `count` events: one by one if their sizes add
-   * up.
+   * Reports the bytes from `start` to `end`, in the place of `count` events, as damage: event by event if
+   * their sizes add up.
    */
   *#range(
     segment: Segment,
@@ -479,7 +479,7 @@ export function bytesAt(files: Files, { path }: Segment, position: number, bytes
 
 /** A copy of the frame at an offset of an open segment; undefined if there is no valid frame. */
 export function wholeFrame(files: Files, fd: number, offset: number): Buffer | undefined {
-  // Reads no further than the frame: the bytes after it may have to be unpacked (compacted-segment.ts).
+  // Reads no further than the frame: unpacking the bytes after it may be expensive (compacted-segment.ts).
   const header = Buffer.alloc(HEADER_BYTES);
   const size = plausibleSize(header, 0, files.read(fd, header, 0, header.length, offset));
   if (size === 0 || size > files.size(fd) - offset) return undefined;

@@ -76,7 +76,9 @@ export interface SegmentLogOptions {
 const ROOM_REST_MS = 1000;
 /** A batch is written and acknowledged only if the files were checked within this time. */
 const LOOK_EVERY_MS = 1000;
-/** Bytes read back of the segment header and of the first frame of the newest batch. */
+/**
+ * Number of bytes that are read back from the segment header and from the first frame of the newest batch.
+ */
 const READ_BACK_BYTES = SEGMENT_HEADER_BYTES;
 const PROVING_ZEROS = Buffer.alloc(4096);
 
