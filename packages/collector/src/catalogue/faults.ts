@@ -55,10 +55,9 @@ export function faultOf(error: unknown, directory: string): unknown {
     });
   }
   if (code === CODE.ioError) {
-    return new CatalogueFault(
-      `the catalogue in ${directory} cannot be read or written: check the disk`,
-      { cause: error },
-    );
+    return new CatalogueFault(`the catalogue in ${directory} cannot be read or written: check the disk`, {
+      cause: error,
+    });
   }
   const isDenied = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
   if (isDenied || code === CODE.readOnly || code === CODE.cannotOpen) {

@@ -33,9 +33,7 @@ export type { Mapped, MappingOptions } from './mapped.js';
 type Members = Readonly<Record<string, unknown>>;
 
 const MOST_ARTIFACTS = 4096;
-/**
- * Length from which a query is only in the first event of its documents, and the other events refer to it.
- */
+/** A query longer than this is only in the first event of its documents; the other events refer to it. */
 const LONG_QUERY = 1024;
 const INT32_MAX = 2 ** 31 - 1;
 const NAMES = {
