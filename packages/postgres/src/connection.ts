@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import pg from 'pg';
 import { type Address, type Encryption, type Host, isSocket } from './address.js';
 
-/** The server refused the statement, which wrote nothing. `code` is the SQLSTATE. */
+/** Thrown if the server refused the statement, which wrote nothing. `code` is the SQLSTATE. */
 export class Refused extends Error {
   override name = 'Refused';
   constructor(
@@ -20,12 +20,12 @@ export class Refused extends Error {
   }
 }
 
-/** The outcome of the statement is unknown, and the connection is closed. */
+/** Thrown if the outcome of the statement is unknown. The connection is closed. */
 export class Lost extends Error {
   override name = 'Lost';
 }
 
-/** No host of the address is a usable primary of the log. */
+/** Thrown if no host of the address is a usable primary of the log. */
 export class Unreachable extends Error {
   override name = 'Unreachable';
 }
@@ -44,7 +44,7 @@ export interface Answer {
   readonly warnings: readonly string[];
 }
 
-/** A `Buffer` is sent in binary format: a `bytea`, or an array of binary.ts. */
+/** A parameter of a statement. A `Buffer` is sent in binary format: a `bytea`, or an array of binary.ts. */
 export type Parameter = string | number | boolean | null | Buffer;
 
 /** Deadline of a connection attempt to one host, in milliseconds. */

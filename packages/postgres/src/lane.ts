@@ -75,7 +75,7 @@ export interface LaneOptions {
   readonly durability: LogRow['durability'];
   /** See seal.ts. */
   readonly sealKey: SealKey;
-  /** A server with another ledger id is refused. */
+  /** The id of the log; a server with another id is refused. */
   readonly ledgerId: string;
   /** Undefined if payloads are not encrypted. */
   readonly encryption?: RowEncryption | undefined;

@@ -24,7 +24,7 @@ export const MIGRATIONS: readonly Migration[] = [
   { name: 'the tables of a log', sql: script('schema.sql'), olderMayRun: false },
 ];
 
-/** This collector cannot use the database. The message says what to do. */
+/** Thrown if this collector cannot use the database. The message says what to do. */
 class SchemaUnfit extends Error {
   override name = 'SchemaUnfit';
 }

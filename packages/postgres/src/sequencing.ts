@@ -14,8 +14,8 @@ import { isSealed, type SealedBatch, type SealKey } from './seal.js';
 import { sql } from './sql.js';
 
 /**
- * A lane lacks a batch, or has one that no collector sealed: someone deleted, changed or added rows.
- * Sequencing stops.
+ * Thrown if a lane lacks a batch, or has one that no collector sealed: someone deleted, changed or added
+ * rows. Sequencing stops.
  */
 export class LaneBroken extends Error {
   override name = 'LaneBroken';

@@ -5,12 +5,12 @@ export class CatalogueFault extends Error {
   override name = 'CatalogueFault';
 }
 
-/** The file has contents that neither SQLite nor the catalogue writes. A rebuild repairs it. */
+/** Thrown if the file has contents that neither SQLite nor the catalogue writes. A rebuild repairs it. */
 export class CatalogueDamaged extends CatalogueFault {
   override name = 'CatalogueDamaged';
 }
 
-/** Another process is writing the catalogue. */
+/** Thrown if another process is writing the catalogue. */
 export class CatalogueBusy extends CatalogueFault {
   override name = 'CatalogueBusy';
 }

@@ -348,7 +348,7 @@ const IN_PAGE = SUMMARY_COLUMNS.map(({ name }) =>
 );
 const IN_RARE = SUMMARY_COLUMNS.map(({ name }) => 1 + RARE.indexOf(name));
 const listOf = (column: string) => `json_group_array(${column})`;
-/** The id of a row is the sequence of one of its events. */
+/** Range of row ids in a page. The id of a row is the sequence of one of its events. */
 const PAGE_SEQUENCES = 16_384;
 const OF_PAGE = 'FROM (SELECT * FROM run NOT INDEXED WHERE id > ? AND id <= ?) AS run';
 const PAGE = `SELECT ${[...OWN, ...COUNTED].map(listOf).join()} ${OF_PAGE}`;

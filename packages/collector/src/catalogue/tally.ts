@@ -25,7 +25,7 @@ export interface Tally {
 }
 
 const HOUR_MS = 3_600_000;
-/** The first counts are the counts of the levels. */
+/** The columns of counts; the first ones are the counts of the levels. */
 const COUNTS = [...LEVELS, 'without_outcome', 'orphan_events'] as const;
 const ADD = `INSERT INTO tally (hour, ${COUNTS.join(', ')}) VALUES (?, ${COUNTS.map(() => '?').join(', ')})
   ON CONFLICT (hour) DO UPDATE SET
@@ -42,7 +42,7 @@ export class TallyChanges {
 
   constructor(private readonly statements: Statements) {}
 
-  /** Call it before a row is deleted or changed: it subtracts a row that was summed. */
+  /** Subtracts a row that was summed. Call it before the row is deleted or changed. */
   takeOut(row: number): void {
     const sql = `SELECT ${COUNTED.join(', ')} FROM run WHERE id = ? AND summed <> 0`;
     const counted = this.statements.first(sql, row);

@@ -249,7 +249,7 @@ class Export {
     this.#cancel = translation.cancel;
   }
 
-  /** The client is gone: queued events are stored, and no more are made. */
+  /** Ends the request of a client that is gone: queued events are stored, and no more are made. */
   abandon(): void {
     this.#end();
   }

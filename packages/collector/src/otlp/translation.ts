@@ -45,7 +45,7 @@ interface Handlers {
 }
 
 export interface Translation {
-  /** Call after each `made` when more events can be accepted. */
+  /** Asks for more events. Call it after each `made` when more can be accepted. */
   readonly more: () => void;
   /** Cancels the task: no callback is called any more. */
   readonly cancel: () => void;

@@ -4,7 +4,7 @@ import { epochIn, epochName, epochOf, generationOf, stateNames } from './key-rec
 import { type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 
 export interface DirectoryVaultOptions {
-  /** A directory with the keys of another log is not overwritten. */
+  /** The id of the log; a directory with the keys of another log is not overwritten. */
   readonly ledgerId?: string;
   /**
    * Directories that had keys. If one of them is empty, a mount has probably failed, and it is not filled.
@@ -15,8 +15,8 @@ export interface DirectoryVaultOptions {
 }
 
 /**
- * A write is durable in the first directory and one more. An erasure returns the directories that it did not
- * reach.
+ * A vault in directories. A write is durable in the first directory and one more. An erasure returns the
+ * directories that it did not reach.
  */
 export class DirectoryVault implements KeyVault {
   readonly unwritten = new Map<string, unknown>();

@@ -1,7 +1,7 @@
 /**
  * The tree of payload keys, after Goldreich, Goldwasser and Micali (How to construct random functions, 1986):
- * every key is derived from one random root. A key is destroyed by replacing the root by the siblings of the
- * nodes on its path. Pure.
+ * every key is derived from one random root. A key is destroyed by replacing the root with the siblings of
+ * the nodes on its path. Pure.
  *
  *   children of a node: SHA-512 of label (16) | bucket id (16) | level (1) | index (4, BE) | node (32);
  *     the first 32 bytes are the left child, the last 32 the right one

@@ -1,6 +1,6 @@
 /**
- * The vault: the storage of the keys of a log. It keeps records by name, which only the key-encryption key
- * opens.
+ * The vault: the storage of the keys of a log. It keeps records by name; only the key-encryption key opens
+ * them.
  *
  *   epochs/0000001.json             an epoch key, wrapped by the key-encryption key (key-record.ts)
  *   buckets/<sequence>-<tag>.keys   the trees of a bucket of payload keys (key-state.ts)
@@ -15,12 +15,12 @@
  */
 export type RecordName = string;
 
-/** Too few copies can be read or written. The message names them. */
+/** Thrown if too few copies can be read or written. The message names them. */
 export class VaultAway extends Error {
   override name = 'VaultAway';
 }
 
-/** The keys cannot be used. The message names them and never contains one. */
+/** Thrown if the keys cannot be used. The message names them and never contains one. */
 export class KeysUnfit extends Error {
   override name = 'KeysUnfit';
 }
@@ -66,7 +66,7 @@ export interface KeyVault {
    * Writes a record, durably in the first copy and, if there are several, in a second one.
    * @param after the generation that it replaces: the highest in any copy that answers; 0 for a new record.
    * @returns `written`, even if the newest copy already has these bytes: lagging copies get them. `stale`
-   *   without a change if another generation is stored, or the epoch of a key state is not.
+   *   without a change if another generation is stored, or the epoch of a key state is not stored.
    * @throws VaultAway if too few copies can be written. Some may have the record, so the caller repeats the
    * write.
    */

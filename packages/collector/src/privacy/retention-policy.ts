@@ -43,7 +43,7 @@ export interface KeptFacts {
   readonly model_version?: string | undefined;
 }
 
-/** The text is not a valid policy. @param faults one line each, with the location in the policy. */
+/** Thrown if the text is not a valid policy. @param faults one line each, with the location in the policy. */
 export class PolicyFault extends Error {
   override name = 'PolicyFault';
   constructor(readonly faults: readonly string[]) {

@@ -149,7 +149,7 @@ function writeNumber(bytes: number[], value: number): void {
   bytes.push(rest);
 }
 
-/** The value is NaN if the number is incomplete. */
+/** Reads a LEB128 number; the value is NaN if the number is incomplete. */
 function readNumber(bytes: Buffer, at: number): { value: number; end: number } {
   let value = 0;
   let scale = 1;

@@ -127,7 +127,7 @@ const KNOWN_DATES = 32;
 const knownDates = new Float64Array(KNOWN_DATES);
 const knownDays = new Float64Array(KNOWN_DATES);
 
-/** The times of a record are on a few days: of the run, of receipt, of the outcome. */
+/** The days of a date since 1970, cached: the times of a record are on a few days. */
 function daysOf(year: number, month: number, day: number): number {
   const date = (year * 100 + month) * 100 + day;
   const place = day & (KNOWN_DATES - 1);

@@ -42,7 +42,7 @@ export function feedbackWord(type: unknown): FeedbackWord {
 }
 
 const DIRECTION = /^\s*(?:thumbs?[-_ ]?)?(up|down)\s*$/i;
-/** A thumb without a direction is up from this value. */
+/** Rating from which a thumb without a direction is up. */
 const LEAST_UP = 3;
 
 /**

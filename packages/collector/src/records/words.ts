@@ -12,8 +12,8 @@ const IGNORABLE = /\p{Default_Ignorable_Code_Point}/gu;
  */
 const NOT_ASCII = /(?<!\S)[^\s\u0080-\u{10ffff}]*[\u0080-\u{10ffff}]\S*/gu;
 /**
- * No language has more marks on a letter (Unicode Standard Annex 15, Stream-Safe Text Format); more take
- * quadratic time.
+ * Marks after the thirtieth on a letter, which would take quadratic time. No language has more (Unicode
+ * Standard Annex 15, Stream-Safe Text Format).
  */
 const MORE_MARKS = /(?<=\p{M}{30})\p{M}+/gu;
 const AT_BEGINNING = /^[^\p{L}\p{M}\p{N}]+/u;

@@ -24,8 +24,8 @@ import { messageOf } from '../system-code.js';
 const KEPT = /^(\d{16})\.checkpoint$/;
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
 /**
- * Without hold records a restored log cannot be erased; without erasure records its certificates are
- * incomplete.
+ * The directories of records. Without hold records a restored log cannot be erased; without erasure records
+ * its certificates are incomplete.
  */
 const RECORDS = ['lifecycle/holds', 'lifecycle/erasures'];
 

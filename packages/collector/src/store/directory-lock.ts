@@ -20,12 +20,12 @@ const PATIENCE_MS = 250;
 /** Time in which a collector notices that its lock file was removed, answers its last requests and ends. */
 const NAMELESS_MS = 3000;
 
-/** Another collector has locked the directory. */
+/** Thrown if another collector has locked the directory. */
 export class DirectoryInUse extends Error {
   override name = 'DirectoryInUse';
 }
 
-/** `lock` is not the lock file of a collector. */
+/** Thrown if `lock` is not the lock file of a collector. */
 export class LockUnfit extends Error {
   override name = 'LockUnfit';
 }

@@ -259,7 +259,7 @@ export class RootedTree<Root extends SignedRoot> {
     return this.#tree.size;
   }
 
-  /** Calls must not overlap. */
+  /** Appends leaves. Calls must not overlap. */
   async append(hashes: Buffer, count: number): Promise<void> {
     for (let from = 0; from < count;) {
       const untilRoot = (this.#roots[this.#next]?.size ?? Infinity) - this.size;

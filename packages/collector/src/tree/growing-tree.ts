@@ -25,7 +25,7 @@ import {
 const LEVELS = 7;
 const LEVEL_HEIGHT = 8;
 const NEWCOMER = LEVELS * LEVEL_HEIGHT * HASH_BYTES;
-/** A larger buffer is released after a drain. */
+/** Size above which a buffer is released after a drain. */
 const KEPT_BYTES = 64 * 1024;
 
 /** Offset of the peak of a height. */

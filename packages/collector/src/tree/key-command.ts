@@ -18,12 +18,12 @@ import { programFault } from './program.js';
 const TIME_LIMIT_MS = 10_000;
 const SIGNATURE_BYTES = 64;
 
-/** The signing command failed. The message contains only the program's path and public keys. */
+/** Thrown if the signing command failed. The message contains only the program's path and public keys. */
 export class SigningCommandFailed extends Error {
   override name = 'SigningCommandFailed';
 }
 
-/** The command is unusable: another attempt would fail too. */
+/** Thrown if the command is unusable: another attempt would fail too. */
 export class SigningCommandUnfit extends SigningCommandFailed {
   override name = 'SigningCommandUnfit';
 }

@@ -191,8 +191,8 @@ export type SigningKeyFaultReason =
   'no-log' | 'key-missing' | 'seal-missing' | 'broken' | 'overlapping' | 'overtaken';
 
 /**
- * The keys of the log cannot be used or changed. The message is one line, names the file, and has no key
- * material.
+ * Thrown if the keys of the log cannot be used or changed. The message is one line, names the file, and has
+ * no key material.
  */
 export class SigningKeyFault extends Error {
   override name = 'SigningKeyFault';

@@ -38,7 +38,7 @@ export interface HashSource {
   hashes(level: number, first: number, count: number): Promise<Buffer>;
 }
 
-/** Hashes that a root or proof needs are missing. */
+/** Thrown if hashes that a root or proof needs are missing. */
 export class TilesIncomplete extends Error {
   override readonly name = 'TilesIncomplete';
 

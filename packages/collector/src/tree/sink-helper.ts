@@ -44,7 +44,7 @@ const MOST_NOTE_BYTES = 64 << 10;
 /** Limit of empty lines before an answer, by which a program requests time. */
 const MOST_EMPTY_LINES = 1000;
 
-/** The program failed or was killed. */
+/** Thrown if the program failed or was killed. */
 class ProgramFailed extends Error {
   override name = 'ProgramFailed';
 }

@@ -65,14 +65,14 @@ export interface Sink {
 }
 
 /**
- * A sink did not take a checkpoint. The message gives the operator the reason and a remedy, and contains no
- * secret.
+ * Thrown if a sink did not take a checkpoint. The message gives the operator the reason and a remedy, and
+ * contains no secret.
  */
 export class SinkTrouble extends Error {
   override name = 'SinkTrouble';
 }
 
-/** A checkpoint that a sink holds contradicts the ledger. */
+/** Thrown if a checkpoint that a sink holds contradicts the ledger. */
 export class SinkForked extends SinkTrouble {
   override name = 'SinkForked';
 }

@@ -11,7 +11,7 @@ import { nodeFiles } from '../files.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 
-/** The file was not written by a collector. */
+/** Thrown if the file was not written by a collector. */
 export class StateFileDamaged extends Error {
   override name = 'StateFileDamaged';
 }
@@ -229,7 +229,7 @@ export const writeKnownCheckpoint = (dataDir: string, note: string) => KNOWN.wri
 export const readMirrorNote = (dataDir: string) => MIRROR.read(dataDir);
 export const writeMirrorNote = (dataDir: string, note: MirrorNote) => MIRROR.write(dataDir, note);
 
-/** A reason is shown on a line of a terminal. */
+/** Maximum length of a reason, which is shown on a line of a terminal. */
 const LONGEST_REASON = 1000;
 
 /** Records a collector's failure to make checkpoints. No method throws: a full disk is such a failure. */

@@ -38,7 +38,7 @@ import path from 'node:path';
 
 /** Time limit for a request and its answer, in milliseconds. */
 const ANSWER_MS = 10_000;
-/** A cosignature has less than 4 KiB. */
+/** Maximum size of an answer. A cosignature has less than 4 KiB. */
 const MOST_BYTES = 64 * 1024;
 /** Media type of an answer with a tree size. */
 const SIZE_TYPE = 'text/x.tlog.size';

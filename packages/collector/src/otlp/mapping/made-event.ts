@@ -74,7 +74,8 @@ function bytesOf({ eventId, runId, parentId, timestamp, latencyMs, ...draft }: D
 }
 
 /**
- * Replaces each unpaired surrogate by U+FFFD: readers refuse one, and JSON.stringify writes it as an escape.
+ * Replaces each unpaired surrogate with U+FFFD: readers refuse one, and JSON.stringify writes it as an
+ * escape.
  */
 function wellFormed(json: string): string {
   const text = json.replace(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) =>

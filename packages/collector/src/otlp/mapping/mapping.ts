@@ -281,8 +281,9 @@ function anotherOf(choice: Choice & { readonly facts?: Members }, number: number
 }
 
 /**
- * A missing time is replaced by the other one, or by 1970 when both are missing; a span that ends before it
- * begins keeps both. In each of these cases there is no latency, and `fault` names the case.
+ * The times of a span. A missing time is replaced with the other one, or with 1970 if both are missing; a
+ * span that ends before it begins keeps both. In each of these cases there is no latency, and `fault` names
+ * the case.
  */
 function timesOf({ start: from, end: to }: DecodedSpan) {
   const [start, end] = [instant(from), instant(to)];

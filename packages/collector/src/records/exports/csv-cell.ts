@@ -13,7 +13,7 @@ const FIRST_PICTURE = 0x2400;
 
 const QUOTED = /[",\r\n]/;
 
-/** Replaces a control character by its picture (U+2400 to U+2421). */
+/** Replaces a control character with its picture (U+2400 to U+2421). */
 function pictured(text: string): string {
   return text.replace(CONTROLS, (control) => {
     const code = control.charCodeAt(0);

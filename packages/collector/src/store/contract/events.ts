@@ -124,7 +124,7 @@ const REASON_OF_CODE: Readonly<Record<string, StorageReason>> = {
   ...{ EACCES: 'permission_denied', EPERM: 'permission_denied' },
 };
 
-/** Nothing of the batch was stored. `cause` is the reason, such as ENOSPC. */
+/** Thrown if nothing of the batch was stored. `cause` is the reason, such as ENOSPC. */
 export class NotCommitted extends Error {
   override name = 'NotCommitted';
   readonly reason: StorageReason;
@@ -135,22 +135,22 @@ export class NotCommitted extends Error {
   }
 }
 
-/** No event may be stored, because payload keys cannot be made durable. */
+/** The error if no event may be stored, because payload keys cannot be made durable. */
 export function keysUnwritable(cause: unknown): NotCommitted {
   return new NotCommitted('the payload keys cannot be written', { cause, reason: 'keys_unwritable' });
 }
 
-/** It is unknown whether the batch is stored: a flush to the disk failed. */
+/** Thrown if it is unknown whether the batch is stored, because a flush to the disk failed. */
 export class CommitUnknown extends Error {
   override name = 'CommitUnknown';
 }
 
-/** Another process changed the log, although this one holds the lock; stored events may be lost. */
+/** Thrown if another process changed the log, although this one holds the lock; stored events may be lost. */
 export class LogChanged extends CommitUnknown {
   override name = 'LogChanged';
 }
 
-/** The log is damaged: stored bytes have changed or are missing. */
+/** Thrown if the log is damaged: stored bytes have changed or are missing. */
 export class StoreDamaged extends Error {
   override name = 'StoreDamaged';
   /** @param place the location in the driver's words, and the sequence that is expected there, if known. */
@@ -375,7 +375,9 @@ export interface CommittedEntry {
 
 /** Receives figures of a store that several processes write to. Times are in milliseconds. */
 export interface SharedGauges {
-  /** A batch of events was stored; `ms` from sending until it was known to be durable. */
+  /**
+   * Called when a batch of events was stored; `ms` is the time from sending until it was known to be durable.
+   */
   committed(ms: number): void;
   /** Whether the last batch is known to be replicated. Not called if replication is not required. */
   replicated(isKnown: boolean): void;

@@ -87,12 +87,12 @@ export interface SharedKeyStore extends KeyStore {
   readonly accessLog: AccessLogStore;
 }
 
-/** The key store cannot be read or written. The message names it; `cause` is the reason. */
+/** Thrown if the key store cannot be read or written. The message names it; `cause` is the reason. */
 export class KeyStoreError extends Error {
   override name: string = 'KeyStoreError';
 }
 
-/** The key store is damaged. */
+/** Thrown if the key store is damaged. */
 export class KeyStoreDamaged extends KeyStoreError {
   override name = 'KeyStoreDamaged';
 }

@@ -6,7 +6,8 @@ import { systemCode } from '../../system-code.js';
 import { KEPT_ANSWER_MS, type Requests } from '../contract/requests.js';
 
 /**
- * A request is renamed when it is begun and removed when it is withdrawn; only one of the two can succeed.
+ * The name of a request. It is renamed when it is begun and removed when it is withdrawn; only one of the two
+ * can succeed.
  */
 const REQUEST = /^([0-9a-f-]{36})\.(?:request|begun)\.json$/;
 const ASKED = /\.compact$/;

@@ -74,7 +74,7 @@ export interface SegmentLogOptions {
  * with zeros.
  */
 const ROOM_REST_MS = 1000;
-/** A batch is written and acknowledged only if the files were checked within this time. */
+/** Time within which the files must have been checked before a batch is written or acknowledged. */
 const LOOK_EVERY_MS = 1000;
 /**
  * Number of bytes that are read back from the segment header and from the first frame of the newest batch.

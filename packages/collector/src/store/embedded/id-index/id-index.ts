@@ -80,7 +80,7 @@ export class IdIndex extends IdIndexReader {
   /** Error of the last write of a table; null after a success. */
   #failure: Error | null = null;
   #retryAt = 0;
-  /** The thread has died of an unexpected error: nothing can be written any more. */
+  /** Whether the thread has died of an unexpected error, so that nothing can be written any more. */
   #dead = false;
   readonly #stopped: Promise<unknown>;
   #corrupt: IdIndexError | null = null;

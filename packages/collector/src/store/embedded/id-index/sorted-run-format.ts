@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /**
- * Errors of the index.
+ * Codes of the errors of the index.
  *
  *   corrupt  a published run is damaged; the writer has deleted it. The result of the call is unknown:
  *            abandon the index, open it again, add entries from `coveredTo` on.
