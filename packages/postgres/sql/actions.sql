@@ -15,7 +15,7 @@ INSERT INTO actions (number, lane, batch) VALUES ($1, $2, 1)
 -- name: next_action_number
 SELECT coalesce(max(number), 0) + 1 FROM actions
 
--- Whether this collector has run longest of those that are alive: each one is seen every ten seconds.
+-- Whether this collector is the oldest running one: a running collector is seen every ten seconds.
 -- name: is_oldest
 SELECT collector_id = $1::uuid FROM collectors
 WHERE seen_at BETWEEN clock_timestamp() - interval '30 seconds' AND clock_timestamp() + interval '30 seconds'

@@ -1,7 +1,7 @@
 -- Statements of lane.ts.
 
--- Last batch of the lane ($1) below a number ($2). No row if the server has no such lane, or another one has its
--- number: the server has lost the row of its opening.
+-- Last batch of the lane ($1) below a number ($2). No row if the server has lost the row of its opening: then
+-- it has no such lane, or another one has the number.
 -- name: last_of_lane
 SELECT (SELECT coalesce(max(batch), 0) FROM batches b WHERE b.lane = l.lane AND b.batch < $2)
 FROM lanes l WHERE l.lane = $1 AND l.collector_id = $3::uuid AND l.opened_at = $4::timestamptz
@@ -41,7 +41,7 @@ LEFT JOIN LATERAL (SELECT * FROM event_ids WHERE event_id = i.event_id
 LEFT JOIN LATERAL (SELECT * FROM events WHERE lane = k.lane AND batch = k.batch AND ord = k.ord
   OFFSET 0) e ON true
 
--- What the seals of batches cover.
+-- The columns that the seals of batches cover.
 -- name: sealed_batches
 SELECT i.lane, i.batch, b.candidates, b.leaves, b.repeats, b.seal,
   (SELECT s.first_sequence FROM sequenced s WHERE s.lane = i.lane AND s.batch = i.batch AND s.entries = b.entries)

@@ -47,7 +47,7 @@ WITH gone AS (DELETE FROM sequenced AS s
   WHERE (lane, batch) IN (SELECT * FROM unnest($2::int[], $3::int[])) AND :is_foreign_place RETURNING s.*)
 INSERT INTO quarantined_places SELECT $1::uuid, gone.* FROM gone
 
--- By their seals too: another batch may have got the number since.
+-- Batches are selected by their seals too, because another batch may have got the number since.
 -- name: move_batches
 WITH gone AS (DELETE FROM batches AS b
   WHERE (lane, batch, coalesce(seal, '')) IN (SELECT * FROM unnest($2::int[], $3::int[], $4::bytea[]))

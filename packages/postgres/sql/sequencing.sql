@@ -38,7 +38,7 @@ CROSS JOIN LATERAL (SELECT * FROM batches b WHERE b.lane = l.lane AND b.batch > 
 -- name: lock_head
 SELECT size, own_entries, bytes FROM heads FOR UPDATE SKIP LOCKED
 
--- Run by COPY. :most batches of a lane at most.
+-- Run by COPY. At most :most batches of a lane.
 -- name: committed_batches
 SELECT l.lane, d.done, b.batch, b.entries, b.own, b.bytes, b.closes, b.candidates, b.leaves, b.repeats, b.seal,
   greatest(0, extract(epoch FROM clock_timestamp() - greatest(

@@ -28,7 +28,7 @@ WHERE version BETWEEN least($1::bigint + 1, (SELECT max(version) FROM encryption
 INSERT INTO encryption_keys (name, bytes, version) VALUES ($1, $2::bytea, $5::bigint + 1), ($3, $4::bytea, $5::bigint + 2)
 ON CONFLICT (name) DO UPDATE SET bytes = excluded.bytes, version = excluded.version
 
--- A write that changes nothing: it needs all that the write of a record needs.
+-- A write that changes nothing, but needs everything that the write of a record needs.
 -- name: try_vault
 UPDATE encryption_keys SET bytes = bytes WHERE name = 'marks'
 

@@ -1,7 +1,7 @@
 /**
- * Actions of a log in a database (privacy/actions.ts): entries in batches of their own, which the table
- * `actions` numbers in order. A collector that adds one gives it the number after the last that it knows. So
- * of two collectors that act at the same time one is refused, and each knows all earlier actions.
+ * Actions of a log in a database (privacy/actions.ts): entries in separate batches, which the table `actions`
+ * numbers in order. A collector that adds one gives it the number after the last that it knows. So if two
+ * collectors act at the same time, one of them is refused, and each knows all earlier actions.
  *
  * A collector destroys keys by these rows, so it accepts only rows that a collector sealed (seal.ts).
  */

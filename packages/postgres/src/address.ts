@@ -16,7 +16,7 @@ export interface Host {
 export interface Address {
   readonly hosts: readonly Host[];
   readonly database: string;
-  /** The password is in PGPASSWORD or in libpq's password file. */
+  /** The role. Its password is in PGPASSWORD or in libpq's password file. */
   readonly user: string;
   /** The schema that holds the log. */
   readonly schema: string;
@@ -27,7 +27,7 @@ export interface Address {
 /** Reads its files at each call: certificates are replaced while collectors run. @throws AddressFault. */
 export type Encryption = (() => ConnectionOptions) | false;
 
-/** The text is not an address of a log. The message does not repeat the text. */
+/** Thrown if the text is not an address of a log. The message does not repeat the text. */
 class AddressFault extends Error {
   override name = 'AddressFault';
 }

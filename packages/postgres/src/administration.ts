@@ -57,7 +57,7 @@ export async function maintainLog(address: Address): Promise<Maintained> {
 
 const TAKEN_TOGETHER = 1024;
 
-/** Removes the payloads whose keys are destroyed. @returns how many. */
+/** Removes the payloads whose keys are destroyed. @returns their number. */
 async function takeOut(connection: ReadingConnection): Promise<number> {
   const known = new ActionRows(connection);
   await known.refresh();
@@ -251,7 +251,7 @@ async function standbyFinding(address: Address, host: Host): Promise<StoreFindin
   }
 }
 
-/** A pooler may drop the settings of a session; then the role must have them. */
+/** Examines the settings of the session. A pooler may drop them; then the role must have them. */
 async function sessionFinding(connection: Connection): Promise<StoreFinding> {
   const subject = 'sessions';
   const missing = await missingSettings(connection);
@@ -265,8 +265,8 @@ async function sessionFinding(connection: Connection): Promise<StoreFinding> {
 }
 
 /**
- * A disabled plan type makes others cost 10,000,000,000, and the server may compile them or scan whole
- * tables.
+ * Examines the plan types. A disabled one costs 10,000,000,000 more, so the server may compile statements or
+ * scan whole tables.
  */
 async function planningFinding(connection: Connection): Promise<StoreFinding> {
   const { rows } = await connection.query(sql('disabled_plans'));

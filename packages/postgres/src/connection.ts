@@ -8,7 +8,7 @@ import { createRequire } from 'node:module';
 import pg from 'pg';
 import { type Address, type Encryption, type Host, isSocket } from './address.js';
 
-/** The server refused the statement, which wrote nothing. `code` is the SQLSTATE. */
+/** Thrown if the server refused the statement, which wrote nothing. `code` is the SQLSTATE. */
 export class Refused extends Error {
   override name = 'Refused';
   constructor(
@@ -20,12 +20,12 @@ export class Refused extends Error {
   }
 }
 
-/** The outcome of the statement is unknown, and the connection is closed. */
+/** Thrown if the outcome of the statement is unknown. The connection is closed. */
 export class Lost extends Error {
   override name = 'Lost';
 }
 
-/** No host of the address is a usable primary of the log. */
+/** Thrown if no host of the address is a usable primary of the log. */
 export class Unreachable extends Error {
   override name = 'Unreachable';
 }
@@ -44,7 +44,7 @@ export interface Answer {
   readonly warnings: readonly string[];
 }
 
-/** A `Buffer` is sent in binary format: a `bytea`, or an array of binary.ts. */
+/** A parameter of a statement. A `Buffer` is sent in binary format: a `bytea`, or an array of binary.ts. */
 export type Parameter = string | number | boolean | null | Buffer;
 
 /** Deadline of a connection attempt to one host, in milliseconds. */
@@ -247,8 +247,8 @@ export class Connection {
   }
 
   /**
-   * On return all writes of `work` are committed; after an error none is, except that {@link Lost} leaves it
-   * unknown.
+   * On return all writes of `work` are committed; after an error nothing is, except that {@link Lost} leaves
+   * it unknown.
    */
   async transaction<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
     await this.query('BEGIN');
@@ -304,7 +304,8 @@ export class Connection {
 }
 
 /**
- * A connection that is opened when it is needed, for statements that may be repeated. It runs one at a time.
+ * A connection that is opened when it is needed, for statements that may be repeated. It runs one statement
+ * at a time.
  */
 export class ReadingConnection {
   /** Number of connections that it has opened. */
@@ -434,8 +435,8 @@ class CopyOut {
 const COPY_HEADER_BYTES = 19;
 
 /**
- * A row of COPY's binary format: int16 number of columns, then for each int32 length, -1 for NULL, and its
- * bytes.
+ * A row of COPY's binary format: int16 number of columns, then for each column an int32 length, -1 for NULL,
+ * and its bytes.
  */
 function rowIn(bytes: Buffer): BinaryRow | undefined {
   const columns = bytes.readInt16BE(0);

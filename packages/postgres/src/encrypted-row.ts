@@ -26,7 +26,7 @@ const [TAG_AT, PLACE_AT, COMMITMENT_AT, CIPHER_TAG_AT, SEALED_AT] = [4, 8, 12, 4
 /** Size of the header of a row, which names its key. */
 export const PLACE_BYTES = SEALED_AT;
 
-/** Encrypts the events of one process, which has buckets of its own. */
+/** Encrypts the events of one process, which has its own buckets. */
 export class RowSealer {
   #place = 0;
 

@@ -1,7 +1,7 @@
 /**
- * The evidence that `collector verify` reads from a log in a database: the rows of every entry beside the
- * leaf that was stored with it, and contradictions between the tables. The rows are copied, and audited like
- * a log in files.
+ * The evidence that `collector verify` reads from a log in a database: the rows of every entry together with
+ * the stored leaf, and contradictions between the tables. The rows are copied, and audited like a log in
+ * files.
  */
 import {
   encodeLeaf,
@@ -22,7 +22,7 @@ import type { ReadKeys } from './opened-keys.js';
 import { batchesOf, groupsOf, type Span, spansFrom } from './spans.js';
 import { sql } from './sql.js';
 
-/** How long a batch may wait for its place while a collector runs. */
+/** Time for which a batch may wait for its place while a collector runs. */
 const LATE_MS = 10_000;
 /** Offset in a leaf. */
 const COMMITMENT_AT = 41;
@@ -81,7 +81,7 @@ export class PostgresEvidence implements Evidence {
   }
 
   /**
-   * Pairs each leaf of a batch with the row that it commits to, otherwise with a row that no leaf commits to.
+   * Pairs each leaf of a batch with the row that it commits to, or else with a row that no leaf commits to.
    */
   #entriesOf({ first, entries, leaves }: Span, rows: readonly Stored[]): EvidenceRow[] {
     const matched = matchedTo(leaves, entries, rows);
@@ -188,7 +188,7 @@ export class PostgresEvidence implements Evidence {
   }
 }
 
-/** For each leaf the row that it commits to: the next one, unless someone moved or removed rows. */
+/** The row that each leaf commits to: the next one, unless someone moved or removed rows. */
 function matchedTo(leaves: Buffer, entries: number, rows: readonly Stored[]): (Stored | undefined)[] {
   const left = new Set(rows);
   return Array.from({ length: entries }, (_, i) => {

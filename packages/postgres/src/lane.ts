@@ -42,7 +42,7 @@ import { readLog, type LogRow } from './schema.js';
 import { isSealed, type SealKey, sealOf } from './seal.js';
 import { sql } from './sql.js';
 
-/** Deadline of a batch, with resolving doubt and waiting for the standby. */
+/** Deadline of a batch, including the time to resolve doubt and to wait for the standby. */
 const DEADLINE_MS = 10_000;
 /** Deadline of the closing batch at a shutdown. */
 const CLOSE_MS = 2000;
@@ -75,14 +75,14 @@ export interface LaneOptions {
   readonly durability: LogRow['durability'];
   /** See seal.ts. */
   readonly sealKey: SealKey;
-  /** A server with another ledger id is refused. */
+  /** The id of the log; a server with another id is refused. */
   readonly ledgerId: string;
   /** Undefined if payloads are not encrypted. */
   readonly encryption?: RowEncryption | undefined;
   /** Looks up the number of an organisation. */
   readonly organisationId: (connection: Connection, name: string) => number | Promise<number>;
   readonly gauges?: SharedGauges | undefined;
-  /** Called when something is degraded and nothing is lost. */
+  /** Called when something is degraded, but nothing is lost. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** On return `collectors` has a row of this process, perhaps on this server only. */
   readonly register: (connection: Connection) => Promise<void>;
@@ -123,7 +123,7 @@ export class Lane {
   constructor(private readonly options: LaneOptions) {}
 
   /**
-   * See Store.append. One call at a time.
+   * See Store.append. Only one call may run at a time.
    * @throws NotCommitted, CommitUnknown; the lane stays usable after either.
    */
   async append(batch: readonly Candidate[]): Promise<Outcome[]> {
@@ -311,7 +311,7 @@ export class Lane {
       connection.destroy();
       return;
     }
-    // The server is read-only: it became a standby, or was set so.
+    // The server is read-only: it became a standby, or was set to read-only.
     if (error.code === READ_ONLY) connection.destroy();
     if (isInDoubt) throw new CommitUnknown('not known to be replicated', { cause: error });
     throw new NotCommitted(`the database refused the batch (${error.code})`, {
@@ -493,7 +493,7 @@ export class Lane {
     }
   }
 
-  /** An unavailable key affects only its own event. */
+  /** The outcome of a repeat. An unavailable key affects only its own event. */
   #outcomeOf(candidate: Candidate, row: TextRow): Outcome {
     const { encryption, onTrouble } = this.options;
     try {
@@ -656,7 +656,7 @@ function pack(batch: readonly Candidate[], organisations: readonly number[], sea
 
 const EMPTY_LEAF = Buffer.alloc(LEAF_BYTES);
 
-/** Whether it is an entry of the log's own, which is not encrypted. */
+/** Whether it is one of the log's own entries, which are not encrypted. */
 function isOwn({ kind }: Candidate): boolean {
   return typeof kind === 'number';
 }

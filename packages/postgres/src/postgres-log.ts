@@ -37,10 +37,11 @@ import { assertSealed, lookAfterLanes, lookAtWaiting, sequence } from './sequenc
 import { groupsOf, rowsOf, type Span, spansFrom } from './spans.js';
 import { sql } from './sql.js';
 
-/** How often a collector updates its `seen_at`, in milliseconds. */
+/** Interval at which a collector updates its `seen_at`, in milliseconds. */
 const LOOK_AFTER_MS = 10_000;
 /**
- * How long another process may hold the lock on the head without progress before the gauges report a stall.
+ * Time for which another process may hold the lock on the head without progress before the gauges report a
+ * stall.
  */
 const LOCKED_MS = 5000;
 /** SQLSTATE of a lock_timeout. */
@@ -268,7 +269,7 @@ export class PostgresLog implements EntryLog {
     return { keys: this.keys?.stored, erased: this.#actions.actions.erased };
   }
 
-  /** A rejection reaches only a caller that awaits the rows. */
+  /** The rows of a group. A rejection reaches only a caller that awaits them. */
   #entriesOf(group: readonly Span[] | undefined): Promise<readonly BinaryRow[]> {
     const rows = group === undefined ? Promise.resolve([]) : rowsOf(this.connection, group);
     rows.catch(() => undefined);

@@ -47,7 +47,7 @@ import type { SealKey } from './seal.js';
 import { publicKeysOf, type SharedKeys } from './shared-keys.js';
 import { sql } from './sql.js';
 
-/** Lanes of one collector: several hide each other's round trips. */
+/** Number of lanes of a collector: several lanes hide each other's round trips. */
 const LANES = 4;
 
 export interface PostgresStoreOptions {
@@ -60,7 +60,7 @@ export interface PostgresStoreOptions {
   readonly sealKey: (ledgerId: string, shared: SharedKeys, entries: number) => Promise<SealKey>;
   /** Resolves to undefined if payloads are not encrypted. Leave it out for a log that is not encrypted. */
   readonly openKeys?: (log: KeysOfLog) => Promise<OpenedKeys | undefined>;
-  /** Called when something is degraded, while nothing is lost or refused. */
+  /** Called when something is degraded, but nothing is lost or refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** See LaneOptions. */
   readonly onLost: (reason: string) => void;
@@ -82,7 +82,7 @@ interface OpenedKeys extends WrittenKeys {
 /** Deadline for a committed batch to get its place, in milliseconds. */
 const PLACED_MS = 30_000;
 const LOOK_MS = 100;
-/** How long looks may fail before the store refuses events: a restarting standby is away for a moment. */
+/** Time for which looks may fail before the store refuses events: a restarting standby is briefly away. */
 const DOUBT_MS = 5000;
 
 export class PostgresStore implements SharedStore {
@@ -96,13 +96,13 @@ export class PostgresStore implements SharedStore {
   readonly requests: Requests;
   readonly holdRecords: HoldRecords;
   readonly #control: ReadingConnection;
-  /** Never commits, so it never waits for a standby. Lanes and the control connection commit. */
+  /**
+   * The connection of looks. It never commits, so it never waits for a standby. Lanes and the control
+   * connection commit.
+   */
   readonly #looking: ReadingConnection;
   #isLooking = false;
-  /**
-   * The start of the time in which no look and no batch showed that events can be stored, and the newest
-   * reason.
-   */
+  /** The time since which no look and no batch has shown that events can be stored, and the newest reason. */
   #doubtedAt: number | undefined;
   #doubt: unknown;
   readonly #free: Lane[];
@@ -158,7 +158,7 @@ export class PostgresStore implements SharedStore {
       const log = await readLog(connection);
       const register = (to: Connection) =>
         to.transaction(async () => {
-          // No event depends on this row: a collector starts while the standby is away.
+          // No event depends on this row: a collector starts even while the standby is away.
           await to.query('SET LOCAL synchronous_commit = local');
           const values = [collectorId, os.hostname(), process.pid, options.version];
           await to.query(sql('register_collector'), values);
@@ -167,7 +167,7 @@ export class PostgresStore implements SharedStore {
       const { ledgerId, durability } = log;
       const [row = []] = (await connection.query(sql('head'))).rows;
       const [entries = 0, own = 0, bytes = 0, lines = 0] = row.slice(0, 4).map(Number);
-      // Before the seal key: a refused start must not create one.
+      // This comes before the seal key, because a refused start must not create one.
       const newest = await newestRows(connection);
       const written = await openKeys(connection, log, { isNew: entries === 0, newest }, options.openKeys);
       const keys = written?.keys;
@@ -229,7 +229,7 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * Stores a head of the access log in a lane of its own. Collectors take turns. A head with fewer lines than
+   * Stores a head of the access log in a separate lane. Collectors take turns. A head with fewer lines than
    * the newest one in the log is not stored.
    * @param entry with the head as its body. @throws Refused, Lost.
    */
@@ -255,7 +255,7 @@ export class PostgresStore implements SharedStore {
   }
 
   /**
-   * Stores an action in a lane of its own. On return it has its place in the log, and `actions` includes it.
+   * Stores an action in a separate lane. On return it has its place in the log, and `actions` includes it.
    * @throws Refused if another collector added an action that is unknown here; Lost, NotCommitted,
    *   CommitUnknown.
    */
@@ -288,7 +288,7 @@ export class PostgresStore implements SharedStore {
   /**
    * The keys that encrypt events. No leaf covers the key that a row names, so a row that this key does not
    * open is left out.
-   * @throws if the key database is away and a key is unknown.
+   * @throws if the key database is unreachable and a key is unknown.
    */
   async keysOf(sequences: SequenceSet): Promise<TakenKeys[]> {
     const { encryption } = this.laneOptions;
@@ -307,7 +307,7 @@ export class PostgresStore implements SharedStore {
     return keysOf(this.#control, sequences.within(log), isOpened, true);
   }
 
-  /** For each list, the keys that encrypt events of the log which no action has erased yet. */
+  /** Selects from each list the keys of events in the log that no action has erased. */
   async keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]> {
     const found: TakenKeys[][] = [];
     for (const list of lists) {

@@ -44,7 +44,7 @@ export class PostgresTree implements TreeStore {
     return tile === undefined ? 0 : Number(tile) * TILE_HASHES + Number(bytes) / HASH_BYTES;
   }
 
-  /** The hashes are durable on return. */
+  /** Writes hashes. They are durable on return. */
   async put(level: number, first: number, hashes: Buffer): Promise<void> {
     const [begun, filled] = [new Array<Tile>(), new Array<Tile>()];
     for (const tile of tilesOf(first, hashes)) (tile.at === 0 ? begun : filled).push(tile);

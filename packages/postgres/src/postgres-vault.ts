@@ -1,7 +1,7 @@
 /**
  * A key vault in a PostgreSQL database (privacy/key-vault.ts): one row for each record. All records are in
- * memory, some hundred bytes for each bucket, so that no event waits for a query. The row of a removed record
- * stays, with NULL, so that other processes see the removal.
+ * memory, a few hundred bytes for each bucket, so that no event waits for a query. The row of a removed
+ * record stays, with NULL, so that other processes see the removal.
  *
  * The vault is never on the log's cluster: a copy of the cluster's files, or of its write-ahead log, would
  * contain the keys.
@@ -28,7 +28,7 @@ import { sql } from './sql.js';
 
 /**
  * The row with the marks of the last writes, 16 random bytes each, the newest at the end. If it lacks the
- * last write that this process knows, the database was set back to an older state, and others may have
+ * last write that this process knows, the database was restored to an older state, and others may have
  * written to it since.
  */
 const MARKS = 'marks';
@@ -234,7 +234,7 @@ export class PostgresVault implements KeyVault {
   }
 }
 
-/** Creates the table if it is missing. A role without the right to create it can use one that exists. */
+/** Creates the table if it is missing. A role without the right to create it can use an existing one. */
 async function makeTable(connection: Connection, { schema }: Address): Promise<void> {
   await connection.query(sql('lock_vault_creation'));
   const { rows } = await connection.query(sql('vault_is_missing'));

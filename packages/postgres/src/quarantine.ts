@@ -1,7 +1,7 @@
 /**
  * Quarantines rows that no collector stored: unplaced batches without a valid seal (seal.ts), ids that no
- * batch has, and places that no sequencer gave. One statement of the collectors' role can insert any of them,
- * and then later batches are not signed, or an event cannot be stored.
+ * batch has, and places that no sequencer assigned. One statement of the collectors' role can insert any of
+ * them, and then later batches are not signed, or an event cannot be stored.
  *
  * Batches that a collector sealed, and batches that have a place, are never moved. No row is deleted: one
  * transaction moves rows into the tables `quarantined_…` and appends the action that reports it to the log.
@@ -25,7 +25,7 @@ export interface QuarantineOptions {
   readonly sealKey: (ledgerId: string, shared: SharedKeys, entries: number) => Promise<SealKey>;
   /** Version of this program. */
   readonly version: string;
-  /** Makes an entry of the log's own. */
+  /** Makes one of the log's own entries. */
   readonly entry: (action: Action) => Candidate;
   readonly dryRun: boolean;
 }
@@ -109,7 +109,7 @@ async function surveyOf(connection: Connection, sealKey: SealKey): Promise<Surve
   return found;
 }
 
-/** Goes through the unplaced batches, lane by lane, in order. */
+/** Examines the unplaced batches, lane by lane, in order. */
 async function surveyBatches(connection: Connection, sealKey: SealKey, found: Survey): Promise<void> {
   let lane = 0;
   let last = 0;
@@ -160,7 +160,7 @@ function gapText(lane: number, first: number, last: number): string {
   return `${which} gone, and a collector sealed the next one: someone deleted rows`;
 }
 
-/** Batches of a lane that is not in `open_lanes` never get a place. */
+/** Reports a lane that is not in `open_lanes`, because its batches never get a place. */
 async function surveyLane(connection: Connection, key: Key, found: Survey): Promise<void> {
   if (found.reopened.includes(key.lane)) return;
   if ((await connection.query(sql('is_open_lane'), [key.lane])).rows[0]?.[0] === 't') return;
@@ -231,7 +231,7 @@ async function move(
   await append(connection, entry(said), sealKey, version);
 }
 
-/** Appends an action in a lane of its own, as a collector does. */
+/** Appends an action in a separate lane, as a collector does. */
 async function append(
   connection: Connection,
   entry: Candidate,

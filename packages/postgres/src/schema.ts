@@ -7,24 +7,24 @@ import type { Connection } from './connection.js';
 import type { SharedKeys } from './shared-keys.js';
 import { script, sql } from './sql.js';
 
-/** The lanes of a month: an `int` numbers those of 170 years. */
+/** Number of lanes of a month: an `int` is enough for 170 years. */
 const LANES_A_PERIOD = 1 << 20;
 const PERIODS_AHEAD = 12;
 
 interface Migration {
   readonly name: string;
-  /** `:schema` stands for the schema of the log. */
+  /** `:schema` is replaced by the schema of the log. */
   readonly sql: string;
-  /** Whether collectors that do not know this migration may run beside those that do. */
+  /** Whether collectors that do not know this migration may run alongside collectors that do. */
   readonly olderMayRun: boolean;
 }
 
-/** In order. Add to the end; never edit a released migration. */
+/** The migrations in order. Add to the end; never edit a released migration. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: 'the tables of a log', sql: script('schema.sql'), olderMayRun: false },
 ];
 
-/** This collector cannot use the database. The message says what to do. */
+/** Thrown if this collector cannot use the database. The message says what to do. */
 class SchemaUnfit extends Error {
   override name = 'SchemaUnfit';
 }
@@ -69,7 +69,7 @@ export async function migrate(
   return applied;
 }
 
-/** Makes the missing partitions of this month and the following ones. @returns how many months it added. */
+/** Makes the missing partitions of this month and the following ones. @returns the number of added months. */
 export async function makePeriods(connection: Connection, now = new Date()): Promise<number> {
   const [[newest, last] = []] = (await connection.query(sql('periods'), [now.toISOString()])).rows;
   const from = Number(newest) + 1;

@@ -17,7 +17,7 @@ import { byteaArray } from './binary.js';
 export interface SealKey {
   /** A KeyObject: with a Buffer, Node takes 25 µs longer. */
   readonly key: KeyObject;
-  /** The number of first entries whose seals are by an earlier, lost key; 0 if no key was lost. */
+  /** The number of first entries that an earlier, lost key sealed; 0 if no key was lost. */
   readonly lostBefore: number;
 }
 

@@ -14,17 +14,17 @@ import { isSealed, type SealedBatch, type SealKey } from './seal.js';
 import { sql } from './sql.js';
 
 /**
- * A lane lacks a batch, or has one that no collector sealed: someone deleted, changed or added rows.
- * Sequencing stops.
+ * Thrown if a lane lacks a batch, or has one that no collector sealed: someone deleted, changed or added
+ * rows. Sequencing stops.
  */
 export class LaneBroken extends Error {
   override name = 'LaneBroken';
 }
 
 /**
- * Marks this collector as seen, and closes the lanes of collectors that were not seen for an hour; one that
- * was only paused opens another lane. Closes none if the server's clock jumped or this collector was paused
- * itself. Call it every few seconds.
+ * Marks this collector as seen, and closes the lanes of collectors that were not seen for an hour; a
+ * collector that was only paused opens another lane. Closes none if the server's clock jumped or this
+ * collector was paused itself. Call it every few seconds.
  * @returns the step by which the server's clock was set, if it was set.
  */
 export async function lookAfterLanes(

@@ -25,7 +25,7 @@ export interface SharedKeys {
   texts(): Promise<string[]>;
   /** Whether this process may add one. */
   mayAdd(): Promise<boolean>;
-  /** On return a text durably has this place. @returns false if it is another text. */
+  /** On return a text durably has this place. @returns false if the place has another text. */
   add(place: number, text: string): Promise<boolean>;
   /**
    * @param first becomes the id of the log's seal key, durably, if it has none.
@@ -123,8 +123,8 @@ class SharedSigner implements CheckpointSigner {
 
 /**
  * Opens the seal key in the directory of the signing keys. The first collector of a log makes it; the
- * operator copies it to the others. The file of a key that replaces a lost one has the number of entries
- * before it.
+ * operator copies it to the others. If a key replaces a lost one, its file contains the number of entries
+ * before the replacement.
  * @param entries current number of entries. @throws SigningKeyFault `seal-missing` if the log's seal key is
  *   not there.
  */

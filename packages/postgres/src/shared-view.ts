@@ -11,7 +11,7 @@ import { checkpointDirectory } from '@clinical-events/collector/store/open-to-re
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Closes the log and removes the directory, also if the work throws. */
+/** Opens a view for `work`. Closes the log and removes the directory, even if `work` throws. */
 export async function withView<Result>(
   shared: OpenSharedStore,
   work: (view: SharedView) => Promise<Result>,

@@ -55,7 +55,7 @@ export function batchesOf(group: readonly Pick<Span, 'lane' | 'batch'>[]) {
 }
 
 /**
- * @param bytes how much of each payload is read.
+ * @param bytes limits the bytes of each payload that are read.
  * @returns number of the batch in the group from 1, place in the batch, payload state, envelope, payload; in
  *   order.
  */

@@ -22,7 +22,7 @@ export const CACHE_KIB = 32 << 10;
 
 export type Sql = DatabaseSync;
 
-/** How long a statement waits for another process, except for the lock of an update. */
+/** Time that a statement waits for another process, except for the lock of an update. */
 const BUSY_TIMEOUT_MS = 5000;
 const ATTEMPTS = 3;
 
@@ -46,8 +46,8 @@ export class CatalogueFile {
       this.writer.exec('PRAGMA page_size = 8192; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL');
       this.writer.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = 8000`);
       this.writer.exec('PRAGMA journal_size_limit = 67108864; PRAGMA secure_delete = ON');
-      // For the whole process: SQLite's temporary files contain targets, and belong to the owner of the
-      // catalogue.
+      // This applies to the whole process: SQLite's temporary files contain targets, and belong to the owner
+      // of the catalogue.
       this.writer.exec(`PRAGMA temp_store_directory = '${directory.replaceAll("'", "''")}'`);
       if (mostPages !== undefined) this.writer.exec(`PRAGMA max_page_count = ${mostPages}`);
       assertOpens(contentOf(this.writer), content, directory);
@@ -105,7 +105,8 @@ export interface Content {
 }
 
 /**
- * Without the key, an update would remove the names from a catalogue that others use. @throws CatalogueFault
+ * Checks that the names can be decrypted: without the key, an update would remove the names from a catalogue
+ * that others use. @throws CatalogueFault
  */
 export function assertOpens(found: Content | undefined, wanted: Content, directory: string): void {
   if (wanted.names !== undefined || found?.names === undefined || found.ledgerId !== wanted.ledgerId) return;
@@ -139,7 +140,7 @@ function makeEmpty(directory: string): void {
   }
   const file = path.join(directory, CATALOGUE_FILE);
   makeFile(file);
-  if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is no regular file: move it away`);
+  if (!fs.lstatSync(file).isFile()) throw new CatalogueFault(`${file} is not a regular file: move it away`);
 }
 
 /** Whether it has this version and ledger. The key of names is compared under the lock. */
@@ -182,7 +183,7 @@ export function clear(database: Sql, content: Content): void {
   noteContent(database, content);
 }
 
-/** Call it within a transaction. */
+/** Writes the content to the table `meta`. Call it within a transaction. */
 export function noteContent(database: Sql, { ledgerId, names }: Content): void {
   const insert = database.prepare('INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)');
   insert.run('ledger', ledgerId);

@@ -65,8 +65,9 @@ export function hasCatalogue(directory: string): boolean {
 }
 
 /**
- * Called at the start of a collector, which alone replaces the key of names. On return all names in the
- * catalogue are encrypted by the newest key, or the catalogue is removed and the next update makes another.
+ * Called at the start of a collector, because only a collector replaces the key of names. On return all names
+ * in the catalogue are encrypted by the newest key, or the catalogue is removed and the next update makes
+ * another.
  * @param onTrouble gets the reason of a removal.
  */
 export async function resealCatalogue(
@@ -88,7 +89,7 @@ export async function resealCatalogue(
   }
 }
 
-/** Limits the list of a circle: for all its runs the lists would grow with the square of its size. */
+/** Limit of the runs listed for a circle: complete lists would grow with the square of its size. */
 const MOST_OF_A_CIRCLE = 100;
 
 const OWN = 'id, record, organisation, is_run, first_sequence, last_sequence';
@@ -159,7 +160,7 @@ export class Catalogue {
    * The matching records in the order of the filter, as they are at the first call of `next`: a later update
    * is not visible. While they are read, the file cannot shrink.
    * @throws CatalogueFault if an update was interrupted; CatalogueDamaged, and the next update rebuilds the
-   *   file. The other questions throw the same.
+   *   file. The other questions throw the same errors.
    */
   *runs(filter: RunFilter = {}): Generator<CatalogueRun> {
     for (const row of this.#rows(COLUMNS, filter)) yield this.#ask(() => this.#runOf(row));
@@ -235,7 +236,7 @@ export class Catalogue {
     });
   }
 
-  /** The ids before and after an id, among those of all records. */
+  /** The ids before and after an id, among the ids of all records. */
   neighbours(recordId: string): string[] {
     return this.#ask(({ statements }) => {
       const id = uuidBytes(recordId);
@@ -428,7 +429,10 @@ export class Catalogue {
     if (this.#hasDue()) throw new CatalogueFault(UNFINISHED);
   }
 
-  /** Also true during an update of most of the log, when that index is missing. */
+  /**
+   * Whether a row waits to be summed. Also true during an update of most of the log, when the index is
+   * missing.
+   */
   #hasDue(): boolean {
     return this.#ask(({ statements }) => {
       const isIndexed = statements.first("SELECT 1 FROM sqlite_schema WHERE name = 'run_due'") !== undefined;
@@ -443,7 +447,7 @@ export class Catalogue {
     try {
       return contentOf(this.#questions.database)?.names === this.#takingIn.names?.id;
     } catch {
-      // The names of a damaged file may be by any key.
+      // A damaged file may have names under any key.
       return true;
     }
   }

@@ -203,7 +203,7 @@ interface Read {
   readonly id: bigint;
   readonly first: number;
   readonly last: number;
-  /** Its row waits to be summed again. */
+  /** Whether its row waits to be summed again. */
   readonly isDue: boolean;
   readonly isInCircle: boolean;
   readonly isRun: boolean;

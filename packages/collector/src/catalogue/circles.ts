@@ -2,7 +2,7 @@
 import { CatalogueDamaged } from './faults.js';
 import type { Statements } from './statements.js';
 
-/** Marks a row as a member of a circle, or not, and its summary as stale. */
+/** Sets or clears the circle of a row, and marks its summary as stale. */
 const MARK = 'UPDATE run SET circle = ?, summed = iif(summed > 0, -1, summed) WHERE id = ?';
 
 export class Circles {
@@ -41,7 +41,7 @@ export class Circles {
 
   /**
    * Searches upwards and downwards from the row, one row at a time on each side, and stops when one side
-   * ends: so the cost of attaching a chain or a tree is that of the smaller side.
+   * ends: so attaching a chain or a tree costs as much as its smaller side.
    */
   #isUnderItself(row: number): boolean {
     const below = this.#below(row);

@@ -5,12 +5,12 @@ export class CatalogueFault extends Error {
   override name = 'CatalogueFault';
 }
 
-/** The file has contents that neither SQLite nor the catalogue writes. A rebuild repairs it. */
+/** Thrown if the file has contents that neither SQLite nor the catalogue writes. A rebuild repairs it. */
 export class CatalogueDamaged extends CatalogueFault {
   override name = 'CatalogueDamaged';
 }
 
-/** Another process is writing the catalogue. */
+/** Thrown if another process is writing the catalogue. */
 export class CatalogueBusy extends CatalogueFault {
   override name = 'CatalogueBusy';
 }
@@ -55,10 +55,9 @@ export function faultOf(error: unknown, directory: string): unknown {
     });
   }
   if (code === CODE.ioError) {
-    return new CatalogueFault(
-      `the catalogue in ${directory} cannot be read or written: look after the disk`,
-      { cause: error },
-    );
+    return new CatalogueFault(`the catalogue in ${directory} cannot be read or written: check the disk`, {
+      cause: error,
+    });
   }
   const isDenied = ['EACCES', 'EPERM', 'EROFS', 'ENOENT', 'ENOTDIR'].includes(systemCode(error) ?? '');
   if (isDenied || code === CODE.readOnly || code === CODE.cannotOpen) {

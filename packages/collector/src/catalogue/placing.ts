@@ -1,7 +1,7 @@
 /**
  * Assigns each event of the log to a record. An event that names or opens a run belongs to the run's record.
  * Another event belongs to the record of its parent, and so on upwards. If that leads to no run, connected
- * events are a record without a run; its id is that of its topmost event, or in a circle the smallest id.
+ * events are a record without a run; its id is the id of its topmost event, or the smallest id in a circle.
  *
  * A record without a run awaits at most one event: the parent of its topmost event. When that arrives the two
  * records are merged, the smaller into the larger, so that a chain in any order takes n log n steps.
@@ -13,7 +13,7 @@ import { Circles } from './circles.js';
 import { CatalogueDamaged } from './faults.js';
 import { type EventRow, NewRun, type Tables } from './tables.js';
 
-/** Its events are counted when they are added. */
+/** Inserts the row of a record, whose events are counted when they are added. */
 const NEW_RECORD = `
   INSERT INTO run (id, record, organisation, is_run, first_sequence, last_sequence, events, summed)
   VALUES (?1, ?2, ?3, ?4, ?1, ?1, 0, 0)`;
@@ -31,7 +31,7 @@ function kindNumber(kind: EventKind): number {
 
 export class Placing {
   readonly #circles: Circles;
-  /** Number of events that rows got and do not count yet. */
+  /** By row, the number of its events that its column `events` does not count yet. */
   readonly #added = new Map<number, number>();
   #organisation: readonly [name: string, id: number] = ['', 0];
 

@@ -29,10 +29,10 @@ export interface RunFilter {
   /** A run id, or the id of a record without a run; lower case. */
   readonly recordId?: string | undefined;
   readonly organisation?: string | undefined;
-  /** Of any call; so are user and models. */
+  /** The target of any call. `user` and `models` also match any call. */
   readonly target?: string | undefined;
   readonly user?: string | undefined;
-  /** Any of these. Version '' matches a run whose version is unknown. */
+  /** Runs with any of these models. Version '' matches a run whose version is unknown. */
   readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
   readonly application?: string | undefined;
   readonly outcome?: OutcomeWord | undefined;
@@ -87,7 +87,7 @@ interface CallTerm {
   readonly termOf: (table: 'run' | 'call') => string;
 }
 
-/** Most runs have one call, and then the table of calls is not read. */
+/** The condition for reading the table of calls: most runs have only one call. */
 const CALLS = 'run.starts > 1';
 
 /** The conditions of a statement. */
@@ -297,7 +297,7 @@ export interface EventEntry extends Place {
   readonly kind: EventKind;
   readonly sequence: number;
   readonly receivedAt: number;
-  /** By the sender's clock; undefined if the payload is unreadable. */
+  /** The time by the sender's clock; undefined if the payload is unreadable. */
   readonly sentAt: number | undefined;
 }
 
@@ -348,7 +348,7 @@ const IN_PAGE = SUMMARY_COLUMNS.map(({ name }) =>
 );
 const IN_RARE = SUMMARY_COLUMNS.map(({ name }) => 1 + RARE.indexOf(name));
 const listOf = (column: string) => `json_group_array(${column})`;
-/** The id of a row is the sequence of one of its events. */
+/** Range of row ids in a page. The id of a row is the sequence of one of its events. */
 const PAGE_SEQUENCES = 16_384;
 const OF_PAGE = 'FROM (SELECT * FROM run NOT INDEXED WHERE id > ? AND id <= ?) AS run';
 const PAGE = `SELECT ${[...OWN, ...COUNTED].map(listOf).join()} ${OF_PAGE}`;

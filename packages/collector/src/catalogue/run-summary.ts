@@ -45,7 +45,7 @@ export interface RunSummary {
   readonly isRun: boolean;
   readonly firstSequence: number;
   readonly lastSequence: number;
-  /** Of all its events. For an unreadable payload the sender's time is the collector's. */
+  /** The times of all its events. For an unreadable payload the sender's time is the collector's. */
   readonly times: EventTimes;
   /** The time of the first event by the collector's clock; see beganBySender for the sender's. */
   readonly began: Moment;
@@ -70,7 +70,7 @@ export interface RunSummary {
   /** The end of the last model call, and the number of failed calls. */
   readonly call: CountedSummary['call'];
   readonly failedCalls: number;
-  /** Of all calls together. */
+  /** The tokens of all calls together. */
   readonly tokens: CountedSummary['tokens'];
   readonly latencyMs: number | null;
   readonly level: Completeness['level'];
@@ -92,7 +92,10 @@ export const MOST_RATING = 5;
 
 type Timed = TimedEvent;
 
-/** The only rule for the contents of a row. @param run of all events of the record. */
+/**
+ * The summary of a record; nothing else determines the contents of a row.
+ * @param run of all events of the record.
+ */
 export function summaryOf(run: AssembledRun): RunSummary {
   const { metadata, start } = run;
   const { completeness } = metadata;
@@ -253,8 +256,8 @@ export interface CallSummary extends CountedCall {
 const NO_NAMES = { modelId: null, modelVersion: null, userId: null, targetId: null };
 
 /**
- * The calls of a run with several, and the ending that belongs to none; empty if the run's summary covers
- * them.
+ * The calls of a run with several calls, and the ending that belongs to no call; empty if the run's summary
+ * covers them.
  */
 export function callSummariesOf({ metadata: { calls }, endings }: AssembledRun): CallSummary[] {
   if (calls.length < 2) return [];

@@ -37,7 +37,7 @@ const TABLES = `
     kind INTEGER NOT NULL, received INTEGER NOT NULL, sent INTEGER,
     PRIMARY KEY (run, sequence)
   ) STRICT, WITHOUT ROWID;
-  -- The calls of a run with several, and as number 0 an ending that belongs to none of them.
+  -- The calls of a run with several calls. Number 0 is an ending that belongs to no call.
   CREATE TABLE call (
     run INTEGER NOT NULL, ${CALL_COLUMNS.map(({ name, type }) => `${name} ${type}`).join(', ')},
     PRIMARY KEY (run, number)
@@ -74,8 +74,9 @@ export const IS = {
 } as const;
 
 /**
- * Made after all rows were summed in an update of most of a log: each new row would otherwise change random
- * pages of them. A question names its index, so SQLite refuses the question while the index is missing.
+ * The indexes. An update of most of a log makes them after all rows were summed, because each new row would
+ * change random pages of them. A question names its index, so SQLite refuses the question while the index is
+ * missing.
  */
 export const INDEXES: readonly { readonly name: string; readonly sql: string }[] = Object.entries({
   first: '(first_sequence)',
@@ -103,7 +104,7 @@ function wordOf(column: string, words: readonly string[]): string {
   return `CASE ${column} ${words.map((word, place) => `WHEN ${place} THEN '${word}'`).join(' ')} END`;
 }
 
-/** The words of a mask, separated by spaces; null for none. */
+/** The words of a mask, separated by spaces; null if there are none. */
 function wordsOf(column: string, words: readonly string[]): string {
   const each = words.map((word, place) => `iif(${column} & ${2 ** place}, ' ${word}', '')`);
   return `nullif(ltrim(${each.join(' || ')}), '')`;

@@ -24,7 +24,7 @@ export class Statements {
     return this.#of(sql).all(...values) as unknown as Row[];
   }
 
-  /** A second call with the same text ends the first iteration. */
+  /** The rows of a statement. A second call with the same text ends the first iteration. */
   rows(sql: string, ...values: Value[]): IterableIterator<Row> {
     return this.#of(sql).iterate(...values) as unknown as IterableIterator<Row>;
   }

@@ -1,5 +1,5 @@
 /**
- * Sums records: reads their events from the log and computes the values of their rows. It uses the log and no
+ * Sums records: reads their events from the log and computes the values of their rows. It uses the log but no
  * tables, so that it can run in its own thread (summing-thread.ts).
  */
 import { setImmediate as turn } from 'node:timers/promises';
@@ -41,7 +41,7 @@ export interface Summed {
   readonly recordId: string;
   readonly firstSequence: number;
   readonly lastSequence: number;
-  /** By SUMMARY_COLUMNS, with names as texts. */
+  /** The values in the order of SUMMARY_COLUMNS, with names as texts. */
   readonly values: readonly Value[];
   /** For a run with several calls, the values of each call by CALL_COLUMNS. */
   readonly calls: readonly (readonly Value[])[];
@@ -55,7 +55,7 @@ export interface Summed {
 
 /** The run of a parent outside the record: null without a run, undefined if the event is missing. */
 export type FoundParent = string | null | undefined;
-/** `unknown` if only the tables know, which another thread asks. */
+/** Returns `unknown` if only the tables have the answer, which another thread reads. */
 export type FindParent = (
   organisation: string,
   eventId: string,
@@ -255,7 +255,7 @@ export async function* summedParts<Record extends DueRecord>(
 ): AsyncGenerator<readonly [readonly Record[], readonly SummedOrNot[]]> {
   const parts = partsOf(records, READ_BYTES);
   const waiting: Part<Record>[] = [];
-  /** @returns false without a further part. */
+  /** @returns false if there is no further part. */
   const begin = (sum: Sum<Record>): boolean => {
     const next = parts.next();
     if (next.done === true) return false;

@@ -46,7 +46,7 @@ export class NewRun {
 const NEW_EVENT = `INSERT INTO event (run, sequence, at, size, kind, received, sent)
   VALUES (?, ?, ?, ?, ?, ?, ?)`;
 
-/* The row ids of runs, those of the last batches in memory. */
+/* The row ids of runs; the ids of the last batches are in memory. */
 
 const ROW = 'SELECT id FROM run INDEXED BY run_record WHERE record = ? AND organisation = ? AND is_run = 1';
 /** Limit of a generation, which a batch may exceed. An id takes about 100 bytes. */
@@ -116,7 +116,10 @@ export class Tables {
     return (this.#bitsAt(place) & bit) !== 0;
   }
 
-  /** Call it at the start of a transaction: another connection may have changed the tables. */
+  /**
+   * Brings the data in memory up to date. Call it at the start of a transaction: another connection may have
+   * changed the tables.
+   */
   begin(): void {
     const version = this.statements.first('PRAGMA data_version')?.[0];
     if (version === this.#dataVersion) return;
@@ -127,7 +130,7 @@ export class Tables {
       this.#noteAwaited(event as Uint8Array);
   }
 
-  /** Call it after a rollback. */
+  /** Discards all data in memory. Call it after a rollback. */
   forget(): void {
     this.#dataVersion = undefined;
     this.names.forget();

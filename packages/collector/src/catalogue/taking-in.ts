@@ -11,11 +11,11 @@ export interface CatalogueOptions {
   readonly ledgerId: string;
   /** The current key of names; an update checks for a newer one. */
   readonly names?: EventLog['names'];
-  /** How long an update waits for another process, in milliseconds. */
+  /** Time that an update waits for another process, in milliseconds. */
   readonly waitMs?: number;
   /** Called about ten times a second while an update waits for another process. */
   readonly onWait?: (elapsedMs: number) => void;
-  /** Events of a batch, and pages of the file, for tests. */
+  /** Limits of the events of a batch and of the pages of the file, for tests. */
   readonly mostEntries?: number;
   readonly mostPages?: number;
 }
@@ -37,7 +37,7 @@ export class TakingIn {
   constructor(private readonly options: CatalogueOptions) {
     this.#file = this.#open();
     this.#tables = new Tables(this.#file.writer, options.names);
-    // An earlier update may have left some.
+    // An earlier update may have left remnants.
     this.hasRemnants = options.names !== undefined;
   }
 
@@ -112,7 +112,7 @@ export class TakingIn {
     });
   }
 
-  /** Fails while other processes read an older state: a later update does it. */
+  /** Empties the journal. Fails while other processes read an older state; a later update tries again. */
   #truncate(): void {
     if (!this.hasRemnants) return;
     const { writer } = this.#file;

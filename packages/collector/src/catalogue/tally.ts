@@ -16,7 +16,7 @@ export interface Tally {
   readonly minimum: number;
   readonly incomplete: number;
   readonly erased: number;
-  /** Of all levels. */
+  /** Number of runs of all levels that have no outcome. */
   readonly withoutOutcome: number;
   /** Events of records that began then, whose run has no start or whose parent is missing. */
   readonly orphanEvents: number;
@@ -25,7 +25,7 @@ export interface Tally {
 }
 
 const HOUR_MS = 3_600_000;
-/** The first counts are those of the levels. */
+/** The columns of counts; the first ones are the counts of the levels. */
 const COUNTS = [...LEVELS, 'without_outcome', 'orphan_events'] as const;
 const ADD = `INSERT INTO tally (hour, ${COUNTS.join(', ')}) VALUES (?, ${COUNTS.map(() => '?').join(', ')})
   ON CONFLICT (hour) DO UPDATE SET
@@ -42,7 +42,7 @@ export class TallyChanges {
 
   constructor(private readonly statements: Statements) {}
 
-  /** Call it before a row is deleted or changed: it subtracts a row that was summed. */
+  /** Subtracts a row that was summed. Call it before the row is deleted or changed. */
   takeOut(row: number): void {
     const sql = `SELECT ${COUNTED.join(', ')} FROM run WHERE id = ? AND summed <> 0`;
     const counted = this.statements.first(sql, row);

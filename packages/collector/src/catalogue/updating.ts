@@ -3,9 +3,9 @@
  * (summing.ts). One transaction writes rows and cursor, so that a crash leaves an older consistent state, and
  * several processes can take turns: each begins at the cursor after it got the lock.
  *
- * An update of most of a large log (a far update) sums rows that grow later once more at its end, and then
- * makes the indexes. It takes several transactions, and no question is answered before the last one. The next
- * update finishes an interrupted one.
+ * An update of most of a large log (a far update) sums the rows that have grown once more at its end, and
+ * then makes the indexes. It takes several transactions, and no question is answered before the last one. The
+ * next update finishes an interrupted one.
  */
 import {
   BEGINNING,
@@ -33,14 +33,14 @@ import {
 import type { Tables } from './tables.js';
 import { type DueRow, dueRows, newRows, Writing } from './writing.js';
 
-/** A far update begins at this many bytes after the cursor for each event of a batch: 128 MiB. */
+/** An update is far if the log has this many bytes after the cursor for each event of a batch: 128 MiB. */
 const FAR_BEHIND = 4096;
 /** A transaction ends with the first batch after this time, because other processes wait for it. */
 const TRANSACTION_MS = 1000;
 /** Longer transactions write a page less often. This many KiB of pages are cached for that. */
 const FAR_TRANSACTION_MS = 10_000;
 const FAR_CACHE_KIB = 64 << 10;
-/** Number of batches that a far update handles as one: fewer records grow after they are summed. */
+/** Number of batches that a far update handles as one, so that fewer records grow after they are summed. */
 const FAR_BATCHES = 8;
 
 export interface UpdateOptions {
@@ -158,7 +158,7 @@ export class Updating {
     return complete;
   }
 
-  /** On return the writes of `work` are committed; if it threw, none of them is. */
+  /** On return the writes of `work` are committed; if it throws, nothing is written. */
   async #transaction(work: (mayGoOn: () => boolean) => Promise<unknown>): Promise<void> {
     const { database } = this.#tables;
     this.update.signal?.throwIfAborted();
@@ -250,7 +250,7 @@ export class Updating {
   }
 
   /**
-   * A far update drops the indexes. An update with a time budget is not a far one, unless the indexes are
+   * A far update drops the indexes. An update with a time budget is not a far update, unless the indexes are
    * missing: making an index blocks the process for seconds.
    */
   #expectMuch(): void {
@@ -349,7 +349,7 @@ export class Updating {
   /**
    * Removes data of events that were erased.
    * @param before sequences below it were added.
-   * @param actions only actions with a lower sequence are applied; those that were not added yet are applied
+   * @param actions only actions with a lower sequence are applied; actions that were not added yet are applied
    *   again later.
    */
   async #forgetErased(before: number, actions: number): Promise<void> {

@@ -11,8 +11,8 @@ import type { EventRow, Tables } from './tables.js';
 /** Number of rows that are read together, and of their events. */
 const MOST_ROWS = 512;
 /**
- * A record with more events is summed lazily: when it has grown by an eighth, so that the total reading is
- * linear.
+ * Number of events above which a record is summed lazily: when it has grown by an eighth, so that the total
+ * reading is linear.
  */
 const MANY_EVENTS = 1024;
 const GROWN = `(events < ${MANY_EVENTS} OR summed < 0 OR events * 8 >= summed * 9)`;
@@ -30,7 +30,7 @@ const CALL_INSERT = `INSERT INTO call (run, ${CALL_COLUMNS.map(({ name }) => nam
 /** The positions of columns whose values are stored in another form. */
 interface Converted {
   readonly names: readonly number[];
-  /** A bigint, because SQLite stores a whole number of type number as REAL. */
+  /** Stored as a bigint, because SQLite stores a whole number of type number as REAL. */
   readonly any: readonly number[];
 }
 

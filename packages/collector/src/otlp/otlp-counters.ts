@@ -41,7 +41,7 @@ export class OtlpCounters {
   /** Events that were stored without their longest contents. */
   shortened = 0;
 
-  /** A request was answered with 200. */
+  /** Counts a request that was answered with 200. */
   answered(signal: Signal, { items, ignored, rejected, shortened }: Answered): void {
     const counts = this.signals[signal];
     const others = addTo(counts.ignored, ignored) + addTo(counts.rejected, rejected);

@@ -1,7 +1,7 @@
 /**
  * Receives OTLP over HTTP (OpenTelemetry protocol 1.x, "OTLP/HTTP"), and answers each request once every
- * event that it produces is durable or can never be stored. Heads are checked like those of the five
- * endpoints (ingest/); a separate thread decompresses, decodes and maps bodies (translation.ts).
+ * event that it produces is durable or can never be stored. Heads are checked as on the five endpoints
+ * (ingest/); a separate thread decompresses, decodes and maps bodies (translation.ts).
  */
 import { ERRORS, type ErrorCode } from '@clinical-events/protocol';
 import type { Principal } from '../access/principal.js';
@@ -24,11 +24,11 @@ import { OtlpCounters } from './otlp-counters.js';
 import type { Summary, TranslationFault } from './thread-messages.js';
 import type { MadeEvents, Translator } from './translation.js';
 
-/** The most bytes of a request, before and after decompression. */
+/** Maximum size of a request in bytes, before and after decompression. */
 export const MOST_REQUEST_BYTES = 64 << 20;
 /**
- * The most bytes, as received, of all requests that are being received or translated, and of those of one
- * key. Keys that hold little may use the last part, so that two slow senders cannot exclude others.
+ * Maximum bytes, as received, of all requests that are being received or translated, and of the requests of
+ * one key. Keys that hold little may use the last part, so that two slow senders cannot exclude others.
  */
 const MOST_HELD_BYTES = 2 * MOST_REQUEST_BYTES + (32 << 20);
 const MOST_HELD_BY_KEY = MOST_REQUEST_BYTES;
@@ -38,7 +38,7 @@ const LITTLE = 4 << 20;
 const FIRST_RESERVATION = 64 << 10;
 /** The pause before an event that found no place is offered again, in milliseconds. */
 const OFFER_EVERY_MS = 10;
-/** The most messages of the thread per request whose events wait for places. */
+/** Maximum messages of the thread per request whose events wait for places. */
 const MOST_MADE = 2;
 
 const SIGNAL_OF_PATH: Readonly<Record<string, Signal>> = {
@@ -117,7 +117,7 @@ export class OtlpReceiver {
     if (request.body !== undefined) throw new Error('OTLP requests do not use the shortcut');
     const { contentLength, transferEncoding } = headers;
     const encoding = encodingOf(headers.contentType);
-    if (encoding === undefined) throw new Error('a body whose encoding was checked has none');
+    if (encoding === undefined) throw new Error('the encoding of a body is missing');
     const most = contentLength ?? (transferEncoding === undefined ? 0 : MOST_REQUEST_BYTES);
     const room = {
       promised: 0,
@@ -157,7 +157,7 @@ export class OtlpReceiver {
     export_.begin();
   }
 
-  /** One line with numbers and codes, and nothing else of the request. */
+  /** Logs one line with numbers and codes, and nothing else from the request. */
   #tell(sort: 'rejected' | 'shortened', { id }: Exchange, principal: Principal, said: object): void {
     const { organisation, keyId } = principal;
     const fields = () => ({ requestId: id, organisation, keyId, ...said });
@@ -188,7 +188,7 @@ interface Received {
   readonly principal: Principal;
   readonly coding: Coding;
   readonly body: Buffer;
-  /** Call once the body and the results are released. */
+  /** Called once the body and the results are released. */
   readonly letGo: () => void;
 }
 
@@ -249,7 +249,7 @@ class Export {
     this.#cancel = translation.cancel;
   }
 
-  /** The client is gone: queued events are stored, and no more are made. */
+  /** Ends the request of a client that is gone: queued events are stored, and no more are made. */
   abandon(): void {
     this.#end();
   }
@@ -276,14 +276,14 @@ class Export {
     if (this.#summary !== undefined && this.#inQueue === 0) this.#answer(this.#summary);
   }
 
-  /** The thread makes further events while these wait for places. */
+  /** Asks the thread for further events while these wait for places. */
   #ask(): void {
     if (this.#isAsked || this.#summary !== undefined || this.#made.length >= MOST_MADE) return;
     this.#isAsked = true;
     this.#more?.();
   }
 
-  /** @returns false when one of its events has to wait. */
+  /** @returns false if one of its events must wait. */
   #offer({ kinds, bodies, items }: MadeEvents): boolean {
     const { exchange } = this.received;
     for (; this.#next < kinds.length; this.#next++) {
@@ -303,8 +303,8 @@ class Export {
     this.#inQueue--;
     if (answer !== 'accepted') {
       const { code } = faultOfAnswer(answer, fault);
-      // The sender repeats what another attempt may store, with everything stored so far: each event is
-      // stored once.
+      // If another attempt may succeed, the sender repeats the whole request; stored events are not stored
+      // twice.
       if (ERRORS[code].retryAfter || code === 'internal') this.#refuse({ code: 'storage_unavailable' });
       else if (!this.#rejected.has(item)) this.#rejected.set(item, code);
     }

@@ -5,13 +5,14 @@ import type { Encoding, Signal } from './decoded.js';
 import type { MappingOptions } from './mapping/mapping.js';
 
 export interface TranslatingThreadData extends Omit<MappingOptions, 'organisation'> {
-  /** The most bytes of a body after decompression. */
+  /** Maximum bytes of a body after decompression. */
   readonly maxBodyBytes: number;
 }
 
 export interface ThreadData extends TranslatingThreadData {
   /**
-   * One number: the request that is being read, or 0. In shared memory, so it survives the end of the thread.
+   * One number: the request that is being read, or 0. It is in shared memory, so that it survives the end of
+   * the thread.
    */
   readonly reading: Float64Array;
 }

@@ -7,7 +7,7 @@ import { DecodingFault, MOST_ITEMS } from './decoding/fault.js';
 import { eventsOfLog, eventsOfSpan, type Mapped } from './mapping/mapping.js';
 import type { FromThread, ThreadData, ToThread, TranslationFault } from './thread-messages.js';
 
-/** The number of events made at a time: at least one. */
+/** Number of events that are made at a time, at least one. */
 const MOST_EVENTS = 256;
 const MOST_BYTES = 512 << 10;
 
@@ -17,7 +17,7 @@ const CODES = {
   too_many: 'body_too_large',
 } as const;
 
-/** The most heap for decoded requests, and the estimates per byte of a body, per span and per event. */
+/** Maximum heap for decoded requests, and the estimates per byte of a body, per span and per event. */
 const MOST_DECODED_BYTES = 768 << 20;
 const BYTES_OF_BYTE = 8;
 const BYTES_OF_ITEM = 600;
@@ -35,7 +35,7 @@ class Translating {
 
   constructor(
     readonly id: number,
-    /** The memory that it is charged, in bytes. */
+    /** Its estimated memory in bytes. */
     readonly bytes: number,
     mapped: Iterator<Mapped>,
   ) {
@@ -92,7 +92,7 @@ class Translating {
 
 type Begin = Extract<ToThread, { type: 'begin' }>;
 interface Waiting extends Begin {
-  /** Decoded when there was no room for it. */
+  /** Bytes of decoded requests when there was no room for it. */
   foundFullAt?: number;
 }
 /**
@@ -124,7 +124,7 @@ function cancel(id: number): void {
   close(id);
 }
 
-/** One at a time, so that new requests do not delay open ones. */
+/** Begins waiting requests one at a time, so that new requests do not delay open ones. */
 function schedule(): void {
   if (isScheduled || waiting.size === 0) return;
   isScheduled = true;

@@ -25,7 +25,7 @@ export interface Task {
   readonly coding: Coding;
   readonly body: Buffer;
   readonly keyId: string;
-  /** Of the key: ids depend on it. */
+  /** The organisation of the key; ids depend on it. */
   readonly organisation: string;
 }
 
@@ -39,15 +39,15 @@ export interface MadeEvents {
 
 interface Handlers {
   readonly made: (events: MadeEvents) => void;
-  /** No more events follow. */
+  /** Called when no more events follow. */
   readonly done: (summary: Summary) => void;
   readonly failed: (fault: TranslationFault) => void;
 }
 
 export interface Translation {
-  /** Call after each `made` when more events can be accepted. */
+  /** Asks for more events. Call it after each `made` when more can be accepted. */
   readonly more: () => void;
-  /** No callback is called any more. */
+  /** Cancels the task: no callback is called any more. */
   readonly cancel: () => void;
 }
 
@@ -56,7 +56,7 @@ const TOO_MUCH = 'Reading the request needs too much memory: send fewer spans pe
 export class Translator {
   readonly #open = new Map<number, Handlers>();
   #worker: Worker | undefined;
-  /** Of this thread: the request that it reads (ThreadData). */
+  /** The request that the thread is reading (ThreadData). */
   #reading: Float64Array = new Float64Array(1);
   #last = 0;
   #stopping = false;
@@ -96,9 +96,9 @@ export class Translator {
     this.#reading = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
     const worker = new Worker(new URL('./translating-thread.js', import.meta.url), {
       workerData: { ...this.data, reading: this.#reading } satisfies ThreadData,
-      // Decoded requests are bounded far below this (translating-thread.ts, decoding/fault.ts). Beyond it V8
-      // ends the thread where possible, and within JSON.parse the process. Decoded values live briefly: with
-      // a young generation of this size few are moved.
+      // Decoded requests are bounded far below this (translating-thread.ts, decoding/fault.ts). Beyond this
+      // limit V8 ends the thread if possible; within JSON.parse it ends the process. Decoded values live
+      // briefly: with a young generation of this size few are moved.
       resourceLimits: { maxOldGenerationSizeMb: 2048, maxYoungGenerationSizeMb: 192 },
     });
     worker.on('message', (message: FromThread) => this.#hear(message));
@@ -127,8 +127,8 @@ export class Translator {
   }
 
   /**
-   * The thread has ended. The request that it was reading is refused finally: it would end the next thread
-   * too.
+   * Handles the end of the thread. The request that it was reading is refused permanently: it would end the
+   * next thread too.
    */
   #lost(worker: Worker, error: unknown): void {
     if (this.#stopping || this.#worker !== worker) return;

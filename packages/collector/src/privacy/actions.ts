@@ -278,7 +278,7 @@ export class Actions {
   #erased = SequenceSet.EMPTY;
   /** Sets to add to `#erased` on its next use, because a union copies the whole set. */
   readonly #toUnite: SequenceSet[] = [];
-  /** In order; the first one with an event counts. */
+  /** The erasures in order; for each event the first one counts. */
   readonly #erasures: { readonly sequences: SequenceSet; readonly erasure: Erasure }[] = [];
   /** For a log in a database: places of destroyed keys by tag and organisation. */
   readonly #places = new Map<string, SequenceSet>();

@@ -4,7 +4,7 @@ import { epochIn, epochName, epochOf, generationOf, stateNames } from './key-rec
 import { type KeyVault, type RecordName, VaultAway } from './key-vault.js';
 
 export interface DirectoryVaultOptions {
-  /** A directory with the keys of another log is not overwritten. */
+  /** The id of the log; a directory with the keys of another log is not overwritten. */
   readonly ledgerId?: string;
   /**
    * Directories that had keys. If one of them is empty, a mount has probably failed, and it is not filled.
@@ -15,8 +15,8 @@ export interface DirectoryVaultOptions {
 }
 
 /**
- * A write is durable in the first directory and one more. An erasure returns the directories that it did not
- * reach.
+ * A vault in directories. A write is durable in the first directory and one more. An erasure returns the
+ * directories that it did not reach.
  */
 export class DirectoryVault implements KeyVault {
   readonly unwritten = new Map<string, unknown>();
@@ -91,7 +91,8 @@ export class DirectoryVault implements KeyVault {
   }
 
   /**
-   * Whether another generation is stored, unless with these bytes; or whether an epoch is missing or in use.
+   * Whether a write is refused: another generation with other bytes is stored, the epoch of the new key
+   * state is missing, or the epoch to remove is in use.
    */
   #isStale(
     held: readonly (Buffer | undefined)[],
@@ -134,7 +135,7 @@ export class DirectoryVault implements KeyVault {
     copy.put(name, bytes, held.get(copy));
   }
 
-  /** @throws VaultAway if a copy has lost its keys, or has those of another log. */
+  /** @throws VaultAway if a copy has lost its keys, or has the keys of another log. */
   #assertOurs(copy: KeyFiles): void {
     const ledger = copy.ledger();
     if (ledger !== undefined && this.options.ledgerId !== undefined && ledger !== this.options.ledgerId)

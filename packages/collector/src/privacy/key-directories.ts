@@ -27,7 +27,7 @@ const KEK_NAME = 'kek';
 
 /** The locations of the keys: the first directory, its mirrors, and the wrapping key. */
 export interface KeyPlaces {
-  /** At least one. */
+  /** The first directory and its mirrors; at least one. */
   readonly directories: readonly string[];
   /** The value of `--kek`; empty for the file `kek` in each directory. */
   readonly kek: string;
@@ -70,8 +70,8 @@ export function readKeys(places: KeyPlaces, files: Files = nodeFiles): KeyReader
 }
 
 /**
- * The id of the log whose keys are in a directory, if it is another log; undefined also if it cannot be
- * reached.
+ * The id of the log whose keys are in a directory, if it is another log. Also undefined if the directory
+ * cannot be reached.
  */
 export function otherLogIn(files: KeyFiles, ledgerId: string): string | undefined {
   try {
@@ -156,7 +156,7 @@ export interface KeyInventory {
   readonly buckets: number;
   /** Copies made by `copy`, with the time until which each is kept (RFC 3339). */
   readonly copies: readonly KeyCopy[];
-  /** Of each directory: how many files it lacks, or has in an older state or damaged. */
+  /** For each directory, the number of files that are missing, outdated or damaged. */
   readonly directories: readonly {
     readonly directory: string;
     readonly isThere: boolean;
@@ -267,7 +267,7 @@ function copiesOf(vault: KeyVault): { generation: number; copies: readonly KeyCo
 /**
  * Copies all records to an existing directory.
  * @param until time until which a copy is kept, noted before it is made; undefined for a mirror.
- * @throws KeysUnfit if there are no keys, or the directory has those of another log; KekFault; VaultAway.
+ * @throws KeysUnfit if there are no keys, or the directory has the keys of another log; KekFault; VaultAway.
  */
 export async function copyKeys(places: KeyPlaces, to: string, until?: string): Promise<void> {
   const vault = vaultOf(places);
@@ -312,7 +312,7 @@ export function eraseKeysIn(directory: string): void {
   nodeFiles.syncDirectory(path.dirname(directory));
 }
 
-/** A directory cannot mirror itself. @throws KeysUnfit */
+/** Checks that no directory is named twice. @throws KeysUnfit */
 export function assertApart({ directories }: KeyPlaces): void {
   const places = directories.map((directory) => {
     try {

@@ -12,7 +12,9 @@ const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 const TIME_LIMIT_MS = 10_000;
 
-/** The KEK is not available, or does not unwrap the keys. The message names a location, never a key. */
+/**
+ * Thrown if the KEK is not available or does not unwrap the keys. The message names a location, never a key.
+ */
 export class KekFault extends Error {
   override name = 'KekFault';
 }

@@ -8,9 +8,9 @@ import { type RecordName, VaultAway } from './key-vault.js';
 /** A file name that is not a record. */
 const TRIAL = path.join('buckets', 'trial');
 
-/** A missing directory is never created, because it may be a failed mount. */
+/** The records in one directory. A missing directory is never created: it may be a failed mount. */
 export class KeyFiles {
-  /** Directories that are flushed since the last change. */
+  /** Directories that were flushed since their last change. */
   readonly #synced = new Set<string>();
   /** The id of the log, with the identity of the file that it was read from. */
   #ledger: { readonly id: string; readonly ledger: string } | undefined;
@@ -53,8 +53,8 @@ export class KeyFiles {
   }
 
   /**
-   * Replaces or removes a record, durably and atomically. Old bytes, and those of an interrupted write, are
-   * overwritten.
+   * Replaces or removes a record, durably and atomically. Old bytes, including remnants of an interrupted
+   * write, are overwritten.
    * @param held the result of `read`. @throws VaultAway
    */
   put(name: RecordName, bytes: Buffer | undefined, held = this.read(name)): void {
@@ -62,7 +62,7 @@ export class KeyFiles {
       this.#remove(`${name}.draft`);
       if (bytes === undefined) this.#remove(name);
       else if (held?.equals(bytes) !== true) this.#replace(name, bytes);
-      // Also without a change: the process that made it may have been killed before this.
+      // Needed even without a change: the process that made the change may have been killed before its flush.
       this.#sync(path.dirname(this.#fileOf(name)));
     });
   }
@@ -108,7 +108,7 @@ export class KeyFiles {
     removeOverwritten(this.files, file);
   }
 
-  /** Makes the names in a directory durable, unless they are since the last change. */
+  /** Makes the names in a directory durable, unless it was flushed since its last change. */
   #sync(where: string): void {
     if (this.#synced.has(where) || this.files.look(where) === undefined) return;
     this.files.syncDirectory(where);
@@ -147,8 +147,8 @@ export function removeOverwritten(files: Files, file: string): void {
 }
 
 /**
- * Overwrites a file as far as the disk permits it; it may keep the old bytes elsewhere. A remnant of a key
- * state needs its epoch key, and a remnant of an epoch record needs the key-encryption key.
+ * Overwrites a file. The disk may still keep the old bytes elsewhere. A remnant of a key state needs its
+ * epoch key, and a remnant of an epoch record needs the key-encryption key.
  */
 function overwrite(files: Files, fd: number): void {
   try {

@@ -118,7 +118,7 @@ export function copiesBytes(record: CopiesRecord): Buffer {
   return Buffer.from(`${JSON.stringify(record)}\n`);
 }
 
-/** Undefined if the bytes are not a valid record of this name. */
+/** Parses an epoch record; undefined if the bytes are not a valid record of this name. */
 export function epochRecordIn(name: RecordName, bytes: Buffer): EpochRecord | undefined {
   const record = jsonIn(bytes) as Partial<EpochRecord>;
   const isSound =
@@ -132,7 +132,7 @@ export function epochRecordIn(name: RecordName, bytes: Buffer): EpochRecord | un
   return isSound ? (record as EpochRecord) : undefined;
 }
 
-/** Undefined if the bytes are not a valid record. */
+/** Parses the record of copies; undefined if the bytes are not valid. */
 export function copiesIn(bytes: Buffer): CopiesRecord | undefined {
   const record = jsonIn(bytes) as Partial<CopiesRecord>;
   return isGeneration(record.generation) && Array.isArray(record.copies)

@@ -9,7 +9,7 @@
  *       14     1  derivation, 1: key-tree.ts
  *       15     1  kind: 1 a bucket, 2 a hold, 3 names
  *       16    16  ledger id
- *       32    16  bucket id, random; its first four bytes are in each frame of the bucket; of a hold its id
+ *       32    16  bucket id, random; its first four bytes are in each frame of the bucket; for a hold, its id
  *       48     8  first sequence: place 0 of each tree is the key of this entry; 0 for a hold and for names
  *       56     8  generation, incremented at each change
  *       64     4  epoch under whose key the state is encrypted
@@ -40,7 +40,7 @@ export const KINDS = { bucket: 1, hold: 2, names: 3 } as const;
 
 export interface KeyState {
   readonly kind: (typeof KINDS)[keyof typeof KINDS];
-  /** In hexadecimal, as in a segment. */
+  /** The id of the log in hexadecimal, as in a segment. */
   readonly ledgerId: string;
   readonly bucketId: Buffer;
   readonly firstSequence: number;
@@ -105,7 +105,7 @@ export function newestNames({ trees }: KeyState): string {
   return [...trees.keys()].sort().at(-1) ?? '';
 }
 
-/** The number of the next names key; of the first one after ''. */
+/** The number of the names key after this one; '' gives the first number. */
 export function nextNames(number: string): string {
   return String(Number(number) + 1).padStart(10, '0');
 }

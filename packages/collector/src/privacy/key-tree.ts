@@ -1,7 +1,7 @@
 /**
  * The tree of payload keys, after Goldreich, Goldwasser and Micali (How to construct random functions, 1986):
- * every key is derived from one random root. A key is destroyed by replacing the root by the siblings of the
- * nodes on its path. Pure.
+ * every key is derived from one random root. A key is destroyed by replacing the root with the siblings of
+ * the nodes on its path. Pure.
  *
  *   children of a node: SHA-512 of label (16) | bucket id (16) | level (1) | index (4, BE) | node (32);
  *     the first 32 bytes are the left child, the last 32 the right one
@@ -45,7 +45,7 @@ export class KeyTree {
   /** Path from a kept node to the last requested key. */
   #way: TreeNode[] = [];
 
-  /** @param nodes kept nodes, none of them below another; only the places below them have keys. */
+  /** @param nodes kept nodes, of which no node is below another; only the places below them have keys. */
   constructor(
     bucketId: Uint8Array,
     private readonly nodes: readonly TreeNode[],
@@ -55,8 +55,8 @@ export class KeyTree {
   }
 
   /**
-   * The key of a place, as a string of NODE_BYTES characters; undefined if it is destroyed. In order, a key
-   * costs one hash, otherwise up to twenty.
+   * The key of a place, as a string of NODE_BYTES characters; undefined if it is destroyed. Keys that are
+   * requested in order cost one hash each, others up to twenty.
    */
   keyAt(place: number): string | undefined {
     const way = this.#way;

@@ -1,6 +1,6 @@
 /**
- * The vault: the storage of the keys of a log. It keeps records by name, which only the key-encryption key
- * opens.
+ * The vault: the storage of the keys of a log. It keeps records by name; only the key-encryption key opens
+ * them.
  *
  *   epochs/0000001.json             an epoch key, wrapped by the key-encryption key (key-record.ts)
  *   buckets/<sequence>-<tag>.keys   the trees of a bucket of payload keys (key-state.ts)
@@ -15,12 +15,12 @@
  */
 export type RecordName = string;
 
-/** Too few copies can be read or written. The message names them. */
+/** Thrown if too few copies can be read or written. The message names them. */
 export class VaultAway extends Error {
   override name = 'VaultAway';
 }
 
-/** The keys cannot be used. The message names them and never contains one. */
+/** Thrown if the keys cannot be used. The message names them and never contains one. */
 export class KeysUnfit extends Error {
   override name = 'KeysUnfit';
 }
@@ -41,7 +41,7 @@ export interface KeyVault {
   readonly version?: number;
 
   /**
-   * Takes in the changes of other processes.
+   * Reads the changes of other processes.
    * @returns records that this process had stored or read and that a restore of the vault from an older copy
    *   has lost; the caller merges and writes them.
    * @throws VaultAway
@@ -65,8 +65,8 @@ export interface KeyVault {
   /**
    * Writes a record, durably in the first copy and, if there are several, in a second one.
    * @param after the generation that it replaces: the highest in any copy that answers; 0 for a new record.
-   * @returns `written`, also if the newest copy has these bytes already: lagging copies get them. `stale`
-   *   without a change if another generation is stored, or the epoch of a key state is not.
+   * @returns `written`, even if the newest copy already has these bytes: lagging copies get them. `stale`
+   *   without a change if another generation is stored, or the epoch of a key state is not stored.
    * @throws VaultAway if too few copies can be written. Some may have the record, so the caller repeats the
    * write.
    */
@@ -76,7 +76,7 @@ export interface KeyVault {
    * Replaces or removes a record, and overwrites its old bytes, in every copy that can be reached.
    * @param bytes the new content; undefined removes the record. A repeat of a completed call ignores `after`.
    * @returns the copies that could not be reached and may have the old bytes; `stale` without a change, as
-   *   for `write`, also for an epoch that a key state is under.
+   *   for `write`, and for an epoch under which a key state is encrypted.
    */
   erase(name: RecordName, bytes: Buffer | undefined, after: number): Promise<readonly string[] | 'stale'>;
 

@@ -128,7 +128,7 @@ export class OpenedVault {
     return key === undefined ? undefined : createSecretKey(key, 'latin1');
   }
 
-  /** Undefined if the state is damaged. @throws KeysUnfit, KekFault */
+  /** Decrypts a key state; undefined if it is damaged. @throws KeysUnfit, KekFault */
   decode(bytes: Buffer): KeyState | undefined {
     const header = keyStateHeader(bytes);
     return header && decodeKeyState(bytes, this.epochKey(header.epoch));
@@ -156,7 +156,7 @@ export function ledgerOf(vault: KeyVault): string | undefined {
 }
 
 /**
- * Undefined if it is missing or damaged in every copy.
+ * The record of an epoch; undefined if it is missing or damaged in every copy.
  * @throws VaultAway; KeysUnfit if copies have different keys.
  */
 export function epochRecordOf(vault: KeyVault, epoch: number): EpochRecord | undefined {

@@ -135,7 +135,7 @@ export class PayloadKeys {
   }
 
   /**
-   * Takes in the changes of other processes, and restores records that the vault has lost.
+   * Reads the changes of other processes, and restores records that the vault has lost.
    * @throws VaultAway
    */
   async refresh(): Promise<void> {
@@ -182,7 +182,7 @@ export class PayloadKeys {
   /**
    * Begins an epoch and encrypts all key states under its key. If every copy could be reached, no record of
    * an older epoch remains: then remnants of replaced key states on a disk can no longer be opened. If
-   * another process has begun an epoch, that one is completed.
+   * another process has begun an epoch, that epoch is completed.
    * @returns the copies that could not be reached. @throws VaultAway, KekFault if no epoch was begun.
    */
   async rotate(): Promise<string[]> {
@@ -223,7 +223,7 @@ export class PayloadKeys {
     return this.#writer.epochBegun;
   }
 
-  /** The number of copies of the keys, and of those whose last write failed. */
+  /** The number of copies of the keys, and the number of copies whose last write failed. */
   get directories(): { readonly all: number; readonly inTrouble: number } {
     return this.#writer.directories;
   }

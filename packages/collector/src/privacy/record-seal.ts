@@ -1,6 +1,6 @@
 /**
- * Encrypts a record beside the log under a key of its own: nonce (12 bytes, random), AES-256-GCM over the
- * text with the id of its action as associated data, tag (16). A key seals one record. Pure.
+ * Encrypts a record beside the log under its own key: nonce (12 bytes, random), AES-256-GCM over the text
+ * with the id of its action as associated data, tag (16). A key seals one record. Pure.
  */
 import { createCipheriv, createDecipheriv, type KeyObject, randomBytes } from 'node:crypto';
 

@@ -43,7 +43,7 @@ export interface KeptFacts {
   readonly model_version?: string | undefined;
 }
 
-/** The text is not a valid policy. @param faults one line each, with the location in the policy. */
+/** Thrown if the text is not a valid policy. @param faults one line each, with the location in the policy. */
 export class PolicyFault extends Error {
   override name = 'PolicyFault';
   constructor(readonly faults: readonly string[]) {
@@ -80,8 +80,8 @@ export class RetentionPolicy {
   }
 
   /**
-   * The longest floor that still applies. The events of a run are held by their own age, not by that of the
-   * run.
+   * The longest floor that still applies. The events of a run are held by their own age, not by the age of
+   * the run.
    * @param received time of receipt of the event.
    */
   heldBy(facts: KeptFacts, received: number, now: number): { id: string; until: number } | undefined {
@@ -179,7 +179,7 @@ function mayMeet(one: Match, other: Match): boolean {
   });
 }
 
-/** Whether one duration is shorter than the other whatever their start. */
+/** Whether one duration is always shorter than the other, regardless of their start. */
 function isSurelyShorter(one: Keep, other: Keep): boolean {
   if (one === undefined) return false;
   if (other === undefined) return true;

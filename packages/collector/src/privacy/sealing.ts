@@ -4,9 +4,9 @@
  *   suite 1   AES-256-GCM (NIST SP 800-38D), nonce: first 12 bytes of the leaf hash, associated data: all
  *   suite 2   AES-256-CTR (NIST SP 800-38A), first counter block: the first 16 bytes of the leaf hash
  *
- * The leaf hash binds the commitment, and thereby salt and body. Two payloads sealed under one key (after an
- * undone batch, or in a diverged copy) have different leaves and so different nonces, unlike with a counter.
- * The opened payload must match the commitment, which is a stronger check than a tag. So GCM is opened in CTR
+ * The leaf hash binds the commitment and so salt and body. Two payloads sealed under one key (after an undone
+ * batch, or in a diverged copy) have different leaves and so different nonces, unlike with a counter. The
+ * opened payload must match the commitment, which is a stronger check than a tag. So GCM is opened in CTR
  * mode (its counter begins at nonce | 2), and suite 2 has no tag.
  */
 import { createCipheriv, createDecipheriv, hash } from 'node:crypto';
@@ -89,7 +89,9 @@ function openByTag(key: string, leaf: Buffer, sealed: Uint8Array, tag: Buffer): 
   }
 }
 
-/** The first counter block of the payload; in GCM it is the second one, after that of the tag. */
+/**
+ * The first counter block of the payload; in GCM it is the second one, after the counter block of the tag.
+ */
 function firstCounter(suite: Suite, leaf: Buffer): Buffer {
   if (suite === 2) return leaf.subarray(0, COUNTER_BYTES);
   leaf.copy(counter, 0, 0, NONCE_BYTES);

@@ -8,7 +8,7 @@ import assert from 'node:assert';
 
 export interface SequenceStretch {
   readonly first: number;
-  /** Exclusive. */
+  /** The end of the range, exclusive. */
   readonly end: number;
 }
 
@@ -149,7 +149,7 @@ function writeNumber(bytes: number[], value: number): void {
   bytes.push(rest);
 }
 
-/** The value is NaN if the number is incomplete. */
+/** Reads a LEB128 number; the value is NaN if the number is incomplete. */
 function readNumber(bytes: Buffer, at: number): { value: number; end: number } {
   let value = 0;
   let scale = 1;

@@ -69,17 +69,17 @@ export class VaultWriter {
     return this.#epochBegun;
   }
 
-  /** Whether an older epoch exists too. From memory, because a disk may hang. */
+  /** Whether an older epoch exists too. Reads memory only, because a disk may hang. */
   get isRotating(): boolean {
     return this.#isRotating;
   }
 
-  /** The number of copies, and of those whose last write failed. */
+  /** The number of copies, and the number of copies whose last write failed. */
   get directories(): { readonly all: number; readonly inTrouble: number } {
     return { all: this.vault.copies.length, inTrouble: new Set([...this.#inTrouble, ...this.#lagging]).size };
   }
 
-  /** Takes in the changes of other processes. @throws VaultAway, KeysUnfit, KekFault */
+  /** Reads the changes of other processes. @throws VaultAway, KeysUnfit, KekFault */
   async catchUp(): Promise<void> {
     for (const [name, bytes] of await this.vault.refresh()) this.#lost.set(name, bytes);
     // Lost states are decrypted before the epoch keys that the vault lacks are forgotten.
@@ -91,7 +91,7 @@ export class VaultWriter {
     this.lookAtEpochs();
   }
 
-  /** Takes in the changes of other processes, restores lost records, and brings lagging copies up to date. */
+  /** Reads the changes of other processes, restores lost records, and brings lagging copies up to date. */
   async refresh(): Promise<void> {
     await this.catchUp();
     await this.#restoreLost();
@@ -141,7 +141,7 @@ export class VaultWriter {
       }
       await this.catchUp();
     }
-    throw new VaultAway(`${name} is changed by other processes all the time`);
+    throw new VaultAway(`${name} is changed repeatedly by other processes`);
   }
 
   /**
@@ -271,7 +271,7 @@ export class VaultWriter {
     }
   }
 
-  /** @param bytes a record that the vault once had, and so a valid one. */
+  /** @param bytes a record that the vault once had, which is therefore valid. */
   #openLost(bytes: Buffer): KeyState {
     const header = keyStateHeader(bytes);
     assert(header !== undefined);

@@ -27,7 +27,7 @@ import { completenessOf, conflictsOf } from './gaps.js';
 import { utcText } from './instant.js';
 import { BASE_FIELDS, type EventBody, PAYLOADS, type RunEvent, type Sent, sentIn } from './run-event.js';
 
-/* The provenance of a record: its ids, clocks and versions, what is missing in it and what contradicts. */
+/* The provenance of a record: its ids, clocks and versions, its gaps and contradictions. */
 
 /** The metadata of a record without its calls and single events. */
 export type RunMetadata = {
@@ -50,15 +50,15 @@ export interface RunLinks {
   parentRunOf(eventId: string): string | null | undefined;
   /** The runs that are nested in this record, each once. */
   readonly children: readonly string[];
-  /** The runs of the circle that this run is part of; empty without a circle. */
+  /** The runs of the circle that this run is part of; empty if there is no circle. */
   readonly cycle: readonly string[];
 }
 
-/** For a record without links to other records. */
+/** The links of a record that has no links to other records. */
 export const UNLINKED: RunLinks = { parentRunOf: () => undefined, children: [], cycle: [] };
 
 interface RecordParts {
-  /** In canonical order. */
+  /** The events in canonical order. */
   readonly events: readonly TimedEvent[];
   /** The inference-start that the record uses: the first one. */
   readonly start: TimedEvent | undefined;
@@ -67,7 +67,7 @@ interface RecordParts {
   readonly links: RunLinks;
 }
 
-/** @throws RangeError without events, or if they belong to two runs or two organisations. */
+/** @throws RangeError if there are no events, or they belong to two runs or two organisations. */
 function metadataOf({ events, start, parentage, calls, links }: RecordParts): RunMetadata {
   const { organisation, runId } = oneRecord(events);
   const { parent, orphans, elsewhere } = outsideOf(events, start, parentage, links);
@@ -195,7 +195,7 @@ function recordedEventOf(timed: TimedEvent<BaseEvent>, hasParent: boolean): Reco
   return { ...entry, payload, action: erasure.action, erased_at: utcText(erasure.at) };
 }
 
-/** Most events have no unknown field: they share this object. */
+/** The unknown fields of most events, which have none and share this object. */
 const NOTHING: ExtraFields = Object.freeze({});
 
 /** The fields that the protocol does not name. */
@@ -275,7 +275,7 @@ export interface AssembledRun<Body extends EventBody = EventBody>
 /**
  * @param events all events of one record (catalogue/placing.ts), at least one, each once. Their bodies become
  *   part of the record; do not change them afterwards.
- * @throws RangeError without events, or if they belong to two runs or two organisations.
+ * @throws RangeError if there are no events, or they belong to two runs or two organisations.
  */
 export function assembleRun<Body extends EventBody>(
   events: readonly RunEvent<Body>[],

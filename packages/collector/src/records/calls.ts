@@ -12,10 +12,10 @@ import { type EventBody, type Sent, hasMember, memberIn, sentIn } from './run-ev
 /** All lists are in canonical order. */
 export interface CallOf<Body extends EventBody = EventBody> {
   readonly start: TimedEvent<Body>;
-  /** Without the start. The parent of an unreadable event is unknown, so it belongs to no call. */
+  /** The events without the start. The parent of an unreadable event is unknown, so it belongs to no call. */
   readonly events: () => readonly TimedEvent<Body>[];
   /**
-   * The ending that its last reporting event has; for the only call, that of the run's last reporting event.
+   * The ending that the last event of the call reports; for a run's only call, the last ending in the run.
    */
   readonly ended: RecordedCall | null;
 }
@@ -24,7 +24,7 @@ export interface Calls<Body extends EventBody = EventBody> {
   readonly calls: readonly CallOf<Body>[];
   /** The ending of the last event that reports one. */
   readonly last: RecordedCall | null;
-  /** All endings that count: that of each call, and the last one of events that belong to no call. */
+  /** All endings that count: one for each call, and the last one of events that belong to no call. */
   readonly endings: readonly RecordedCall[];
   /** Events that report an ending and have a number as text. */
   readonly numbersInText: ReadonlySet<string>;
@@ -67,7 +67,7 @@ export function callsOf<Body extends EventBody>(
   };
 }
 
-/** Other events by the start of their call; by undefined those without a call. */
+/** The other events by the start of their call; events without a call are under undefined. */
 function membersOf<Body extends EventBody>(
   events: readonly TimedEvent<Body>[],
   { parentAt }: Parentage,
@@ -82,8 +82,8 @@ function membersOf<Body extends EventBody>(
 const UNKNOWN = -2;
 
 /**
- * For each event the index of the start that it leads to, its own for a start; -1 without a start, as in a
- * circle.
+ * For each event, the index of the start that its parents lead to (for a start, its own index); -1 if there
+ * is none, as in a circle.
  */
 function startsAt(events: readonly TimedEvent[], parentAt: readonly number[]): number[] {
   const startAt = events.map(({ event }, place) => (event.kind === 'inference-start' ? place : UNKNOWN));

@@ -8,7 +8,7 @@ import { type Instant, compareInstants, instantOf, readInstant } from './instant
 import type { EventBody, RunEvent } from './run-event.js';
 
 export interface TimedEvent<Body extends EventBody = EventBody> extends RunEvent<Body> {
-  /** By the sender's clock; for an unreadable payload, the time of receipt. */
+  /** The time by the sender's clock; for an unreadable payload, the time of receipt. */
   readonly at: Instant;
   /** The parent in lower case; null if there is none or the payload is unreadable. */
   readonly parentId: string | null;

@@ -22,7 +22,7 @@ export interface EventTimes {
 
 /** A call of a run with several calls, or an ending of events that belong to no call. */
 export interface CountedCall {
-  /** From 1, in canonical order; 0 for the ending without a call. */
+  /** The number of the call from 1, in canonical order; 0 for the ending without a call. */
   readonly number: number;
   /** Null if no start names one. */
   readonly modelId: string | null;
@@ -61,7 +61,7 @@ export interface CountedSummary {
   readonly ratingSum: number;
   /** The last ending. */
   readonly call: Pick<RecordedCall, 'ending' | 'status' | 'attempts'> | null;
-  /** Of all calls together. */
+  /** The tokens of all calls together. */
   readonly tokens: Tokens;
   readonly latencyMs: number | null;
   readonly level: Completeness['level'];

@@ -1,9 +1,9 @@
 /**
- * The gaps of a record, which a safety officer has to close or explain: for example an inference without an
+ * The gaps of a record, which a safety officer must close or explain: for example an inference without an
  * outcome, an event whose parent never arrived, a run without a known model.
  *
- * Only known gaps count. Of an unreadable payload only the kind is known: an encrypted outcome is an outcome,
- * and whether an erased start named a model is unknown.
+ * Only known gaps count. Only the kind of an unreadable event is known: an encrypted outcome counts as an
+ * outcome, and it is unknown whether an erased start named a model.
  */
 import type { Completeness, Conflict } from '@clinical-events/protocol';
 import type { CallOf, Calls } from './calls.js';
@@ -15,7 +15,7 @@ import { hasMember, memberIn, sentIn } from './run-event.js';
 
 type Missing = Completeness['missing'][number];
 
-/** Gaps without which the run cannot be understood, or which the log itself reports. */
+/** Gaps that make a run impossible to understand, or that the log itself reports. */
 const BROKEN: ReadonlySet<Missing> = new Set<Missing>(['inference-start', 'parent', 'payload']);
 
 const OUTPUT_URI = new MemberName('output_uri');
@@ -89,11 +89,11 @@ function levelOf(missing: readonly Missing[], isLawful: boolean): Completeness['
  * ids and no payload data.
  */
 
-/** How much later than its receipt an event may claim to be: synchronised clocks differ by less. */
+/** Tolerance for timestamps later than the receipt: synchronised clocks differ by less. */
 const AHEAD_TOLERANCE_MS = 5 * 60_000;
 
 export interface Claims {
-  /** In canonical order. */
+  /** The events in canonical order. */
   readonly events: readonly TimedEvent[];
   readonly parentage: Parentage;
   /** The first one follows the inference-start that the record uses. */

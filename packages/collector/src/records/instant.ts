@@ -36,7 +36,7 @@ export function instantOf(milliseconds: number): Instant {
   return { seconds, fraction: rest === 0 ? '' : String(rest).padStart(3, '0').replace(/0+$/, '') };
 }
 
-/** Negative if `a` is earlier, 0 for the same instant. */
+/** Compares two instants: negative if `a` is earlier, 0 if they are equal. */
 export function compareInstants(a: Instant, b: Instant): number {
   if (a.seconds !== b.seconds) return a.seconds - b.seconds;
   if (a.fraction === b.fraction) return 0;
@@ -82,7 +82,7 @@ export function utcText(milliseconds: number): string {
   return `${lastDay.text}T${hour}:${minute}:${second}.${thousandths}Z`;
 }
 
-/** From `a` to `b` in milliseconds, to the microsecond. Leap seconds have no length, as in POSIX. */
+/** The time from `a` to `b` in milliseconds, to the microsecond. Leap seconds have no length, as in POSIX. */
 export function millisecondsBetween(a: Instant, b: Instant): number {
   const microseconds = (b.seconds - a.seconds) * 1e6 + microsecondsOf(b) - microsecondsOf(a);
   return microseconds / 1000;
@@ -127,7 +127,7 @@ const KNOWN_DATES = 32;
 const knownDates = new Float64Array(KNOWN_DATES);
 const knownDays = new Float64Array(KNOWN_DATES);
 
-/** The times of a record are on a few days: of the run, of receipt, of the outcome. */
+/** The days of a date since 1970, cached: the times of a record are on a few days. */
 function daysOf(year: number, month: number, day: number): number {
   const date = (year * 100 + month) * 100 + day;
   const place = day & (KNOWN_DATES - 1);

@@ -1,11 +1,11 @@
 /**
  * Finds the members of a JSON object in its bytes without parsing values: for formats that copy most of an
- * object. It handles plain text only; other text is for JSON.parse.
+ * object. It handles plain text only; other text goes to JSON.parse.
  *
  * Plain text is what JSON.stringify writes, except for the spelling of numbers: no white space between
  * tokens, no duplicate name in an object, no name that begins with a digit (JavaScript sorts those first), no
- * unnecessary escape or other spelling of one, and no escape in a name. So a part of the bytes is the text of
- * that part.
+ * unnecessary escape or other spelling of one, and no escape in a name. So the bytes of a value can be copied
+ * as its text.
  */
 
 /**
@@ -26,7 +26,7 @@ const MOST_LEVELS = 64;
 /** Limit of names in the enclosing objects, so that comparing all pairs stays cheap. */
 const MOST_NAMES = 128;
 
-/** Text that follows has no place on the tape. */
+/** Largest offset that fits on the tape. */
 const LAST_PLACE = 0x7fff_ffff;
 
 const QUOTE = 0x22;
@@ -73,7 +73,7 @@ export class JsonScan {
   #to = 0;
   #tape = new Int32Array(ENTRY << 8);
   #used = 0;
-  /** Of the last string. */
+  /** 1 if the last string has an escape, otherwise 0. */
   #escaped = 0;
   /** Signature and place of each name in the objects around the current position. */
   readonly #names = new Int32Array(2 * MOST_NAMES);
@@ -291,7 +291,7 @@ function hasStop(word: number): boolean {
   return hasZero(word ^ 0x2222_2222) || hasZero(word ^ 0x5c5c_5c5c);
 }
 
-/** Whether one of four bytes is 0: only below a 0 byte a borrow sets a bit. */
+/** Whether one of four bytes is 0. A borrow sets a wrong bit only above a byte that is 0. */
 function hasZero(word: number): boolean {
   return ((word - 0x0101_0101) & ~word & 0x8080_8080) !== 0;
 }

@@ -61,7 +61,7 @@ export function numberOf(value: unknown): number | undefined {
   return typeof number === 'number' && Number.isFinite(number) ? number : undefined;
 }
 
-/** The number syntax of JSON; other notations (5/5, 4,5, 05) are not guessed. */
+/** The number syntax of JSON; other notations (5/5, 4,5, 05) are not interpreted. */
 const NUMBER_TEXT = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
 /** Whether it is a number that was sent as text, such as "5". */

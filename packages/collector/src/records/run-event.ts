@@ -53,7 +53,10 @@ function runEvent(event: EventFacts, text: string | undefined): RunEvent {
   return { event, body: parseExact(whole) as BaseEvent, isReplaced: whole !== text };
 }
 
-/** An unpaired surrogate is valid JSON, but UTF-8 cannot encode it: it is always an escape. */
+/**
+ * The beginnings of an unpaired surrogate: it is valid JSON, but UTF-8 cannot encode it, so it is always an
+ * escape.
+ */
 const SURROGATES = ['\\ud', '\\uD'];
 /**
  * An escape; a pair counts as one. The group captures an unpaired surrogate. An escaped backslash is skipped
@@ -61,7 +64,7 @@ const SURROGATES = ['\\ud', '\\uD'];
  */
 const ESCAPES = /\\(?:u(?:d[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}|(d[89a-f][\da-f]{2}))|[^])/gi;
 
-/** Replaces each unpaired surrogate of a JSON text by U+FFFD. RFC 7493 section 2.1 forbids such text. */
+/** Replaces each unpaired surrogate of a JSON text with U+FFFD. RFC 7493 section 2.1 forbids such text. */
 function withoutHalves(text: string): string {
   if (!SURROGATES.some((sign) => text.includes(sign))) return text;
   return text.replace(ESCAPES, (escape, half: string | undefined) =>
@@ -74,7 +77,7 @@ function withoutHalves(text: string): string {
  * of the event.
  */
 
-/** A text in other bytes, in UTF-8. */
+/** A text in UTF-8 within other bytes. */
 export interface TextSlice {
   readonly bytes: Buffer;
   readonly from: number;
@@ -132,7 +135,7 @@ export const BASE_FIELDS = [
   'system_metadata',
 ] as const;
 
-/** The objects that it names for each kind; those of other kinds are unknown fields. */
+/** The objects that the protocol names for each kind; objects of other kinds are unknown fields. */
 export const PAYLOADS = {
   'inference-start': ['model_instance', 'user_identity', 'target_identity', 'inputs'],
   'internal-artifact': ['artifact'],

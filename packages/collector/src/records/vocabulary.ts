@@ -11,8 +11,8 @@ export const CLOCKS = ['received', 'sender'] as const;
 export type Clock = (typeof CLOCKS)[number];
 
 /*
- * Words that a report may show. With profile minimum a sender may use any words, also personal ones: others
- * are counted as other words and not shown.
+ * Words that a report may show. With profile minimum a sender may use any words, even personal ones: words
+ * outside the list are counted as other words and not shown.
  */
 
 /** The result of a run: the vocabulary of R-115 and further words, in the order of the page. */
@@ -42,7 +42,7 @@ export function feedbackWord(type: unknown): FeedbackWord {
 }
 
 const DIRECTION = /^\s*(?:thumbs?[-_ ]?)?(up|down)\s*$/i;
-/** A thumb without a direction is up from this value. */
+/** Rating from which a thumb without a direction is up. */
 const LEAST_UP = 3;
 
 /**

@@ -6,11 +6,14 @@
  */
 
 const IGNORABLE = /\p{Default_Ignorable_Code_Point}/gu;
-/** From one space to the next, with a non-ASCII character. It can begin at one position only: linear time. */
+/**
+ * A text between spaces with a non-ASCII character. A match can begin at one position only, so the search is
+ * linear.
+ */
 const NOT_ASCII = /(?<!\S)[^\s\u0080-\u{10ffff}]*[\u0080-\u{10ffff}]\S*/gu;
 /**
- * No language has more marks on a letter (Unicode Standard Annex 15, Stream-Safe Text Format); more take
- * quadratic time.
+ * Marks after the thirtieth on a letter, which would take quadratic time. No language has more (Unicode
+ * Standard Annex 15, Stream-Safe Text Format).
  */
 const MORE_MARKS = /(?<=\p{M}{30})\p{M}+/gu;
 const AT_BEGINNING = /^[^\p{L}\p{M}\p{N}]+/u;
@@ -51,7 +54,7 @@ function foldedPart(part: string): string {
 
 /** A search for all words of a text, in any order. Signs at the ends of a word are ignored. */
 export class Words {
-  /** Folded. */
+  /** The folded words. */
   readonly #words: readonly string[];
 
   constructor(text: string) {
@@ -61,12 +64,12 @@ export class Words {
     ].filter((word) => word !== '');
   }
 
-  /** Zero for a text of signs and spaces. */
+  /** Number of words; zero for a text of signs and spaces. */
   get count(): number {
     return this.#words.length;
   }
 
-  /** Begins a run: returns to searching all words. */
+  /** Begins the search in a run, for all words. */
   search(): WordSearch {
     return new WordSearch(this.#words);
   }

@@ -2,8 +2,8 @@
  * A data directory as the source of a copy, with or without a running collector. It is not changed.
  *
  * The order of reading makes the copy consistent: cosigned and kept checkpoints, the newest checkpoint, the
- * keys (a rotation note exists before its key signs), and then the log, which by then covers all of these.
- * The log is read up to its last whole frame, also after the newest checkpoint: these events may be
+ * keys (a rotation note exists before its key signs), and then the log, which then covers all of them. The
+ * log is read up to its last whole frame, including events after the newest checkpoint, which may be
  * acknowledged.
  */
 import fs from 'node:fs';
@@ -24,8 +24,8 @@ import { messageOf } from '../system-code.js';
 const KEPT = /^(\d{16})\.checkpoint$/;
 const COSIGNED = /^cosigned-[0-9a-f]{8}$/;
 /**
- * Without hold records a restored log cannot be erased; without erasure records its certificates are
- * incomplete.
+ * The directories of records. Without hold records a restored log cannot be erased; without erasure records
+ * its certificates are incomplete.
  */
 const RECORDS = ['lifecycle/holds', 'lifecycle/erasures'];
 
@@ -38,7 +38,7 @@ export interface StandingNotes {
   readonly cosigned: readonly Small[];
 }
 
-/** Read before the newest checkpoint and the log. */
+/** The notes of a data directory, read before its newest checkpoint and its log. */
 export function standingNotes(dataDir: string): StandingNotes {
   const directory = checkpointDirectory(dataDir);
   const names = exists(directory) ? fs.readdirSync(directory).sort() : [];
@@ -125,8 +125,8 @@ function recordsIn(dataDir: string, directory: string): Small[] {
 }
 
 /**
- * They keep a collector from starting on a copy of a mirror, which lacks its readings, and on a log that lost
- * events.
+ * The notes that keep a collector from starting on a copy of a mirror, which lacks its readings, and on a log
+ * that lost events.
  */
 function notesOf(dataDir: string): Small[] {
   const [mirror, known] = [readMirrorNote(dataDir), readKnownCheckpoint(dataDir)];

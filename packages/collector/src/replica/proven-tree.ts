@@ -15,7 +15,7 @@ export class ProvenTree {
 
   /**
    * @param leaves of the log, from an entry.
-   * @param store for the hashes; without it none are stored.
+   * @param store stores the hashes; by default they are not stored.
    */
   constructor(
     private readonly tree: GrowingTree,

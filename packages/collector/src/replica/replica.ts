@@ -35,13 +35,13 @@ export interface BackupState {
 /** The source of a copy (data-directory.ts). */
 export interface CopySource {
   readonly origin: string;
-  /** It determines how much the copy must have. */
+  /** Determines how many entries the copy must have. */
   readonly checkpoint: Checkpoint;
-  /** The same as a signed note. */
+  /** The checkpoint as a signed note. */
   readonly note: string;
   /** Small files by their names in the data directory: public keys, kept and cosigned checkpoints. */
   readonly files: ReadonlyMap<string, Buffer>;
-  /** Private keys; none unless they were requested. */
+  /** Private keys; empty unless they were requested. */
   readonly signingKeys: ReadonlyMap<string, Buffer>;
   readonly log: LogCopy;
   /** The access log up to its last whole line; undefined without one. Read it after `log` was examined. */
@@ -53,7 +53,7 @@ export interface CopySource {
 }
 
 interface CopiedAll extends Copied {
-  /** The name under which the copy keeps an access log that the source's does not continue. */
+  /** The new name of the copy's own access log, if the source's access log does not continue it. */
   readonly accessLogKept: string | undefined;
 }
 
@@ -135,8 +135,8 @@ export function checkpointThere(directory: string): Checkpoint | undefined {
 
 /**
  * Checks the back-up, and writes nothing.
- * @throws Unusable for the back-up of another log; LogDiffers if it has more entries than the log, or other
- *   ones.
+ * @throws Unusable for the back-up of another log; LogDiffers if it has more entries than the log, or
+ *   different ones.
  */
 export function assertContinues(directory: string, source: CopySource): void {
   const state = readState(directory);
@@ -196,7 +196,7 @@ export async function copyAll(
     onProgress,
   }: { readonly at: string; readonly grewIn?: string | undefined; readonly onProgress: Progress },
 ): Promise<CopiedAll> {
-  // First, so that a log that differs from the signed one is never copied.
+  // The tree is compared first, so that a log that differs from the signed one is never copied.
   const tree = await treeUpTo(source.tree, checkpointThere(directory)).finally(() => source.tree.close());
   await new ProvenTree(tree, (from) => source.log.leaves(from)).prove(source.checkpoint);
   nodeFiles.makeDirectory(directory);

@@ -1,6 +1,6 @@
 /**
  * The place of a restored copy: `restoring/` in an empty directory, until the copy is verified. Then it is
- * moved into place. A collector does not start while `restoring/` exists, so not after an interrupted
+ * moved into place. A collector does not start while `restoring/` exists, for example after an interrupted
  * restore.
  */
 import fs from 'node:fs';

@@ -2,7 +2,7 @@
  * Comparison of two bodies, which decides between a duplicate (201) and a conflict (409).
  *
  * One body is outlined in one pass, the other is walked once, and each member is looked up by name. The time
- * is linear in both bodies, whatever the order of their members, and no value is built.
+ * is linear in both bodies, regardless of the order of their members, and no value is built.
  */
 import { type Envelope, SALT_BYTES } from '@clinical-events/protocol';
 import type { Candidate } from './contract/events.js';

@@ -20,12 +20,12 @@ const PATIENCE_MS = 250;
 /** Time in which a collector notices that its lock file was removed, answers its last requests and ends. */
 const NAMELESS_MS = 3000;
 
-/** Another collector has locked the directory. */
+/** Thrown if another collector has locked the directory. */
 export class DirectoryInUse extends Error {
   override name = 'DirectoryInUse';
 }
 
-/** `lock` is not the lock file of a collector. */
+/** Thrown if `lock` is not the lock file of a collector. */
 export class LockUnfit extends Error {
   override name = 'LockUnfit';
 }
@@ -104,7 +104,7 @@ function isLockedError(error: unknown): boolean {
 
 /**
  * Checks whether other users can enter a data directory. This is only reported, because group access may be
- * intended for a back-up. Files that the collector creates are private, whatever the umask.
+ * intended for a back-up. Files that the collector creates are private, regardless of the umask.
  * @returns the fault and its fix; undefined if there is none.
  */
 export function exposureOf(dataDirectory: string): string | undefined {

@@ -285,7 +285,7 @@ export const FINDINGS = {
         'quarantine --dry-run',
     },
   },
-  /** Not a fault. */
+  /** A remark that is not a fault. */
   note: {
     severity: 'ok',
     subject: 'events',

@@ -46,7 +46,7 @@ export function shouldBeGone({
  */
 export class ErasedElsewhere {
   readonly #byKey: ReadonlyMap<string, readonly TakenKeys[]>;
-  /** Keys of a log in a database, whose mirrors have its sequences and keys of their own. */
+  /** Keys of a log in a database. Its mirrors have the same sequences but different keys. */
   readonly #shared: readonly TakenKeys[];
   readonly #found: number[] = [];
   /** Events whose payload was removed together with the name of its key. */
@@ -171,7 +171,7 @@ export interface HeldThings {
 
 /**
  * Reports events that were erased under a hold, or during a hold whose record is missing.
- * @param holds by the id of the hold; without those whose record is missing or changed.
+ * @param holds the holds by id, except those whose record is missing or changed.
  * @param events the remaining facts of events erased during holds, in order.
  */
 export async function* heldFindings(

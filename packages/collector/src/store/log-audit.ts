@@ -56,7 +56,7 @@ export interface SharedAudit {
   readonly keys: StoredKeys | undefined;
   /** Reads changes of the keys. */
   refreshKeys(): Promise<void>;
-  /** All events erased so far, also by actions after the copy was made. */
+  /** All events erased so far, including by actions after the copy was made. */
   erasedByNow(): Promise<SequenceSet>;
 }
 

@@ -8,7 +8,7 @@ import { openAccessLog } from './open-access-log.js';
 export { EvidenceLog } from './embedded/evidence-log.js';
 export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
 
-/** Opens the parts that an audit reads beside the segments. The tree must be closed. */
+/** Opens the parts that an audit reads in addition to the segments. The tree must be closed. */
 export function openProof(dataDir: string): {
   readonly tree: TreeReader;
   readonly accessLog: AccessLogStore;

@@ -1,6 +1,6 @@
 /**
- * The location of a log, and the table of drivers. A command opens a store by one of the modules `open-*`,
- * which alone name a driver.
+ * The location of a log, and the table of drivers. A command opens a store by one of the modules `open-*`; no
+ * other module names a driver.
  */
 import path from 'node:path';
 import { optionalPackage } from '../optional-packages.js';

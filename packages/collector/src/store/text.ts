@@ -40,7 +40,7 @@ export class RepeatedText {
     return this.#text;
   }
 
-  /** For a few bytes, a call costs more than this loop. */
+  /** Compares bytes. For a few bytes, a call costs more than this loop. */
   #isSame(source: Buffer, from: number, to: number): boolean {
     const bytes = this.#bytes;
     if (bytes.length !== to - from) return false;

@@ -26,7 +26,7 @@ export interface Range {
   readonly place: number;
 }
 
-/** A level that lacks hashes: it has `there`. */
+/** A level that lacks hashes; it has `there` of them. */
 interface Shortage {
   readonly level: number;
   readonly there: number;
@@ -34,14 +34,14 @@ interface Shortage {
 
 export interface RootVerdict<Root> {
   readonly root: Root;
-  /** Of the log's leaves: `short` if there are fewer, `unknown` if too many are unreadable. */
+  /** The result for the log's leaves: `short` if there are too few, `unknown` if too many are unreadable. */
   readonly log: 'agrees' | 'differs' | 'short' | 'unknown';
   /** Whether the stored leaves, after the largest root that the log reproduces, reproduce the root. */
   readonly tree: boolean;
 }
 
 export interface Verdict<Root> {
-  /** By size. */
+  /** Ordered by size. */
   readonly roots: readonly RootVerdict<Root>[];
   /** Entries after the largest root that the log reproduces whose leaves differ from the stored ones. */
   readonly differing: readonly Range[];
@@ -50,7 +50,7 @@ export interface Verdict<Root> {
   readonly shortages: readonly Shortage[];
   /** Number of differing leaves and hashes that are not listed. */
   readonly unlisted: number;
-  /** Number of leaves of the log, with unreadable entries. */
+  /** Number of leaves of the log, including unreadable entries. */
   readonly leaves: number;
   /** Number of first leaves that a signed root proves, over the log's or the stored leaves. */
   readonly provenTo: number;
@@ -111,13 +111,13 @@ export class Audit<Root extends SignedRoot> {
     if (this.#grows) await this.#tree.append(hashes, count);
   }
 
-  /** The log has `count` unreadable entries here. */
+  /** Passes `count` unreadable entries of the log. */
   async gap(count: number): Promise<void> {
     this.#leaves += count;
     this.#grows &&= await this.#take(this.#tree, Math.min(count, this.covered - this.#tree.size));
   }
 
-  /** The log ends here. */
+  /** Ends the log, and returns the verdict. */
   async finish(): Promise<Verdict<Root>> {
     const { agreeing, signed } = this.#tree;
     const witness = new RootedTree(this.#stored, this.covered, this.#roots, signed);
@@ -172,7 +172,7 @@ export class Audit<Root extends SignedRoot> {
   }
 }
 
-/** Joins adjacent ranges, also across a signed size. */
+/** Joins adjacent ranges, even across a signed size. */
 function joined(ranges: readonly Range[]): Range[] {
   const all = new Ranges();
   for (const range of ranges) all.add({ ...range });
@@ -259,7 +259,7 @@ export class RootedTree<Root extends SignedRoot> {
     return this.#tree.size;
   }
 
-  /** Calls must not overlap. */
+  /** Appends leaves. Calls must not overlap. */
   async append(hashes: Buffer, count: number): Promise<void> {
     for (let from = 0; from < count;) {
       const untilRoot = (this.#roots[this.#next]?.size ?? Infinity) - this.size;
@@ -284,7 +284,7 @@ export class RootedTree<Root extends SignedRoot> {
     }
   }
 
-  /** Missing hashes are not faults: the audit counts them. */
+  /** Compares hashes with the stored ones. Missing hashes are not faults: the audit counts them. */
   async #compare(level: number, first: number, grown: Buffer): Promise<void> {
     const complete = Math.floor(this.#covered / leavesBelow(level, 1));
     const count = Math.min(grown.length / HASH_BYTES, complete - first);

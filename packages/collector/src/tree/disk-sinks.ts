@@ -12,7 +12,7 @@ import { systemCode } from '../system-code.js';
 
 interface DiskSink {
   /**
-   * The newest stored checkpoint, a signed note; empty without one. @param busy is called during a long
+   * The newest stored checkpoint, a signed note; empty if there is none. @param busy is called during a long
    * search.
    */
   newest(busy: () => void): string;
@@ -39,7 +39,10 @@ const DIGITS = 16;
 const NAME = new RegExp(`^\\d{${DIGITS}}(-\\d)?\\.checkpoint$`);
 /** Number of last files that are searched for a complete checkpoint. */
 const LOOK_AT = 8;
-/** Names for one size: a file that a crash left incomplete stays, and the note goes to `<size>-2`. */
+/**
+ * Maximum number of names for one size: a file that a crash left incomplete stays, and the note goes to
+ * `<size>-2`.
+ */
 const MOST_NAMES = 9;
 /** Number of names that are read between two calls of `busy`. */
 const BUSY_EVERY = 65_536;
@@ -123,7 +126,7 @@ export class DirectorySink implements DiskSink {
   }
 }
 
-/** How much of the end of the file is read: room for many notes. */
+/** Number of bytes read at the end of the file: room for many notes. */
 const TAIL_BYTES = 16 << 10;
 const CUT = '\u2014 the note above was cut short\n\n';
 
@@ -133,7 +136,7 @@ const CUT = '\u2014 the note above was cut short\n\n';
  * read part of a signature as a forged one.
  */
 export class FileSink implements DiskSink {
-  /** Least size of the file in bytes: an attacker who hides a fork would cut it. */
+  /** Minimum size of the file in bytes: an attacker would truncate it to hide a fork. */
   #size = 0;
 
   constructor(private readonly file: string) {}

@@ -25,7 +25,7 @@ import {
 const LEVELS = 7;
 const LEVEL_HEIGHT = 8;
 const NEWCOMER = LEVELS * LEVEL_HEIGHT * HASH_BYTES;
-/** A larger buffer is released after a drain. */
+/** Size above which a buffer is released after a drain. */
 const KEPT_BYTES = 64 * 1024;
 
 /** Offset of the peak of a height. */
@@ -51,7 +51,7 @@ class Gained {
     this.#bytes += bytes;
   }
 
-  /** @returns undefined without new hashes. */
+  /** @returns undefined if there are no new hashes. */
   drain(): { first: number; hashes: Buffer } | undefined {
     if (this.#bytes === 0) return undefined;
     const drained = { first: this.first, hashes: Buffer.from(this.#hashes.subarray(0, this.#bytes)) };
@@ -142,7 +142,7 @@ export class GrowingTree {
   /** The root in a new buffer; `EMPTY_ROOT` for an empty tree. */
   root(): Buffer {
     const row = Buffer.from(this.#peaks);
-    // Offset of the root of all leaves to the right of the next peak; -1 without any.
+    // Offset of the root of all leaves to the right of the next peak; -1 if there are none.
     let at = -1;
     for (let height = 0; height < LEVELS * LEVEL_HEIGHT; height++) {
       const width = this.#widths[Math.floor(height / LEVEL_HEIGHT)] ?? 0;

@@ -6,8 +6,8 @@
  *   PROGRAM sign          reads a text from standard input, prints the base64 of the 64-byte signature
  *
  * It is started without a shell, with this one argument and the collector's environment, has limits of ten
- * seconds and 64 KiB, and ends with 0. Its standard error is discarded, and its output never becomes part of
- * an error, because it may contain a secret. A signature is used only after it was verified.
+ * seconds and 64 KiB, and must exit with 0. Its standard error is discarded, and its output never becomes
+ * part of an error, because it may contain a secret. A signature is used only after it was verified.
  */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto';
 import { outputOf, ProgramFailed } from '../programs.js';
@@ -18,12 +18,12 @@ import { programFault } from './program.js';
 const TIME_LIMIT_MS = 10_000;
 const SIGNATURE_BYTES = 64;
 
-/** The signing command failed. The message contains only the program's path and public keys. */
+/** Thrown if the signing command failed. The message contains only the program's path and public keys. */
 export class SigningCommandFailed extends Error {
   override name = 'SigningCommandFailed';
 }
 
-/** The command is unusable: another attempt would fail too. */
+/** Thrown if the command is unusable: another attempt would fail too. */
 export class SigningCommandUnfit extends SigningCommandFailed {
   override name = 'SigningCommandUnfit';
 }
@@ -68,7 +68,7 @@ export class KeyCommand implements KeyHolder {
   }
 
   first(origin: string): SigningKey {
-    if (this.publicKey === undefined) throw new SigningCommandFailed(`${this.program} gave no key`);
+    if (this.publicKey === undefined) throw new SigningCommandFailed(`${this.program} printed no key`);
     return this.read(noteKey(verifierKeyOf(origin, this.publicKey)));
   }
 

@@ -1,6 +1,6 @@
 /**
- * The private halves of the log's keys: files `<key id>.pem` (PKCS#8 PEM, Ed25519, mode 0600) in a directory
- * that should be away from the data and its back-ups.
+ * The private keys of the log: files `<key id>.pem` (PKCS#8 PEM, Ed25519, mode 0600) in a directory that
+ * should be away from the data and its back-ups.
  *
  * A key id (C2SP signed-note) is a hash of public key and origin. So the name of a file shows whether it was
  * made for this log; files of other logs that share the directory are left alone.
@@ -36,7 +36,7 @@ export function signingDirectory({ dataDir, signingKeys }: KeyPlace): string {
 /** Key files, and temporary files that a crash left. */
 const KEY_FILE = /^([0-9a-f]{8})\.pem(\.[0-9a-f]{8}\.tmp)?$/;
 
-/** A key that can sign: by a file or a program. */
+/** A key that can sign, in a file or through a program. */
 export interface SigningKey {
   readonly key: NoteKey;
   /** The 64 bytes of a signature by Ed25519. */
@@ -104,8 +104,8 @@ export class PrivateKeys implements KeyHolder {
   }
 
   /**
-   * Uses the private key that an interrupted first start made, if there is one. Its name fits this origin
-   * only.
+   * Uses the private key that an interrupted first start made, if there is one. Its name matches only this
+   * origin.
    */
   first(origin: string): FileKey {
     return this.#only(origin) ?? this.make(origin);
@@ -158,7 +158,7 @@ export class PrivateKeys implements KeyHolder {
 
   /**
    * Removes the private key and temporary files of it, durably. The bytes are not overwritten: on a
-   * copy-on-write file system or an SSD that would not reach them.
+   * copy-on-write file system or an SSD, overwriting would not reach them.
    * @returns the paths of the removed files.
    */
   destroy(key: NoteKey): string[] {
@@ -191,8 +191,8 @@ export type SigningKeyFaultReason =
   'no-log' | 'key-missing' | 'seal-missing' | 'broken' | 'overlapping' | 'overtaken';
 
 /**
- * The keys of the log cannot be used or changed. The message is one line, names the file, and has no key
- * material.
+ * Thrown if the keys of the log cannot be used or changed. The message is one line, names the file, and has
+ * no key material.
  */
 export class SigningKeyFault extends Error {
   override name = 'SigningKeyFault';
@@ -205,12 +205,13 @@ export class SigningKeyFault extends Error {
 }
 
 /*
- * The public halves of the log's keys in its data directory:
+ * The public keys of the log in its data directory:
  *
  *   checkpoints/origin.vkey             the first verifier key; its name is the log's origin
  *   checkpoints/rotations/0001.note …   rotation notes: each names the next key, and both keys sign it
  *
- * These files are public and never changed or removed. From the first key a verifier can follow to the last.
+ * These files are public and never changed or removed. A verifier can follow them from the first key to the
+ * last.
  */
 
 const NOTE = /^\d{4}\.note$/;
@@ -335,8 +336,8 @@ export function readHistory(dataDir: string): KeyHistory {
 export function followHistory(dataDir: string, first: string, rotations: readonly string[]): KeyHistory {
   try {
     const { keys, current, until } = keyChain(first, rotations);
-    // Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the one
-    // before.
+    // Only the newest two keys ever sign: a rotation without an overlap also ends the overlap of the previous
+    // one.
     for (let at = until.length - 2; at >= 0; at--) {
       until[at] = Math.min(until[at] ?? 0, until[at + 1] ?? 0);
     }
@@ -356,7 +357,7 @@ export interface KeyPlace {
   readonly signingKeys: string;
 }
 
-/** Whether the private keys are on another disk than the data directory; undefined without keys. */
+/** Whether the private keys and the data directory are on different disks; undefined without keys. */
 export function liesElsewhere({ dataDir, signingKeys }: KeyPlace): boolean | undefined {
   if (signingProgram(signingKeys) !== undefined) return true;
   if (!exists(signingKeys)) return undefined;

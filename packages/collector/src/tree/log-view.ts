@@ -16,7 +16,7 @@ export interface LogView {
     /** The newest stored checkpoint; in a database, it may be another collector's. */
     head(): Promise<string | undefined>;
   };
-  /** Number of entries in the log, also those that no checkpoint covers. */
+  /** Number of entries in the log, including those that no checkpoint covers. */
   readonly entries: () => number;
   /** Every key that may have signed a checkpoint of this log. */
   readonly logKeys: () => readonly NoteKey[];

@@ -7,8 +7,8 @@
  *
  * Sizes and indices stay below 2^53 and are never shifted: JavaScript shifts 32 bits.
  *
- * SHA-256 is returned as a 'binary' string and written to its target: 0.3 microseconds, where a Buffer for
- * each hash takes 1.1 and a Hash object 1.3.
+ * SHA-256 is returned as a 'binary' string and written to its target: that takes 0.3 microseconds; a Buffer
+ * for each hash takes 1.1, a Hash object 1.3.
  */
 import { hash } from 'node:crypto';
 import { LEAF_BYTES, encodeLeaf } from '@clinical-events/protocol';
@@ -38,7 +38,7 @@ export interface HashSource {
   hashes(level: number, first: number, count: number): Promise<Buffer>;
 }
 
-/** Hashes that a root or proof needs are missing. */
+/** Thrown if hashes that a root or proof needs are missing. */
 export class TilesIncomplete extends Error {
   override readonly name = 'TilesIncomplete';
 
@@ -80,7 +80,7 @@ export function leafHash(
   writeHash(leafScratch, target, targetAt);
 }
 
-/** The same for an encoded leaf, LEAF_BYTES. */
+/** Like {@link leafHash}, for an encoded leaf of LEAF_BYTES. */
 export function encodedLeafHash(leaf: Uint8Array, target: Buffer, targetAt: number): void {
   leafScratch.set(leaf, 1);
   writeHash(leafScratch, target, targetAt);
@@ -203,7 +203,7 @@ export async function inclusionProof(source: HashSource, index: number, size: nu
 }
 
 /**
- * The proof that the tree of the first `newSize` leaves continues that of the first `oldSize` (RFC 6962
+ * The proof that the tree of the first `newSize` leaves continues the tree of the first `oldSize` (RFC 6962
  * section 2.1.2). Empty if the sizes are equal, and for an empty old tree, which every tree continues.
  * @throws RangeError if the new tree is smaller, TilesIncomplete if the source lacks hashes.
  */

@@ -35,7 +35,7 @@ export interface CheckpointSigner {
    * signature is available now; the caller may try again.
    */
   sign(text: string): Promise<string>;
-  /** On return `keys` has rotations by other processes. Missing if there are none. */
+  /** Adds rotations by other processes to `keys`. Undefined if no other process rotates keys. */
   refresh?(): Promise<void>;
 }
 
@@ -54,7 +54,7 @@ const ML_DSA_44 = {
 } as const;
 
 const TIME_BYTES = 8;
-/** In a cosignature by ML-DSA-44, the length of a name has one byte. */
+/** Maximum length of a name: in a cosignature by ML-DSA-44 it has one byte. */
 const LONGEST_NAME = 255;
 
 /** A valid verifier key: its key id matches its name and key. */
@@ -121,7 +121,7 @@ export function unknownSigner(note: string, keys: readonly NoteKey[]): string | 
   const names = new Set(keys.map(({ name }) => name));
   const signatures = parseNote(note).signatures.filter(({ name }) => names.has(name));
   const found = signatures.find(({ keyId }) => !known.has(keyId));
-  // A note without a signature by a known key is reported otherwise.
+  // A note without a signature by a known key is reported elsewhere.
   if (found === undefined || !signatures.some(({ keyId }) => known.has(keyId))) return undefined;
   return keyIdText(found.keyId);
 }
@@ -221,7 +221,7 @@ export function verifyCosignature(note: string, witnessKey: NoteKey): { text: st
  */
 
 export interface KeyChain {
-  /** In the order of the rotations; at least one. */
+  /** The keys in the order of the rotations; at least one. */
   readonly keys: NoteKey[];
   /** The last key. */
   readonly current: NoteKey;
@@ -238,7 +238,7 @@ interface Handover {
 /**
  * @param first verifier key that the log began with; its name is the log's origin.
  * @param rotations every rotation note of the log, in order.
- * @throws KeyMalformed when the first key is not one of a log, RotationRefused.
+ * @throws KeyMalformed if the first key is not the key of a log, RotationRefused.
  */
 export function keyChain(first: string, rotations: readonly string[]): KeyChain {
   let current = noteKey(first);

@@ -25,7 +25,7 @@ interface Question {
  * does not keep the event loop alive.
  */
 export class SinkHelper {
-  /** At most one for each sink, by its number. */
+  /** Open requests by the number of the sink; at most one for each. */
   readonly #questions = new Map<number, Question>();
   /** Process groups of the programs, to be killed with the helper. */
   readonly #groups = new Map<number, number>();

@@ -114,8 +114,8 @@ export class SigningKeys implements CheckpointSigner {
   }
 
   /**
-   * Opens the keys of a log, and makes the first one if needed. Only the process that holds the data
-   * directory calls it.
+   * Opens the keys of a log, and makes the first one if needed. Only the process that holds the lock of the
+   * data directory may call it.
    * @throws SigningKeyFault as {@link open}; also if the log exists, but lost `origin.vkey`.
    */
   static openOrCreate(options: FirstStartOptions): SigningKeys {
@@ -144,7 +144,7 @@ export class SigningKeys implements CheckpointSigner {
    * During an earlier overlap only `overlapMs` 0 is allowed, for a key that must be replaced immediately: it
    * ends that overlap, so that at most two keys sign.
    *
-   * Of two concurrent rotations one creates its note first; the other changes nothing.
+   * If two rotations are concurrent, one creates its note first; the other changes nothing.
    * @throws SigningKeyFault with the reasons of {@link open}, `overlapping` or `overtaken`.
    */
   static rotate(options: {

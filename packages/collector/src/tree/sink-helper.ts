@@ -1,7 +1,7 @@
 /**
  * The helper process: starts the programs of the sinks, talks to them (docs/reference/sink-programs.md), and
- * kills a program that breaks the protocol. It is a process of its own because a start blocks the event loop
- * of a large process for 12 to 26 ms, and because it can be killed when a program or a mount hangs.
+ * kills a program that breaks the protocol. It is a separate process because a start blocks the event loop of
+ * a large process for 12 to 26 ms, and because it can be killed when a program or a mount hangs.
  */
 import '../stray-signals.js';
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
@@ -37,19 +37,21 @@ type Answer =
 
 /** Time limit of an answer in milliseconds. */
 const ANSWER_MS = Number(process.argv[2]);
-/** How long a start waits for the end of the previous program. */
+/** Time that a start waits for the end of the previous program. */
 const END_MS = 1000;
 const MOST_LINE_BYTES = 1000;
 const MOST_NOTE_BYTES = 64 << 10;
 /** Limit of empty lines before an answer, by which a program requests time. */
 const MOST_EMPTY_LINES = 1000;
 
-/** The program failed or was killed. */
+/** Thrown if the program failed or was killed. */
 class ProgramFailed extends Error {
   override name = 'ProgramFailed';
 }
 
-/** The message quotes neither input nor output: both may be secret. */
+/**
+ * The error for a program that breaks the protocol. It quotes neither input nor output: both may be secret.
+ */
 const nonsense = () =>
   new ProgramFailed('breaks the protocol of docs/reference/sink-programs.md, and was killed');
 
@@ -67,7 +69,7 @@ class RunningProgram {
   constructor([program = '', ...args]: readonly string[]) {
     const child = spawn(program, args, {
       ...{ cwd: '/', env: {}, stdio: ['pipe', 'pipe', 'ignore'], windowsHide: true },
-      // A process group of its own, which is killed as a whole.
+      // The program gets its own process group, which is killed as a whole.
       detached: true,
     });
     this.#child = child;
@@ -172,7 +174,7 @@ async function inTime<Value>(work: Promise<Value>): Promise<Value> {
     return await Promise.race([work, late]);
   } finally {
     clearTimeout(timer);
-    // A later rejection is of no interest.
+    // A later rejection is ignored.
     work.catch(() => undefined);
   }
 }

@@ -33,12 +33,12 @@ export interface SinkQueueOptions {
  * never dropped.
  */
 export class SinkQueue {
-  /** Oldest first; without the checkpoint of the running attempt. */
+  /** Oldest first; excludes the checkpoint of the running attempt. */
   readonly #queue: Published[] = [];
   #given: Published | undefined;
   #state: SinkState | undefined;
   #dropped = 0;
-  /** When the sink was last found to hold less than it took. */
+  /** Time at which the sink last held less than it took. */
   #lostAt: string | undefined;
   readonly #abort = new AbortController();
   /** The reported fault, until the recovery: its message, or 'forked'. */
@@ -55,7 +55,7 @@ export class SinkQueue {
     this.#state = options.before;
   }
 
-  /** Undefined before the first attempt ends. */
+  /** The state of the sink; undefined before the first attempt ends. */
   get state(): SinkState | undefined {
     if (this.#state === undefined) return undefined;
     // Counts since the start of this run.
@@ -71,7 +71,7 @@ export class SinkQueue {
     return this.#queue.length + (this.#given === undefined ? 0 : 1);
   }
 
-  /** Never throws and never waits. */
+  /** Queues a checkpoint. Never throws and never waits. */
   offer(published: Published): void {
     if (this.#phase !== 'open') return;
     if (this.sink.wants === 'newest') this.#queue.length = 0;
@@ -134,7 +134,7 @@ export class SinkQueue {
       return true;
     } catch (error) {
       this.#given = undefined;
-      // If the sink wants the newest only, a newer one may be queued.
+      // If the sink wants only the newest, a newer one may be queued.
       if (this.sink.wants === 'every' || this.#queue.length === 0) this.#queue.unshift(given);
       this.#failed(error);
       return false;

@@ -47,9 +47,9 @@ export interface Published {
 export interface Attempt {
   /** Aborted when the collector ends. */
   readonly signal: AbortSignal;
-  /** Size of the last checkpoint that the sink took, also in an earlier run. */
+  /** Size of the last checkpoint that the sink took, including earlier runs. */
   readonly delivered: number | undefined;
-  /** The sink calls it if it holds a smaller checkpoint. */
+  /** Called by the sink if it holds a smaller checkpoint. */
   readonly lost: () => void;
 }
 
@@ -59,20 +59,20 @@ export interface Sink {
   readonly wants: 'every' | 'newest';
   /**
    * On return the sink holds the checkpoint permanently. Each kind of sink has its time limit.
-   * @throws {@link SinkTrouble}. The sink may hold the checkpoint nonetheless; it can be delivered again.
+   * @throws {@link SinkTrouble}. The sink may still hold the checkpoint, which can be delivered again.
    */
   deliver(published: Published, attempt: Attempt): Promise<void>;
 }
 
 /**
- * A sink did not take a checkpoint. The message gives the operator the reason and a remedy, and contains no
- * secret.
+ * Thrown if a sink did not take a checkpoint. The message gives the operator the reason and a remedy, and
+ * contains no secret.
  */
 export class SinkTrouble extends Error {
   override name = 'SinkTrouble';
 }
 
-/** A checkpoint that a sink holds contradicts the ledger. */
+/** Thrown if a checkpoint that a sink holds contradicts the ledger. */
 export class SinkForked extends SinkTrouble {
   override name = 'SinkForked';
 }

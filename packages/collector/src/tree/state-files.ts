@@ -2,8 +2,8 @@
  * Small files in `checkpoints/` by which a running collector and its commands report their state to `doctor`
  * and the console.
  *
- * They are replaced by a rename and not flushed: after a power loss an older file may be there, or none, and
- * the next start writes it again within seconds.
+ * They are replaced by a rename and not flushed. After a power loss a file may be old or missing; the next
+ * start writes it again within seconds.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import { nodeFiles } from '../files.js';
 import { counted } from '../quantity.js';
 import { systemCode } from '../system-code.js';
 
-/** The file was not written by a collector. */
+/** Thrown if the file was not written by a collector. */
 export class StateFileDamaged extends Error {
   override name = 'StateFileDamaged';
 }
@@ -58,7 +58,7 @@ export class StateFile<State> {
     nodeFiles.makeDirectory(path.dirname(file));
     const unfinished = `${file}.unfinished`;
     fs.rmSync(unfinished, { force: true });
-    // 'wx': never through a link that someone created.
+    // 'wx' never follows a link that someone created.
     const fd = nodeFiles.open(unfinished, 'wx+');
     try {
       fs.writeFileSync(fd, `${JSON.stringify(state, undefined, 2)}\n`);
@@ -112,7 +112,7 @@ export interface CheckpointTroubleState {
 export interface SinkState {
   /** The configured value; for a witness, the name of its key in place of the key. */
   readonly sink: string;
-  /** Forked: it has seen a checkpoint of this log that contradicts the ledger; it gets no more. */
+  /** Forked: the sink has a checkpoint of this log that contradicts the ledger, and gets no more. */
   readonly state: 'ok' | 'failing' | 'forked';
   /** Size of the last delivered checkpoint, in entries; missing if none was delivered. */
   readonly size?: number;
@@ -139,7 +139,7 @@ interface KnownCheckpoint {
 
 /** `mirror.json`: marks a data directory as a mirror of a log in a database. */
 export interface MirrorNote {
-  /** Address of the log, for people. */
+  /** Address of the log, for display. */
   readonly store: string;
   readonly ledger_id: string;
   /** Number of bytes of its file of readings that were forwarded to the access log of the database. */
@@ -229,14 +229,14 @@ export const writeKnownCheckpoint = (dataDir: string, note: string) => KNOWN.wri
 export const readMirrorNote = (dataDir: string) => MIRROR.read(dataDir);
 export const writeMirrorNote = (dataDir: string, note: MirrorNote) => MIRROR.write(dataDir, note);
 
-/** A reason is shown on a line of a terminal. */
+/** Maximum length of a reason, which is shown on a line of a terminal. */
 const LONGEST_REASON = 1000;
 
 /** Records a collector's failure to make checkpoints. No method throws: a full disk is such a failure. */
 export class CheckpointTrouble {
   /** Contents of the file. */
   #kept: CheckpointTroubleState | undefined;
-  /** Start of the failure, also if the file could not be written. */
+  /** Start of the failure, even if the file could not be written. */
   #since: string | undefined;
   /** Reason of the newest failure; empty if the file of an earlier run could not be read. */
   #reason = '';
@@ -255,7 +255,7 @@ export class CheckpointTrouble {
     }
   }
 
-  /** The current state, also if the file could not be written. */
+  /** The current state, even if the file could not be written. */
   get state(): CheckpointTroubleState | undefined {
     return this.#since === undefined ? undefined : { since: this.#since, reason: this.#reason };
   }
@@ -294,7 +294,7 @@ export class CheckpointTrouble {
   }
 }
 
-/** One line for a person. */
+/** A description of a sink's state in one line. */
 export function describe(state: SinkState, now: number): string {
   const { sink, size, at, failing_since: since, message, dropped, lost_at: lostAt } = state;
   const delivered =

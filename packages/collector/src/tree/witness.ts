@@ -8,7 +8,7 @@
  * A DNS look-up occupies a thread of Node's pool. libuv limits look-ups to half of the threads, so they can
  * slow down the ledger's calls but not stop them.
  *
- * Of a witness's answer only the cosignature is used. The answer is never quoted in logs.
+ * Only the cosignature in a witness's answer is used. The answer is never quoted in logs.
  */
 import {
   type Checkpoint,
@@ -38,7 +38,7 @@ import path from 'node:path';
 
 /** Time limit for a request and its answer, in milliseconds. */
 const ANSWER_MS = 10_000;
-/** A cosignature has less than 4 KiB. */
+/** Maximum size of an answer. A cosignature has less than 4 KiB. */
 const MOST_BYTES = 64 * 1024;
 /** Media type of an answer with a tree size. */
 const SIZE_TYPE = 'text/x.tlog.size';
@@ -59,7 +59,7 @@ interface Answer {
   readonly status: number;
   /** Media type, in lower case and without parameters. */
   readonly type: string;
-  /** Empty unless the status is 200 or 409. */
+  /** The body; empty unless the status is 200 or 409. */
   readonly body: string;
 }
 
@@ -203,7 +203,7 @@ function statedSize({ type, body }: Answer): number {
 
 function refusal(status: number, { origin, size }: Checkpoint, oldSize: number): SinkTrouble {
   const known: Readonly<Record<number, string>> = {
-    400: 'refuses the request as malformed (400): the address may not be that of a witness',
+    400: 'refuses the request as malformed (400): the address may not belong to a witness',
     403: 'does not know the signing key (403): give it the key that collector signing-key show prints',
     404: `does not know this log (404): have its operator add the origin ${origin}, or correct the address`,
     409: 'saw another checkpoint of this log just now (409): does a second collector run with the same key?',

@@ -4,13 +4,13 @@
  *
  *   read      the newest checkpoint of the database, signed by a key of the log
  *   copy      the entries up to it, each checked against its leaf, into the log of the directory
- *   compare   the root over the leaves of the directory's own log with that of the checkpoint
+ *   compare   the root over the leaves of the directory's own log with the root of the checkpoint
  *   swap      the new checkpoint replaces the previous one
  *
- * After a crash at any point the next run continues, and compares entries that were copied and not compared.
+ * After a crash at any point the next run continues, and compares entries that were copied but not compared.
  *
- * Readings on the mirror are logged in a file of its own, whose lines are forwarded to the access log of the
- * database. `access.log` in the directory is a copy of that access log, of which the log has heads.
+ * Readings on the mirror are logged in a separate file, whose lines are forwarded to the access log of the
+ * database. `access.log` in the directory is a copy of that access log, whose heads are in the log.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -108,7 +108,7 @@ async function run(config: Config, once: boolean): Promise<void> {
     const notes = notesOf(config, ledgerId);
     const onTrouble = (what: string, error: unknown) =>
       report(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
-    // The mirror has keys of its own, so that a loss of the log's keys does not affect it.
+    // The mirror has its own keys, so that a loss of the log's keys does not affect it.
     const own = { dataDir, encryption: 'on', encryptionKeys: '', kek: '' } as const;
     const store = await openForWriting({
       ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: lock.file, ledgerId, onTrouble },
@@ -184,7 +184,7 @@ function notesOf({ dataDir, store }: Config, ledgerId: string): MirrorNotes {
 interface Held {
   readonly treeStore: TreeStore;
   readonly tree: ProvenTree;
-  /** The newest checkpoint, and the number of entries that it covers; -1 without one. */
+  /** The newest checkpoint, and the number of entries that it covers; -1 if there is none. */
   head: string | undefined;
   signed: number;
 }
@@ -202,7 +202,7 @@ async function heldIn(dataDir: string, { committed }: WritableStore): Promise<He
   const believed = await treeUpTo(treeStore, checkpoint);
   if (believed.size < signed || committed.entries < signed) {
     report('warning: the hashes of the tree are damaged or missing and are rebuilt from the events');
-    // Before a hash is overwritten: if events were changed, the old hashes show which.
+    // This comes before a hash is overwritten: if events were changed, the old hashes show which.
     await new ProvenTree(GrowingTree.empty(), leaves).prove(checkpoint);
   }
   const tree = new ProvenTree(believed, leaves, treeStore);
@@ -277,7 +277,7 @@ class Mirror {
     report(`stopped with ${counted(Math.max(0, this.held.signed), 'entry', 'entries')}`);
   }
 
-  /** Copies all entries that are signed now. @returns how many further entries the database has. */
+  /** Copies all entries that are signed now. @returns the number of further entries in the database. */
   async #round(): Promise<number> {
     const { tree, events } = this.shared;
     // Actions that the last round left pending.
@@ -286,7 +286,7 @@ class Mirror {
     if (note === undefined) return 0;
     await this.shared.publicKeys.pull(this.config.dataDir);
     const checkpoint = this.#accepted(note);
-    // Before the entries, which hold heads of it.
+    // The access log comes before the entries, which contain its heads.
     await this.#copyAccessLog();
     if (note !== this.held.head) {
       await this.#copyTo(checkpoint.size);

@@ -2,12 +2,12 @@
 export const MOST_LEVELS = 100;
 
 /**
- * The most messages in a request. Two bytes can be a message, so this bounds the memory of decoded requests.
- * A full request of 64 MiB has 1.2 million, with 1 KiB of contents and 13 attributes per span.
+ * Maximum messages in a request. Two bytes can be a message, so this bounds the memory of decoded requests. A
+ * full request of 64 MiB has 1.2 million, with 1 KiB of contents and 13 attributes per span.
  */
 export const MOST_MESSAGES = 2 ** 21;
 
-/** The most spans with their events, or log records, in a request. */
+/** Maximum spans with their events, or log records, in a request. */
 export const MOST_ITEMS = 2 ** 18;
 
 export type DecodingFaultCode = 'malformed' | 'too_deep' | 'too_many';

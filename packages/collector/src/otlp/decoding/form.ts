@@ -13,7 +13,7 @@ export interface Form {
   text(of: Message, name: string): string;
   /** Hexadecimal digits in lower case; empty unless there are `digits` of them and one is not 0. */
   id(of: Message, name: string, digits: number): string;
-  /** Nanoseconds. */
+  /** A time in nanoseconds. */
   time(of: Message, name: string): bigint;
   /** A 32-bit integer. */
   number(of: Message, name: string): number;

@@ -8,7 +8,7 @@ import { CLOSE_BRACE, CLOSE_BRACKET, OPEN_BRACE, OPEN_BRACKET, tokenize } from '
 import { DecodingFault, MOST_LEVELS, MOST_MESSAGES, tooDeep, tooMany } from './fault.js';
 import { forEachOf, type Form, type Message, wholeNumber } from './form.js';
 
-/** The most opening braces, brackets and commas in a request, which bound what JSON.parse builds. */
+/** Maximum opening braces, brackets and commas in a request, which bound what JSON.parse builds. */
 const MOST_MARKS = 2 * MOST_MESSAGES;
 
 const MOST_UINT64 = 2n ** 64n - 1n;
@@ -71,7 +71,7 @@ function wrong(name: string, problem: string): DecodingFault {
   return new DecodingFault('malformed', `is ${problem}`).in(name);
 }
 
-/** Undefined for an absent member and for null. */
+/** A member; undefined if it is absent or null. */
 function member(of: Message, name: string): unknown {
   return (of as Fields)[name] ?? undefined;
 }
@@ -94,7 +94,7 @@ function text(of: Message, name: string): string {
   return value.toWellFormed();
 }
 
-/** Decimal digits or a number: SDKs send either. Undefined for other values. */
+/** An integer in decimal digits or as a number: SDKs send either. Undefined for other values. */
 function integer(value: unknown): bigint | undefined {
   if (typeof value === 'number') return Number.isInteger(value) ? BigInt(value) : undefined;
   return typeof value === 'string' && /^-?\d{1,20}$/.test(value) ? BigInt(value) : undefined;

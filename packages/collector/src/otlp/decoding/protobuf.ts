@@ -27,7 +27,10 @@ const ONE_BY_ONE: Readonly<Record<string, DescMessage>> = { spans: SpanSchema, l
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** An absent field is its zero value, as in protobuf-es; every field of an absent message is undefined. */
+/**
+ * Reads protobuf. An absent field has its zero value, as in protobuf-es; every field of an absent message is
+ * undefined.
+ */
 export const protobufForm: Form = {
   requestOf(body, signal) {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);

@@ -7,7 +7,7 @@ export type Evaluation = Findings['evaluations'][number];
 const OUTCOMES = ['validated', 'contradicted', 'partial'];
 const THUMB = /^(?:thumbs?[ _-]?)?(up|down)$/i;
 
-/** A score is a number; some emitters send a string. */
+/** The score of an evaluation: a number, although some emitters send a string. */
 export function scoreOf(score: unknown): number | string | undefined {
   return typeof score === 'number' && Number.isFinite(score) ? score : nameOf(score);
 }

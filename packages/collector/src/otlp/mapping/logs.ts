@@ -21,7 +21,7 @@ export function eventsOfLog(log: DecodedLog, options: MappingOptions): Mapped {
   if (eventName !== EVALUATION && !WORDS.test(eventName)) return none('not_about_models');
   if (log.traceId === '' && ownRunOf(log) === undefined) return none('no_trace_id');
   const origin = originOf(log, options.organisation);
-  // Without the resource, which an intermediate collector may extend.
+  // The resource is left out, because an intermediate collector may extend it.
   const all = { ...log, time: String(time), resource: undefined };
   const eventId = logEventId(options.organisation, all);
   const at = instant(time);

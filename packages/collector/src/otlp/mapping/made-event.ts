@@ -17,7 +17,7 @@ export interface Draft {
   readonly runId: string;
   readonly parentId?: string | undefined;
   readonly timestamp: string;
-  /** Whole milliseconds. */
+  /** The latency in whole milliseconds. */
   readonly latencyMs?: number | undefined;
   /** Members such as `hostname` and `app_name`. */
   readonly source: Members;
@@ -74,7 +74,8 @@ function bytesOf({ eventId, runId, parentId, timestamp, latencyMs, ...draft }: D
 }
 
 /**
- * Replaces each unpaired surrogate by U+FFFD: readers refuse one, and JSON.stringify writes it as an escape.
+ * Replaces each unpaired surrogate with U+FFFD: readers refuse one, and JSON.stringify writes it as an
+ * escape.
  */
 function wellFormed(json: string): string {
   const text = json.replace(/\\(?:ud[89a-f][0-9a-f]{2}|.)/g, (escape) =>
@@ -91,7 +92,7 @@ interface Content {
   readonly text: string;
 }
 
-/** The longest first. */
+/** The contents of a payload, the longest first. */
 function contentsOf(payload: Draft['payload']): Content[] {
   const found = Object.entries(payload).flatMap(([of, members]) =>
     (CONTENTS[of] ?? []).flatMap((name) => {

@@ -31,7 +31,7 @@ export const REASONS = [
 ];
 export type Reason = (typeof REASONS)[number];
 
-/** By the causes that `identify` returns. */
+/** The reason for each cause that `identify` returns. */
 const BY_CAUSE: Readonly<Record<string, Reason>> = {
   embeddings: 'embeddings',
   'steps of agents': 'agent_step',

@@ -33,7 +33,7 @@ export type { Mapped, MappingOptions } from './mapped.js';
 type Members = Readonly<Record<string, unknown>>;
 
 const MOST_ARTIFACTS = 4096;
-/** A longer query is in the first event of its documents only, and the others refer to that event. */
+/** A query longer than this is only in the first event of its documents; the other events refer to it. */
 const LONG_QUERY = 1024;
 const INT32_MAX = 2 ** 31 - 1;
 const NAMES = {
@@ -171,7 +171,7 @@ class SpanEvents {
     }
     const description = 'How the call of the model ended.';
     const members = { artifact_type: 'other', description, ...facts, text: words };
-    // Not the ordinal of any other artifact, however many there are.
+    // No other artifact has this ordinal.
     this.#artifact({ kind: 'internal-artifact', members }, 0);
   }
 
@@ -281,8 +281,9 @@ function anotherOf(choice: Choice & { readonly facts?: Members }, number: number
 }
 
 /**
- * A missing time is replaced by the other one, or by 1970 when both are missing; a span that ends before it
- * begins keeps both. In each of these cases there is no latency, and `fault` names the case.
+ * The times of a span. A missing time is replaced with the other one, or with 1970 if both are missing; a
+ * span that ends before it begins keeps both. In each of these cases there is no latency, and `fault` names
+ * the case.
  */
 function timesOf({ start: from, end: to }: DecodedSpan) {
   const [start, end] = [instant(from), instant(to)];

@@ -14,10 +14,13 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const OWN_RUN = 'clinical_events.run.id';
 const NO_FIELDS: Fields = {};
 
-/** By resource: most spans of a request share one. */
+/** A cache by resource: most spans of a request share one. */
 const places = new WeakMap<Fields, { readonly source: Fields; readonly sdk: string | undefined }>();
 
-/** The run that the application names, if it is a UUID; a span's own value precedes its resource's. */
+/**
+ * The run that the application names, if it is a UUID; a span's own value takes precedence over its
+ * resource's.
+ */
 export function ownRunOf({ attributes, resource }: Decoded): string | undefined {
   const said = attributes[OWN_RUN] ?? resource[OWN_RUN];
   return typeof said === 'string' && UUID.test(said) && said !== NIL ? said.toLowerCase() : undefined;
@@ -71,7 +74,7 @@ export function instant(nanoseconds: bigint): bigint | undefined {
   return nanoseconds > 0n && nanoseconds <= LAST ? nanoseconds : undefined;
 }
 
-/** In UTC, to the millisecond, or to the nanosecond if it has that precision. */
+/** The time in UTC, to the millisecond, or to the nanosecond if it has that precision. */
 export function timestampOf(nanoseconds: bigint): string {
   const milliseconds = new Date(Number(nanoseconds / 1_000_000n)).toISOString();
   const rest = nanoseconds % 1_000_000n;

@@ -4,14 +4,16 @@
  */
 
 /** Control characters that a cell must not have; RFC 4180 quotes CR and LF, and tab is allowed. */
-// eslint-disable-next-line no-control-regex -- they are what is looked for
+// eslint-disable-next-line no-control-regex -- the pattern searches for them
 const CONTROLS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f]/g;
-/** The control picture of U+0000; those of U+0001 to U+001F follow, and that of U+007F is U+2421. */
+/**
+ * The control picture of U+0000. The pictures of U+0001 to U+001F follow it; the picture of U+007F is U+2421.
+ */
 const FIRST_PICTURE = 0x2400;
 
 const QUOTED = /[",\r\n]/;
 
-/** Replaces a control character by its picture (U+2400 to U+2421). */
+/** Replaces a control character with its picture (U+2400 to U+2421). */
 function pictured(text: string): string {
   return text.replace(CONTROLS, (control) => {
     const code = control.charCodeAt(0);
@@ -31,7 +33,7 @@ const MOST_IN_DATE = 64;
 
 /** A number of any length. */
 const NUMBER = /^[^\p{L}";]*(?:[eE][^\p{L}";]*)?$/u;
-/** At most as many words as a date in any language, or an amount of a currency. */
+/** A text with at most as many words as a date in any language, or an amount of a currency. */
 const DATE = /^[^\p{L}";]*(?:[\p{L}\p{M}]{1,14}[^\p{L}";]*){0,3}$/u;
 const DIGIT = /\p{Nd}/u;
 const RUN_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -40,13 +42,13 @@ const CONSTANT =
   /^\s*(?:#[^";]*|true|false|wahr|falsch|vrai|faux|verdadero|falso|verdadeiro|vero|waar|onwaar)\s*$/i;
 
 /**
- * Positions where a spreadsheet begins a formula: also in full-width East Asian characters, after white
- * space, and at separators of other locales. An apostrophe in such a position is doubled, so that all added
- * ones can be removed.
+ * Positions at which a spreadsheet begins a formula, including full-width East Asian characters, positions
+ * after white space, and separators of other locales. An apostrophe in such a position is doubled, so that
+ * all added apostrophes can be removed.
  */
 const BEGINS = /^(?:[\t\r\n]|\s*['=+\-@\uff1d\uff0b\uff0d\uff20])/;
 const BEGINS_AGAIN = /(?<=[;\t\n]|\r(?!\n))(?=\s*['=+\-@\uff1d\uff0b\uff0d\uff20])/g;
-/** With it, LibreOffice reads no formula. */
+/** LibreOffice reads no formula in a text with such a character. */
 const BREAK = /[\t\r\n]/;
 
 /** Whether a spreadsheet may read the text as a number, a date, a boolean or an error, and change it. */
@@ -74,14 +76,14 @@ export interface Cells {
   readonly isTooLong: (text: string) => boolean;
 }
 
-/** For programs: the text is unchanged. */
+/** Cells for programs: the text is unchanged. */
 export const PLAIN_CELLS: Cells = {
   mark: '',
   cell: (text) => quoted(pictured(text)),
   isTooLong: () => false,
 };
 
-/** For Excel, LibreOffice and Google Sheets. */
+/** Cells for Excel, LibreOffice and Google Sheets. */
 export const SPREADSHEET_CELLS: Cells = {
   // Excel reads a file as UTF-8 only with this mark.
   mark: '\ufeff',

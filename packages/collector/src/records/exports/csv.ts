@@ -1,6 +1,6 @@
 /**
- * Records as CSV (RFC 4180): a summary row for each record, or for each of its calls. Lists do not fit a row:
- * it has their length, and the values of the last output, outcome and feedback.
+ * Records as CSV (RFC 4180): a summary row for each record, or for each of its calls. Lists do not fit in a
+ * row, so it has their lengths, and the values of the last output, outcome and feedback.
  */
 import type { BaseEvent } from '@clinical-events/protocol';
 import type { AssembledRun } from '../assemble.js';
@@ -71,7 +71,7 @@ export const CSV_COLUMNS: readonly RecordColumn<Run>[] = [...RECORD_COLUMNS, ...
 /** A call and its run. */
 interface CallRow extends Lists {
   readonly run: Run;
-  /** From 1. */
+  /** The number of the call, from 1. */
   readonly number: number;
   readonly call: CallOf<BaseEvent>;
 }
@@ -101,7 +101,10 @@ export const CALL_ROW_COLUMNS: readonly RecordColumn<CallRow>[] = [
   ...LIST_COLUMNS,
 ];
 
-/** @param forSpreadsheet for people: ids stay unchanged, and no sender's text becomes a formula. */
+/**
+ * @param forSpreadsheet whether people read the file: ids stay unchanged, and no sender's text becomes a
+ * formula.
+ */
 export function csv(forSpreadsheet: boolean): FileFormat<BaseEvent> {
   return csvOf(CSV_COLUMNS, (run) => [run], forSpreadsheet);
 }
@@ -153,7 +156,7 @@ function textCell(text = '', cells: Cells, tally: Tally): string {
   return cells.cell(text);
 }
 
-/** UTC with milliseconds: one form, so that spreadsheets sort it. */
+/** The time in UTC with milliseconds: spreadsheets can sort a single form. */
 function utcOf(time: string): string {
   return new Date(millisecondsOf(time)).toISOString();
 }

@@ -34,7 +34,7 @@ export interface FileFormat<Body extends EventBody = EventBody> {
   /** Reads events for the builder. */
   reader(): EventReader<Body>;
   builder(): PieceBuilder<Body>;
-  /** One for each file. */
+  /** Makes a joiner, which joins one file. */
   joiner(): PieceJoiner;
 }
 
@@ -74,7 +74,7 @@ export function lines(document: RecordDocument): FileFormat<BaseEvent> {
   return textFormat({ head: '', between: '\n', tail: '\n', empty: '', text });
 }
 
-/** In UTF-16 units. */
+/** Length of text, in UTF-16 units, from which it is encoded. */
 const ENCODE_FROM = 4 << 20;
 
 class TextBuilder implements PieceBuilder<BaseEvent> {

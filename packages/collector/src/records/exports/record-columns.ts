@@ -1,5 +1,5 @@
 /**
- * The columns of a record, for CSV and Parquet (docs/reference/records.md). A value of another type than the
+ * The columns of a record, for CSV and Parquet (docs/reference/records.md). A value whose type is not the
  * column's is left out: with profile `minimum` a sender may write any type.
  */
 import type { RecordedCall } from '@clinical-events/protocol';
@@ -260,9 +260,7 @@ export const RECORD_COLUMNS: readonly RecordColumn[] = [
   ...SYSTEM_COLUMNS,
 ];
 
-/**
- * The number in a member, also one that was sent as text, as the nearest double; undefined if there is none.
- */
+/** The number in a member as the nearest double, even if it was sent as text; undefined if there is none. */
 export function memberNumber(sent: Sent | undefined, name: MemberName): number | undefined {
   return numberIn(memberIn(sent, name));
 }

@@ -31,12 +31,12 @@ export interface LocalAccessLog extends AccessLogStore {
   append(line: string): void;
 }
 
-/** The access log is not a regular file. */
+/** Thrown if the access log is not a regular file. */
 export class AccessLogUnfit extends Error {
   override name = 'AccessLogUnfit';
 }
 
-/** The access log is not the one that was read before. The message is a sentence about the difference. */
+/** Thrown if the access log is not the one that was read before. The message describes the difference. */
 export class AccessLogAltered extends Error {
   override name = 'AccessLogAltered';
 }

@@ -1,6 +1,6 @@
 /** The contract of a log that is copied to a back-up. */
 
-/** The copy was made of another log or has diverged from it. The message names the difference. */
+/** Thrown if the copy was made of another log or has diverged from it. The message names the difference. */
 export class LogDiffers extends Error {
   override name = 'LogDiffers';
 }

@@ -61,7 +61,7 @@ export interface SharedStoreOptions {
   readonly signingKeys: string;
   /** Returns the payload keys to open; undefined if payloads are not encrypted. */
   readonly keysOf: (log: NotedKeys) => Promise<WantedKeys | undefined>;
-  /** Called when the store is degraded but loses and refuses nothing. */
+  /** Called when the store is degraded, but nothing is lost or refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Called when acknowledged events are lost. */
   readonly onLost: (reason: string) => void;
@@ -124,12 +124,12 @@ export interface SharedStore extends Store {
   appendAccessHead(entry: Candidate): Promise<void>;
   /** Stores an action. On return it has its position in the log and is in `actions`. */
   appendAction(entry: Candidate): Promise<void>;
-  /** Whether this collector is the one of all that carries out requests. */
+  /** Whether this collector is the one that carries out requests. */
   isOnUs(): Promise<boolean>;
   /** Adds the actions of other collectors to `actions`. */
   refreshActions(): Promise<void>;
   /** The keys of events. */
   keysOf(sequences: SequenceSet): Promise<TakenKeys[]>;
-  /** Selects, from each list of keys, those of events in the log that no action has erased. */
+  /** Selects from each list the keys of events in the log that no action has erased. */
   keysIn(lists: readonly (readonly TakenKeys[])[], signal: AbortSignal): Promise<TakenKeys[][]>;
 }

@@ -39,11 +39,11 @@ export type Outcome = 'accepted' | 'duplicate' | 'conflict' | 'erased' | 'unread
 /** The state of the payload of a stored event. */
 export type PayloadState = 'plain' | 'encrypted' | 'erased';
 
-/** An event, or an entry of the log's own, in the log. */
+/** An event in the log, or one of the log's own entries. */
 export interface StoredEntry {
   /** 1 for the first entry of a ledger, then consecutive. */
   readonly sequence: number;
-  /** A number from FIRST_ENTRY_KIND on for an entry of the log's own. */
+  /** A number from FIRST_ENTRY_KIND on for the log's own entries. */
   readonly kind: EventKind | number;
   readonly profile: Profile;
   readonly door: Door;
@@ -81,8 +81,8 @@ export interface Store {
    */
   readonly outlivesDoubt: boolean;
   /**
-   * Stores a batch. On return every `accepted` event is durable, and so is the stored event behind each other
-   * outcome.
+   * Stores a batch. On return every `accepted` event is durable, and so is the stored event that any other
+   * outcome refers to.
    * @returns outcomes in the order of the batch; the sequences of its events are in this order too.
    * @throws {@link NotCommitted} if nothing of the batch is stored, now or after a restart; the store can be
    * used.
@@ -124,7 +124,7 @@ const REASON_OF_CODE: Readonly<Record<string, StorageReason>> = {
   ...{ EACCES: 'permission_denied', EPERM: 'permission_denied' },
 };
 
-/** Nothing of the batch was stored. `cause` is the reason, such as ENOSPC. */
+/** Thrown if nothing of the batch was stored. `cause` is the reason, such as ENOSPC. */
 export class NotCommitted extends Error {
   override name = 'NotCommitted';
   readonly reason: StorageReason;
@@ -135,22 +135,22 @@ export class NotCommitted extends Error {
   }
 }
 
-/** No event may be stored, because payload keys cannot be made durable. */
+/** The error if no event may be stored, because payload keys cannot be made durable. */
 export function keysUnwritable(cause: unknown): NotCommitted {
   return new NotCommitted('the payload keys cannot be written', { cause, reason: 'keys_unwritable' });
 }
 
-/** It is unknown whether the batch is stored: a flush to the disk failed. */
+/** Thrown if it is unknown whether the batch is stored, because a flush to the disk failed. */
 export class CommitUnknown extends Error {
   override name = 'CommitUnknown';
 }
 
-/** Another process changed the log, although this one holds the lock; stored events may be lost. */
+/** Thrown if another process changed the log, although this one holds the lock; stored events may be lost. */
 export class LogChanged extends CommitUnknown {
   override name = 'LogChanged';
 }
 
-/** The log is damaged: stored bytes have changed or are missing. */
+/** Thrown if the log is damaged: stored bytes have changed or are missing. */
 export class StoreDamaged extends Error {
   override name = 'StoreDamaged';
   /** @param place the location in the driver's words, and the sequence that is expected there, if known. */
@@ -203,9 +203,9 @@ export function cursorBehind({ sequence, at }: { readonly sequence: number; read
 /** An entry in a pass. The object is reused for the next entry. */
 export interface PassedEntry extends Place {
   readonly sequence: number;
-  /** Whether it is an entry of the log's own; then only sequence and time are meaningful. */
+  /** Whether it is one of the log's own entries; then only sequence and time are meaningful. */
   readonly isOwn: boolean;
-  /** @throws RangeError for an entry of the log's own. */
+  /** @throws RangeError for one of the log's own entries. */
   readonly kind: EventKind;
   readonly organisation: string;
   readonly receivedAt: number;
@@ -222,7 +222,7 @@ export interface PassedEntry extends Place {
   body(): Buffer | undefined;
 }
 
-/** The collector's own facts about a stored event. None of them is a view into a buffer. */
+/** The facts that the collector recorded about a stored event, without views into buffers. */
 export type EventFacts = Pick<
   StoredEvent,
   | 'sequence'
@@ -279,11 +279,11 @@ export interface EventFilter {
 export interface SoughtId {
   /** Lower-case text form. */
   readonly eventId: string;
-  /** Only the event of this organisation. */
+  /** The organisation of the event; by default any. */
   readonly organisation?: string | undefined;
   /**
    * The organisations to try first if none is given. If one of them has the event, events of other
-   * organisations are not found; if none has, the whole log is read.
+   * organisations are not found; otherwise the whole log is read.
    */
   readonly known: readonly string[];
 }
@@ -296,7 +296,7 @@ export interface FoundEntries {
 }
 
 /**
- * The log, for reading, also while a collector runs. Every entry is checked when it is read, and only durable
+ * The log, for reading, even while a collector runs. Every entry is checked when it is read, and only durable
  * entries are shown, because a collector may take back a batch that it failed to flush.
  */
 export interface EventLog {
@@ -332,7 +332,10 @@ export interface EventLog {
     from?: Cursor,
     options?: { readonly through?: number },
   ): AsyncGenerator<Iterable<PassedEntry>, Cursor, undefined>;
-  /** Like `pass`, decoded, for events that match a filter; each is valid until the next one is requested. */
+  /**
+   * Like `pass`, but yields decoded events that match a filter. Each is valid until the next one is
+   * requested.
+   */
   scan(filter: EventFilter, from?: Cursor): AsyncGenerator<Iterable<StoredEvent>, Cursor, undefined>;
   /** Like `scan`, for all entries, including the log's own. */
   entries(from?: Cursor): AsyncGenerator<Iterable<StoredEntry>, Cursor, undefined>;
@@ -372,7 +375,9 @@ export interface CommittedEntry {
 
 /** Receives figures of a store that several processes write to. Times are in milliseconds. */
 export interface SharedGauges {
-  /** A batch of events was stored; `ms` from sending until it was known to be durable. */
+  /**
+   * Called when a batch of events was stored; `ms` is the time from sending until it was known to be durable.
+   */
   committed(ms: number): void;
   /** Whether the last batch is known to be replicated. Not called if replication is not required. */
   replicated(isKnown: boolean): void;
@@ -401,7 +406,7 @@ export interface SharedCommits {
 
 /** The committed entries of a store, for the sequencer. */
 export interface Committed {
-  /** Number of entries that are durable and have a sequence. None of them is ever taken back. */
+  /** Number of entries that are durable and have a sequence. They are never taken back. */
   readonly entries: number;
   /** Undefined if only this process writes: then `entries` is always current. */
   readonly shared?: SharedCommits;

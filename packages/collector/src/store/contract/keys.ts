@@ -12,7 +12,7 @@ import type { CheckpointSigner } from '../../tree/note-signing.js';
 export interface RateLimit {
   /** Events per second; above 0, fractions allowed. */
   readonly perSecond: number;
-  /** Whole events, at least 1. */
+  /** A whole number of events, at least 1. */
   readonly burst: number;
 }
 
@@ -31,7 +31,7 @@ export interface ApiKey {
   readonly hash: Uint8Array;
   readonly organisation: string;
   readonly permissions: Permissions;
-  /** The profile that its events must meet; undefined means that of the collector. */
+  /** The profile that its events must meet; undefined means the collector's profile. */
   readonly profile: Profile | undefined;
   readonly rateLimit: RateLimit | undefined;
   /** The required name in the client certificate: `dns:` or `uri:` and the name. */
@@ -40,7 +40,7 @@ export interface ApiKey {
   readonly createdAt: number;
   /** Time from which the key is no longer accepted. */
   readonly expiresAt: number | undefined;
-  /** Time of the revocation. A revoked key is always refused, whatever the clock shows. */
+  /** Time of the revocation. A revoked key is always refused, regardless of the clock. */
   readonly revokedAt: number | undefined;
   /** The id of the predecessor of the key. */
   readonly rotatedFrom: string | undefined;
@@ -87,12 +87,12 @@ export interface SharedKeyStore extends KeyStore {
   readonly accessLog: AccessLogStore;
 }
 
-/** The key store cannot be read or written. The message names it; `cause` is the reason. */
+/** Thrown if the key store cannot be read or written. The message names it; `cause` is the reason. */
 export class KeyStoreError extends Error {
   override name: string = 'KeyStoreError';
 }
 
-/** The key store is damaged. */
+/** Thrown if the key store is damaged. */
 export class KeyStoreDamaged extends KeyStoreError {
   override name = 'KeyStoreDamaged';
 }

@@ -40,7 +40,7 @@ export interface EvidenceRow {
   readonly sequence: number;
   /** Undefined if it cannot be decoded. */
   readonly envelope: Envelope | undefined;
-  /** From its leaf, or from the row if the leaf belongs to another entry. */
+  /** The commitment in its leaf, or in the row if the leaf belongs to another entry. */
   readonly commitment: Buffer;
   readonly state: PayloadState;
   /** Salt and body; for an encrypted payload their sealed form in a frame (embedded/sealed-frame.ts). */
@@ -67,7 +67,7 @@ export interface Evidence {
   readonly keys: StoredKeys | undefined;
   /** Reads changes of the keys. */
   refreshKeys(): Promise<void>;
-  /** All events erased so far, also by actions after the rows were read. */
+  /** All events erased so far, including by actions after the rows were read. */
   erasedByNow(): Promise<SequenceSet>;
   /** Adds findings from the tables alone. Call when all rows were read. */
   tell(findings: FindingList): Promise<TableFindings>;

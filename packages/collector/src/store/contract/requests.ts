@@ -10,7 +10,7 @@ export const KEPT_ANSWER_MS = 3_600_000;
 export interface Requests {
   /** Stores a request durably. */
   lay(id: string, request: string): Promise<void>;
-  /** The requests that were not taken yet, also begun ones, in a stable order. Removes old answers. */
+  /** The requests that were not taken yet, including begun ones, in a stable order. Removes old answers. */
   waiting(): Promise<readonly { readonly id: string; readonly request: string }[]>;
   /** Called by a collector before it carries out a request. @returns false if it was withdrawn or taken. */
   begin(id: string): Promise<boolean>;

@@ -34,7 +34,7 @@ export interface TreeStore extends TreeReader {
   swapHead(expected: string | undefined, note: string, keptSize?: number): Promise<void>;
 }
 
-/** The newest checkpoint is not the last one that this process has seen. */
+/** Thrown if the newest checkpoint is not the last one that this process has seen. */
 export class HeadMoved extends Error {
   override name = 'HeadMoved';
 }

@@ -1,9 +1,9 @@
 /**
  * `access.log`, to which every command that reads events appends. It is opened by name for each call.
  *
- * Root appends too, in a directory whose owner may have put anything under the name. So no link is followed,
- * a file with another hard link is written only if it belongs to the owner of the directory, only a file
- * created here changes its owner, and a pipe blocks nothing.
+ * Root also appends to it, in a directory whose owner may have put anything under the name. So no link is
+ * followed, a file with another hard link is written only if it belongs to the owner of the directory, only a
+ * file created here changes its owner, and a pipe blocks nothing.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -20,7 +20,7 @@ import { handOver, nodeFiles } from '../../files.js';
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
 const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;
 const LINE_FEED = 0x0a;
-/** Takes about a millisecond to hash. */
+/** Size of a piece, which takes about a millisecond to hash. */
 const PIECE_BYTES = 64 << 10;
 const BEGINNING: LineCursor = { lines: 0, at: 0 };
 
@@ -62,8 +62,8 @@ export class AccessLogFile implements LocalAccessLog {
       // Two processes may see the same torn line, which leaves an empty line between theirs.
       const isTorn = stat.size > 0 && byteAt(fd, stat.size - 1) !== LINE_FEED;
       const bytes = Buffer.from(`${isTorn ? '\n' : ''}${line}\n`);
-      // In one call, so that no line of another process comes between. A nearly full disk may take only a
-      // part.
+      // Written in one call, so that no other process can write within the line. A nearly full disk may take
+      // only a part.
       if (fs.writeSync(fd, bytes) < bytes.length) throw fault('ENOSPC', 'the line was written only in part');
       fs.fsyncSync(fd);
     } finally {

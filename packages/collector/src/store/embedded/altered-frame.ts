@@ -1,4 +1,4 @@
-/** Classifies altered frames and damage for `collector verify`. It trusts none of the bytes. */
+/** Classifies altered frames and damage for `collector verify`. The bytes are not trusted. */
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { HASH_BYTES, commitmentOf, leafHash } from '../../tree/merkle.js';
 import { finding, type VerifyFinding, type FindingPlace } from '../findings.js';

@@ -15,7 +15,7 @@ import { type Erasure, erasuresIn } from './compaction.js';
 import { askedIn } from './inbox.js';
 import type { CompactionThreadData, CompactionTrouble } from './compaction-thread.js';
 
-/** The compiled thread, also under Vitest: a thread starts from a file. */
+/** The compiled thread, even under Vitest: a thread starts from a file. */
 const THREAD = new URL(
   'compaction-thread.js',
   import.meta.url.replace(/\/src\/(?=store\/embedded\/)/, '/dist/'),

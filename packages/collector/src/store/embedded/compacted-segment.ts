@@ -285,7 +285,7 @@ function countErased(block: Buffer): number {
   return count;
 }
 
-/** The length of a erased frame's record in a block, including its marker. */
+/** The length of an erased frame's record in a block, including its marker. */
 function erasedLength(block: Buffer, at: number): number {
   const envelope = at + 1 + FIXED_TO - FIXED_FROM;
   return envelopeEnd(block, envelope - ENVELOPE_AT) - at;
@@ -308,7 +308,7 @@ class GroupWriter {
   ) {}
 
   /**
-   * Adds a frame. Actions are in unpacked groups of their own, so that following their pointers expands no
+   * Adds a frame. Actions are in separate, unpacked groups, so that following their pointers expands no
    * group.
    */
   add(frame: Buffer, isErased: boolean): void {

@@ -55,7 +55,7 @@ export interface CompactionOptions {
 
 /**
  * Compacts all closed segments with encrypted bytes of erased events, and reports those that it could not
- * compact. A collector may write and others may read meanwhile; only one process may compact.
+ * compact. A collector may write and others may read at the same time, but only one process may compact.
  */
 export async function compactLog(
   dataDir: string,
@@ -78,8 +78,8 @@ export async function compactLog(
 }
 
 /**
- * Time at which the last segment with events of an erasure was compacted, in ms since 1970; undefined if none
- * was.
+ * Time at which the last segment with events of an erasure was compacted, in ms since 1970; undefined if no
+ * segment was compacted.
  */
 export function compactedAt(
   dataDir: string,

@@ -115,9 +115,9 @@ export interface EmbeddedStoreOptions {
   readonly lock?: HeldFile | undefined;
   /** Number of entries that a signed checkpoint covers; 0 by default. */
   readonly vouchedEntries?: number;
-  /** Replaced by tests that make the disk fail. */
+  /** The file calls; tests replace them to make the disk fail. */
   readonly files?: Files;
-  /** Called when the store is degraded but loses and refuses nothing. */
+  /** Called when the store is degraded, but nothing is lost or refused. */
   readonly onTrouble: (what: string, error: unknown) => void;
   /** Called after the flush of each batch, with the duration of the flush and the size of the log. */
   readonly onFlushed?: (milliseconds: number, held: Held) => void;
@@ -279,8 +279,8 @@ export class EmbeddedStore implements Store {
   }
 
   /**
-   * Selects, from each list of keys, those of events in the log that no action has erased; payloads that a
-   * compaction removed count too. Reads the segments concerned. Reports and skips a segment that cannot be
+   * Selects from each list the keys of events in the log that no action has erased, including events whose
+   * payload a compaction removed. Reads the segments concerned. Reports and skips a segment that cannot be
    * read.
    * @returns the keys found for each list; fewer after an abort.
    */
@@ -359,7 +359,10 @@ export class EmbeddedStore implements Store {
     return this.#index.stats();
   }
 
-  /** A second call waits for the first: by then the descriptor may belong to another file. */
+  /**
+   * Closes the store once; a later call waits for the first one, because the descriptors may belong to other
+   * files by then.
+   */
   close(): Promise<void> {
     return (this.#closed ??= this.#index.close().then(() => this.#log.close()));
   }
@@ -442,14 +445,14 @@ export class EmbeddedStore implements Store {
 
   /** @param frame a copy, in which the payload is decrypted. */
   #compare(frame: Buffer, candidate: Candidate): Outcome {
-    // Also while the key still exists: the content of an erased event must not be revealed.
+    // This holds even while the key exists: the content of an erased event must not be revealed.
     if (this.actions.erased.has(frameSequence(frame, 0))) return 'erased';
     return repeatOutcome(decodeFrame(frame, 0), candidate, () =>
       this.#open(frame) === 'plain' ? decodeFrame(frame, 0).body : undefined,
     );
   }
 
-  /** Keys that cannot be read for one event must not stop the batch. */
+  /** Decrypts a stored event. Unreadable keys of one event must not stop the batch. */
   #open(frame: Buffer): Opening {
     this.#opener.readAnew();
     try {

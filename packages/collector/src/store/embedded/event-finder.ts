@@ -2,8 +2,8 @@
  * Finds entries by organisation and id.
  *
  * The id index gives candidates, which are compared with the log. The index may be missing, behind the log (a
- * running collector keeps the newest part in memory), damaged, or that of another copy. Entries that it does
- * not cover are read and kept in tables in memory, about 22 bytes each.
+ * running collector keeps the newest part in memory), damaged, or belong to another copy. Entries that it
+ * does not cover are read and kept in tables in memory, about 22 bytes each.
  */
 import path from 'node:path';
 import { BEGINNING, type Cursor, type EventLog, type FoundEvent } from '../contract/events.js';
@@ -23,7 +23,7 @@ interface Frames extends Pick<EventLog, 'pass'> {
 }
 
 export class EventFinder {
-  /** Undefined before the first search. */
+  /** The index; undefined before the first search. */
   #index: IdIndexReader | undefined;
   /** End of the part of the log that is searched in the index. */
   #coveredTo = 0;
@@ -61,7 +61,7 @@ export class EventFinder {
   #opened(): IdIndexReader {
     if (this.#index !== undefined) return this.#index;
     const directory = path.join(this.dataDirectory, 'index');
-    // Without an index, any directory without runs serves.
+    // If there is no index, any directory without runs will do.
     const otherwise = path.join(this.dataDirectory, 'ledger');
     // Each page is checked when it is read; checking all of them takes as long as a thousand look-ups.
     const index = IdIndexReader.read({

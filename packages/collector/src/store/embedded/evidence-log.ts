@@ -64,7 +64,7 @@ export class EvidenceLog {
   /** @param row a row with a higher sequence than the previous one. */
   add(row: EvidenceRow): void {
     const { sequence, fits } = row;
-    // A damaged row next to a gap would count as several entries, so it gets a segment of its own.
+    // A damaged row next to a gap would count as several entries, so it gets its own segment.
     const isApart = sequence > this.#due && !(fits && this.#wasWhole);
     if (isApart || this.#position >= SEGMENT_BYTES) this.#begin(sequence);
     const frame = frameOf(row, this.#newestAction);

@@ -95,7 +95,7 @@ function overheadOf({ kind }: Candidate, sealer: PayloadSealer | undefined): num
 
 /**
  * Writes the frame of a candidate into `target` at `offset`.
- * @param sealer undefined for a plain payload, such as that of an action.
+ * @param sealer undefined for a plain payload, such as the payload of an action.
  * @param actionBefore the previous action, if the entry is an action.
  * @returns the size of the frame.
  */
@@ -212,7 +212,7 @@ export function frameKind(source: Buffer, offset: number): number {
   return source[offset + ENVELOPE + ENVELOPE_AT.kind] ?? 0;
 }
 
-/** Whether the entry is the log's own, also of an unknown kind. */
+/** Whether the entry is the log's own, even if its kind is unknown. */
 export function frameIsOwn(source: Buffer, offset: number): boolean {
   return frameKind(source, offset) >= FIRST_ENTRY_KIND;
 }

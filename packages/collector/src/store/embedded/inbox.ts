@@ -6,7 +6,8 @@ import { systemCode } from '../../system-code.js';
 import { KEPT_ANSWER_MS, type Requests } from '../contract/requests.js';
 
 /**
- * A request is renamed when it is begun and removed when it is withdrawn; only one of the two can succeed.
+ * The name of a request. It is renamed when it is begun and removed when it is withdrawn; only one of the two
+ * can succeed.
  */
 const REQUEST = /^([0-9a-f-]{36})\.(?:request|begun)\.json$/;
 const ASKED = /\.compact$/;
@@ -105,7 +106,7 @@ export function askForCompaction(dataDir: string, action: string): void {
   makeFile(askedFile(dataDir, action));
 }
 
-/** Whether a compaction asked for by an action is not done yet. */
+/** Whether a compaction that an action requested is still pending. */
 export function isCompactionAsked(dataDir: string, action: string): boolean {
   return exists(askedFile(dataDir, action));
 }

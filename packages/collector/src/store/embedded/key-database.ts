@@ -1,7 +1,7 @@
 /**
  * API keys in `<data directory>/keys.db`, a SQLite file in WAL mode: commands write it while a collector
- * reads it. SQLite fits here, unlike for events: keys are few, seldom written, and written by several
- * processes.
+ * reads it. SQLite suits keys, unlike events, because keys are few, are seldom written, and have several
+ * writers.
  */
 import { closeSync, fsyncSync, openSync, statSync } from 'node:fs';
 import path from 'node:path';
@@ -54,7 +54,9 @@ const BUSY_CODES = new Set([5, 6]);
 const DAMAGE_CODES = new Set([11, 26]);
 /** SQLITE_FULL. */
 const FULL_CODES = new Set([13]);
-/** SQLITE_IOERR and SQLITE_CANTOPEN, which SQLite also reports if its -wal or -shm file finds no space. */
+/**
+ * SQLITE_IOERR and SQLITE_CANTOPEN, which SQLite also reports if there is no space for its -wal or -shm file.
+ */
 const SPACE_CODES = new Set([10, 14]);
 
 type Row = Record<string, null | number | bigint | string | Uint8Array>;
@@ -64,7 +66,7 @@ export function keyDatabasePath(dataDir: string): string {
   return path.join(dataDir, 'keys.db');
 }
 
-/** Makes a new name in a directory durable. Windows neither can nor needs to. */
+/** Makes a new name in a directory durable. Windows does not support this and does not need it. */
 function flushDirectory(directory: string): void {
   if (process.platform === 'win32') return;
   const descriptor = openSync(directory, 'r');
@@ -99,7 +101,7 @@ export class KeyDatabase implements KeyStore {
   /** Own writes, which `PRAGMA data_version` does not count. */
   #ownWrites = 0;
 
-  /** Whether the file has no schema, because a crash came before it; only possible if opened read-only. */
+  /** Whether the file has no schema because of a crash; possible only if it was opened read-only. */
   readonly #unwritten: boolean;
 
   private constructor(file: string, database: DatabaseSync, unwritten = false) {
@@ -136,7 +138,7 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Opens the keys of a data directory for reading, also on a read-only snapshot. Nothing is created,
+   * Opens the keys of a data directory for reading, even on a read-only snapshot. Nothing is created,
    * migrated or written, and every write is refused.
    * @throws {@link KeyStoreError} as {@link open} does, and if there is no file.
    */
@@ -216,7 +218,7 @@ export class KeyDatabase implements KeyStore {
   }
 
   /**
-   * Writes a consistent snapshot of all keys to a new file, also during writes of other processes. Its last
+   * Writes a consistent snapshot of all keys to a new file, even during writes of other processes. Its last
    * bytes may not be on stable storage on return. Equal keys give equal bytes.
    * @throws KeyStoreDamaged if the copy is damaged, because this file is.
    */
@@ -324,7 +326,7 @@ function prepare(database: DatabaseSync): void {
   }
   if (schemaVersion(database) === MIGRATIONS.length) return;
   transaction(database, () => {
-    // Read again inside the transaction: another process may have migrated the file.
+    // The version is read again inside the transaction: another process may have migrated the file.
     const version = schemaVersion(database);
     refuseNewer(version);
     for (const migration of MIGRATIONS.slice(version)) database.exec(migration);

@@ -236,7 +236,7 @@ function headerOf(file: string): Buffer {
   }
 }
 
-/** Copies a segment. A compacted one, also one compacted during the copy, replaces the earlier copy. */
+/** Copies a segment. A compacted segment, even if compacted during the copy, replaces the earlier copy. */
 function copyOne(segment: CopiedSegment, source: string, target: string): number {
   const isCompacted = () => footerOf(path.join(source, segment.name)) !== undefined;
   if (isCompacted()) return replace(segment, source, target);

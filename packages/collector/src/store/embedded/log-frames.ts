@@ -3,7 +3,7 @@
  * It checks the checksum and the sequence of each frame. At damage it stops or, for `collector verify`,
  * reports the damage and continues with the next valid frame.
  *
- * After damage the walk searches the next frame byte by byte. No sender can hide one inside an event: a
+ * After damage the walk searches for the next frame byte by byte. No sender can hide one inside an event: a
  * header has zero bytes, and JSON text has none (RFC 8259).
  */
 import assert from 'node:assert/strict';
@@ -81,7 +81,7 @@ export interface WalkOptions {
   readonly until?: number;
   /** `stop`: throws or, in the last segment, ends. `continue`: reports the damage and continues. */
   readonly onDamage?: 'stop' | 'continue';
-  /** With `continue`: number of events that a signed checkpoint covers. None of them can be a torn tail. */
+  /** With `continue`: number of events that a signed checkpoint covers. They cannot be a torn tail. */
   readonly covered?: number;
   /** A buffer of an earlier walk to reuse. */
   readonly window?: Buffer;
@@ -349,8 +349,8 @@ class Walk {
   }
 
   /**
-   * Reports the bytes from `start` to `end`, in the place of `count` events: one by one if their sizes add
-   * up.
+   * Reports the bytes from `start` to `end`, in the place of `count` events, as damage: event by event if
+   * their sizes add up.
    */
   *#range(
     segment: Segment,
@@ -479,7 +479,7 @@ export function bytesAt(files: Files, { path }: Segment, position: number, bytes
 
 /** A copy of the frame at an offset of an open segment; undefined if there is no valid frame. */
 export function wholeFrame(files: Files, fd: number, offset: number): Buffer | undefined {
-  // Reads no further than the frame: the bytes after it may have to be unpacked (compacted-segment.ts).
+  // Reads no further than the frame: unpacking the bytes after it may be expensive (compacted-segment.ts).
   const header = Buffer.alloc(HEADER_BYTES);
   const size = plausibleSize(header, 0, files.read(fd, header, 0, header.length, offset));
   if (size === 0 || size > files.size(fd) - offset) return undefined;

@@ -311,7 +311,8 @@ export class LogReader implements EventLog {
   #readNow(places: readonly Place[]): ReadEvents {
     const offsets = this.#gather(places);
     this.#opener.readAnew();
-    // After all checks: a place may be requested twice, and an opened frame no longer matches its checksum.
+    // This comes after all checks: a place may be requested twice, and an opened frame no longer matches its
+    // checksum.
     for (const [index, { size }] of places.entries())
       this.#opener.open(this.#read, numberAt(offsets, index), size);
     const actions = this.actions();

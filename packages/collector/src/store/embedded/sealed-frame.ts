@@ -8,7 +8,7 @@
  *        4     4  tag of the bucket of its key: the beginning of the bucket id
  *        8    16  tag of the cipher, if the suite has one
  *
- * Opening a frame replaces its payload in memory by plain text; on disk it stays encrypted.
+ * Opening a frame replaces its payload in memory with plain text; on disk it stays encrypted.
  */
 import type { Files } from '../../files.js';
 import { HASH_BYTES, leafHash } from '../../tree/merkle.js';

@@ -46,7 +46,7 @@ import { sealedExtensionHolds } from './sealed-frame.js';
 import { ActionTrail } from './action-chain.js';
 import { bytesAt, offsetIn, readFrames, type FramePlace, type SegmentEnd, wholeFrame } from './log-frames.js';
 
-/** Bytes after the last readable frame, which a start moved to a file of their own. */
+/** Bytes after the last readable frame, which a start moved to a separate file. */
 export interface TornTail {
   readonly bytes: number;
   readonly keptIn: string;
@@ -74,9 +74,11 @@ export interface SegmentLogOptions {
  * with zeros.
  */
 const ROOM_REST_MS = 1000;
-/** A batch is written and acknowledged only if the files were checked within this time. */
+/** Time within which the files must have been checked before a batch is written or acknowledged. */
 const LOOK_EVERY_MS = 1000;
-/** Bytes read back of the segment header and of the first frame of the newest batch. */
+/**
+ * Number of bytes that are read back from the segment header and from the first frame of the newest batch.
+ */
 const READ_BACK_BYTES = SEGMENT_HEADER_BYTES;
 const PROVING_ZEROS = Buffer.alloc(4096);
 
@@ -99,7 +101,7 @@ const NOTHING: Found = {
 };
 
 export class SegmentLog {
-  /** Oldest first; the last one is written to. Never empty after `open`. */
+  /** The segments, oldest first; the last one is written to. Never empty after `open`. */
   readonly segments: Segment[];
   /** Address after the last durable frame. */
   end: number;
@@ -345,8 +347,8 @@ export class SegmentLog {
   }
 
   /**
-   * The segments from an address on, and a file layer that reads the last one through the descriptor it is
-   * written by, even if the file was removed or replaced. Both are valid until the next write.
+   * The segments from an address on, and a file layer that reads the last one through the writer's
+   * descriptor, even if the file was removed or replaced. Both are valid until the next write.
    */
   written(address: number): { readonly files: Files; readonly segments: readonly Segment[] } {
     const { files } = this.#options;
@@ -472,7 +474,7 @@ export class SegmentLog {
     try {
       files.write(fd, header, SEGMENT_HEADER_BYTES, 0);
       files.datasync(fd);
-      // Before the rename: under its final name another process could change it first.
+      // Read before the rename: another process could change the file under its final name.
       held = heldNow(files, nextPath(directory));
     } catch (error) {
       files.close(fd);
@@ -549,8 +551,8 @@ export class SegmentLog {
 }
 
 /**
- * @throws StoreDamaged if a segment is shorter than the next one implies: cut short, or one between is
- * missing.
+ * @throws StoreDamaged if a segment is shorter than the header of the next one implies: it was cut short, or
+ * a segment between them is missing.
  */
 function assertComplete(files: Files, segments: readonly Segment[]): void {
   segments.forEach((segment, i) => {
@@ -562,7 +564,7 @@ function assertComplete(files: Files, segments: readonly Segment[]): void {
   });
 }
 
-/** Durable events are missing from the end of the log. */
+/** The error for a log that lacks durable events at its end. */
 function endsTooEarly(file: string, offset: number, sequence: number): StoreDamaged {
   return damagedAt(
     file,
@@ -583,7 +585,7 @@ function assertReaches(options: SegmentLogOptions, file: string, end: SegmentEnd
   throw damagedAt(file, end.offset, end.nextSequence, reason);
 }
 
-/** Before the log has its first segment. */
+/** The identity of the current segment before the log has one. */
 const NOTHING_HELD: NamedFile = { id: '', size: 0 };
 
 function heldNow(files: Files, file: string): NamedFile {
@@ -634,7 +636,7 @@ function findEnd(files: Files, segment: Segment): Found & { readonly lastBatch: 
   }
 }
 
-/** The newest encrypted frame of the segments before the last one, if that has no event. */
+/** The newest encrypted frame in the segments before the last one, if the last one has no event. */
 function sealedBefore(files: Files, segments: readonly Segment[], last: Found): Buffer | undefined {
   let { hasEvents } = last;
   for (let i = segments.length - 2; i >= 0 && !hasEvents; i--) {
@@ -667,8 +669,8 @@ function repairTail(
     files.close(fd);
     throw error;
   }
-  // The last batch may come from the page cache although its flush failed. Written and flushed again, it is
-  // durable before any repeat of its events is answered.
+  // The last batch may come from the page cache although its flush failed. It is written and flushed again,
+  // so that it is durable before any repeat of its events is answered.
   const batch = Buffer.alloc(end.offset - lastBatch);
   files.read(fd, batch, 0, batch.length, lastBatch);
   files.write(fd, batch, batch.length, lastBatch);

@@ -14,8 +14,8 @@
  *       64     8  sequence of the newest action before the first entry; 0 if there is none
  *       72     8  address of that action; 0 if there is none
  *
- * An address counts bytes of frames since the ledger began, so it never changes, whatever the segment size
- * is. A segment ends at the first address of the next one; the last segment ends after its last frame.
+ * An address counts bytes of frames since the ledger began, so it never changes, regardless of the segment
+ * size. A segment ends at the first address of the next one; the last segment ends after its last frame.
  */
 import fs from 'node:fs';
 import path from 'node:path';
@@ -99,7 +99,7 @@ function otherFormat(which: string): string {
   );
 }
 
-/** @param beyond number of bytes to read after the header; those of a compacted segment must be unpacked. */
+/** @param beyond number of bytes to read after the header; in a compacted segment they must be unpacked. */
 function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + beyond);
   const fd = files.open(file, 'r');
@@ -167,7 +167,7 @@ export interface SurveyedSegment extends Segment {
 }
 
 /**
- * The segments of a directory in order, with or without valid headers; none if there is no directory.
+ * The segments of a directory in order, with or without valid headers; empty if there is no directory.
  * Creation times are not compared, since they can be changed together with the checksum.
  * @param ledgerId expected id of the ledger; by default the most common one.
  * @param irregular called with the name of each segment that is not a regular file, such as a pipe.

@@ -46,7 +46,7 @@ export class TreeFiles implements TreeStore {
     return tree;
   }
 
-  /** Opens the tree for reading, also while a collector runs. Creates nothing. */
+  /** Opens the tree for reading, even while a collector runs. Creates nothing. */
   static read(dataDirectory: string, files: Files): TreeReader {
     return new TreeFiles(files, dataDirectory, false);
   }
@@ -83,7 +83,8 @@ export class TreeFiles implements TreeStore {
       this.#namesDirty = false;
     }
     const dirty = [...this.#dirty];
-    // One after the other: after a failure no flush may still run while everything is put again.
+    // The flushes run one after the other, so that none is still running when all hashes are put again after
+    // a failure.
     for (const fd of dirty) {
       await this.#files.datasyncLater(fd);
       this.#dirty.delete(fd);
@@ -102,7 +103,7 @@ export class TreeFiles implements TreeStore {
       throw new HeadMoved(`checkpoints/latest ${is}: another process changed it`);
     }
     const bytes = Buffer.from(note);
-    // The kept copy first: a checkpoint that was never published does no harm.
+    // The kept copy is written first: a kept checkpoint that was never published does no harm.
     if (keptSize !== undefined) {
       await this.#files.replace(path.join(this.#checkpoints, keptName(keptSize)), bytes);
     }

@@ -200,7 +200,7 @@ export class LogReading {
       : new FrameOpener(() => shared.keys, options);
   }
 
-  /** The events among these that the current keys open. */
+  /** The given events that the current keys still open. */
   async #stillOpen(sequences: SequenceSet): Promise<SequenceSet> {
     await this.#options.shared?.refreshKeys();
     const opener = this.#newOpener();

@@ -42,7 +42,7 @@ const RETRY_AFTER = 1000;
 /** Time without an answer after which the writing thread counts as failed, ms. */
 const SILENCE = 10_000;
 
-/** The compiled thread, also under Vitest: a thread starts from a file. */
+/** The compiled thread, even under Vitest: a thread starts from a file. */
 const THREAD = new URL(
   'merge-thread.js',
   import.meta.url.replace(/\/src\/(?=store\/embedded\/id-index\/)/, '/dist/'),
@@ -73,14 +73,14 @@ export class IdIndex extends IdIndexReader {
   readonly #answers = new Int32Array(new SharedArrayBuffer(4));
   #answersSeen = 0;
   #recent: RecentTable;
-  /** Oldest first; the thread writes the first one while `#writing`. */
+  /** The frozen tables, oldest first; the thread writes the first one while `#writing`. */
   readonly #frozen: { table: RecentTable; from: number; to: number }[] = [];
   readonly #spare: RecentTable[] = [];
   #writing = false;
   /** Error of the last write of a table; null after a success. */
   #failure: Error | null = null;
   #retryAt = 0;
-  /** The thread has died of an unexpected error: nothing can be written any more. */
+  /** Whether the thread has died of an unexpected error, so that nothing can be written any more. */
   #dead = false;
   readonly #stopped: Promise<unknown>;
   #corrupt: IdIndexError | null = null;

@@ -34,7 +34,7 @@ export type RunAnswer =
   /** A run was published. It replaces these runs or, if the list is empty, the last table sent. */
   | { kind: 'published'; image: RunImage; replaces: readonly string[] }
   /**
-   * `code` is that of the system (ENOSPC), or `corrupt` with the run; an Error would lose both between
+   * `code` is the system's code (ENOSPC), or `corrupt` with the run; an Error would lose both between
    * threads.
    */
   | { kind: 'failed'; what: 'write' | 'merge'; message: string; code: string; run: string | undefined };

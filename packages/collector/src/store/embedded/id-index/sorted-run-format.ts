@@ -2,14 +2,12 @@ import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
 /**
- * Errors of the index.
+ * Codes of the errors of the index.
  *
- * corrupt  a published run is damaged; the writer has deleted it. The result of the call is unknown: abandon
- * the
- *          index, open it again, add entries from `coveredTo` on.
- * full     no entry can be added, because tables cannot be written (`cause` is the reason). Nothing was
- * added; the
- *          call succeeds after a table has been written.
+ *   corrupt  a published run is damaged; the writer has deleted it. The result of the call is unknown:
+ *            abandon the index, open it again, add entries from `coveredTo` on.
+ *   full     no entry can be added, because tables cannot be written (`cause` is the reason). Nothing was
+ *            added; the call succeeds after a table has been written.
  */
 export type IdIndexErrorCode = 'corrupt' | 'full';
 
@@ -182,8 +180,8 @@ function littleEndian(bytes: Uint8Array, at: number, count: number): number {
  *   rest        page table: CRC-32 of each entry page and filter page, then the high word of the first
  *               fingerprint of each entry page
  *
- * The header contains the checksum of the page table, and the page table those of the pages, so each page can
- * be checked alone, and a look-up checks each page that it reads.
+ * The header contains the checksum of the page table, and the page table contains the checksums of the pages,
+ * so each page can be checked alone, and a look-up checks each page that it reads.
  *
  * Words in pages and page table have the byte order of the machine: on a machine with the other order the
  * index fails its checksums and is rebuilt.

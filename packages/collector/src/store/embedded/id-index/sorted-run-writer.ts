@@ -46,7 +46,10 @@ const SYNC_PAGES = 2048;
  */
 export class RunWriter {
   readonly name: string;
-  /** Null after closing: a second close could close a file that another thread has opened. */
+  /**
+   * The open file; null after closing, because a second close could close a file that another thread has
+   * opened.
+   */
   #fd: number | null;
   readonly #unfinished: string;
   readonly #layout: RunLayout;
