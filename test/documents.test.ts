@@ -108,7 +108,7 @@ test.each([
   ['README.md', 'package.json', 'You need Node.js $ or newer with npm'],
   ['README.md', 'packages/client/package.json', 'use the Node.js client need Node.js $.'],
   ['CONTRIBUTING.md', 'package.json', 'Node.js $ or newer and npm'],
-  ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer on'],
+  ['packages/client/README.md', 'packages/client/package.json', 'Node.js $ or newer'],
   ['packages/instrument/README.md', 'packages/instrument/package.json', 'and Node.js $'],
 ])('[R-1240] %s asks for the Node.js that %s asks for', (document, manifest, sentence) => {
   const { engines } = JSON.parse(textOf(manifest)) as { engines: { node: string } };

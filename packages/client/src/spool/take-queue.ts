@@ -27,6 +27,8 @@ export class TakeQueue {
 
   /** See `Spool.take`. */
   take(count: number, bytes: number, signal?: AbortSignal): Promise<SpooledEvent[]> {
+    if (!(count >= 1 && bytes >= 1))
+      return Promise.reject(new RangeError('count and bytes must be at least 1'));
     if (this.#closed || signal?.aborted) return Promise.resolve([]);
     if (this.#taker) return Promise.reject(new Error('one call of take at a time'));
     return new Promise((resolve) => {

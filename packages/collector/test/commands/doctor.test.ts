@@ -285,7 +285,7 @@ describe('collector doctor', () => {
           severity: 'damage',
           subject: 'events',
           message: expect.stringMatching(
-            `^the payload of event ${sequence} .* is not the one that was signed.*; ` +
+            `^the payload of event ${sequence} .* has changed; its envelope .* was signed; ` +
               `ledger/${path.basename(segment)}, byte ${offset}$`,
           ) as string,
         },

@@ -235,7 +235,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
     await fillSigned(dataDir, [events(3)]);
     fs.mkdirSync(target);
     fs.writeFileSync(path.join(target, 'thesis.doc'), 'x');
-    await refused(2, /holds thesis\.doc, and no tiles of a log; give an empty directory, or a new one\n$/);
+    await refused(2, / holds thesis\.doc and no tiles; .*\bempty\b.* directory\n$/);
     expect(filesIn(target)).toEqual(['thesis.doc']);
     fs.rmSync(target, { recursive: true });
     fs.writeFileSync(target, 'x');
@@ -251,13 +251,10 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
     fs.renameSync(`${dataDir}-then`, dataDir);
     await refused(
       3,
-      /holds the tiles of 400 entries of this log, and its newest checkpoint covers 300: entries were cut off/,
+      / holds the tiles of 400 entries of this log, .* checkpoint covers only 300: .*\btruncated\b/,
     );
     await fillSigned(dataDir, [events(200)]);
-    await refused(
-      3,
-      /holds the tiles of 400 entries that are not the first 400 of this log: it was altered, or restored/,
-    );
+    await refused(3, / holds the tiles of 400 entries that are not the first 400 of this log: .*\baltered\b/);
   });
 
   test.each(['tile/0/001.p/44', 'tile/entries/001.p/44', 'tile/1/000.p/1'])(
@@ -269,9 +266,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
       flipBit(path.join(target, name), 17);
       await refused(
         3,
-        new RegExp(
-          `/${name} is not what this log has there: it was changed; export into an empty directory\\n$`,
-        ),
+        new RegExp(`/${name} differs from this log: it was changed; .*\\bempty directory\\n$`),
       );
     },
   );
@@ -316,7 +311,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
     }
     await refused(
       3,
-      /the tree does not come to the root of the checkpoint over 600 entries; see collector verify --data-dir \S+\n$/,
+      /the tree does not lead to the root of the checkpoint over 600 entries; see collector verify --data-dir \S+\n$/,
     );
   });
 
@@ -328,7 +323,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
     fs.truncateSync(last, frameOffset(last, stored, 590));
     await refused(
       3,
-      /the log can be read up to entry 589 only, and a checkpoint was signed over 600; see collector verify --data-dir \S+\n$/,
+      / read up to entry 589 only, .* checkpoint covers 600 entries; see collector verify --data-dir \S+\n$/,
     );
     flipBit(segment, frameOffset(segment, stored, 5) + 100);
     await refused(3, /, event 5: the frame is damaged\n$/);
@@ -345,9 +340,9 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
   });
 
   test('when nothing is signed yet, or there is no ledger', async () => {
-    await refused(6, /data holds no ledger; name the data directory by --data-dir\n$/);
+    await refused(6, / holds no ledger; .*--data-dir\n$/);
     await fillDirectory(dataDir, [events(3)]);
-    await refused(1, /nothing is signed in .* yet: the next start of a collector signs a checkpoint\n$/);
+    await refused(1, /nothing is signed in .* yet: .*\bcollector\b.*\bstarts\n$/);
     expect(fs.existsSync(target)).toBe(false);
   });
 });
@@ -397,9 +392,8 @@ describe('[R-908] collector proof --tiles', () => {
       { state: 'ended', command: 'proof', events: 300, complete: true },
     ]);
     const again = await tiles();
-    expect(again.stdout).toBe(
-      `${target} holds the tiles of 300 entries of ${ORIGIN}, of which 300 were there. 0 files written.\n`,
-    );
+    expect(again.stdout).toContain(`${target} holds the tiles of 300 entries of ${ORIGIN}, 300 of which`);
+    expect(again.stdout).toContain('. 0 files written.\n');
   });
 
   test('without a directory, or beside what is of one event, is refused with exit code 2', async () => {

@@ -56,6 +56,13 @@ function newest(): string {
   return fs.readFileSync(path.join(dataDir, 'checkpoints', 'latest'), 'utf8');
 }
 
+/** Why there is no proof of the first event yet, as one line. */
+function unsigned(id: string, reason: string): string {
+  return expect.stringMatching(
+    new RegExp(`^collector: event 1 \\(${id}\\) is not covered by a checkpoint yet, .*${reason}\n$`),
+  ) as string;
+}
+
 describe('[R-908] the proof of an event', () => {
   test('is verified by code that shares nothing with ours, for every event of logs of 1 to 40 events', async () => {
     const stored: Made[] = [];
@@ -145,7 +152,7 @@ describe('[R-908] the proof of an event', () => {
     const noted = readings().length;
     expect(await prove(event, '--out', file)).toEqual({
       ...{ code: 2, stdout: '' },
-      stderr: `collector: --out: ${file} is there already, and is not written over\n`,
+      stderr: expect.stringContaining(`collector: --out: ${file} exists`) as string,
     });
     expect(await prove(event, '--out', path.join(dataDir, 'no', 'file'))).toEqual({
       ...{ code: 2, stdout: '' },
@@ -209,7 +216,7 @@ describe('[R-908] the checkpoint of a proof', () => {
     let proved = await prove(event.event_id);
     // A busy machine takes longer than the command waits.
     while (proved.code !== 0) {
-      expect(proved.stderr).toContain('although 5 s were waited for one');
+      expect(proved.stderr).toMatch(/not covered by a checkpoint yet.*\b5 s\b/);
       proved = await prove(event.event_id);
     }
     expect(proved.stderr).toBe('');
@@ -227,17 +234,13 @@ describe('[R-908] the checkpoint of a proof', () => {
     const begun = performance.now();
     expect(await prove(id)).toEqual({
       ...{ code: 1, stdout: '' },
-      stderr:
-        `collector: event 1 (${id}) is not under a checkpoint yet, although 5 s were waited for one: ` +
-        "try again, and look at the collector's log\n",
+      stderr: unsigned(id, '5 s: try again, .*log'),
     });
     expect(performance.now() - begun).toBeGreaterThan(4900);
     await collector.kill();
     expect(await prove(id)).toEqual({
       ...{ code: 1, stdout: '' },
-      stderr:
-        `collector: event 1 (${id}) is not under a checkpoint yet, ` +
-        'and no collector runs: the next start of one signs it\n',
+      stderr: unsigned(id, 'no collector is running: .*'),
     });
     await fillSigned(dataDir, []);
     expect((await prove(id)).code).toBe(0);
@@ -257,9 +260,9 @@ describe('which event is meant', () => {
       }
       expect(await prove(eventId.toUpperCase())).toEqual({
         ...{ code: 2, stdout: '' },
-        stderr:
-          `collector: several organisations have an event ${eventId}: give --organisation, ` +
-          'one of default, ward\n',
+        stderr: expect.stringMatching(
+          new RegExp(`^collector: several organisations .*${eventId}: .*--organisation.*default, ward`),
+        ) as string,
       });
     }
     const { stdout } = await prove(eventId, '--organisation', 'ward');
@@ -269,14 +272,16 @@ describe('which event is meant', () => {
   });
 
   test.each([
-    [[], ''],
-    [['--organisation', 'ward'], ' with what the other options ask for'],
+    [[], '\n'],
+    [['--organisation', 'ward'], ' .*other options\n'],
   ])('and when there is none with %j that is said with exit code 6', async (args, narrowed) => {
     await fillSigned(dataDir, [events(2)]);
     const id = randomUUID();
     expect(await prove(id, ...args)).toEqual({
       ...{ code: 6, stdout: '' },
-      stderr: `collector: there is no event ${id} in ${dataDir}${narrowed}\n`,
+      stderr: expect.stringMatching(
+        new RegExp(`^collector: there is no event ${id} in ${dataDir}${narrowed}$`),
+      ) as string,
     });
   });
 
@@ -311,17 +316,14 @@ describe('[R-908] what is damaged yields no proof', () => {
     'the event is another one, with a checksum that fits': [
       () =>
         tamper(dataDir, (frames) => frames.with(4, changed(frames[4] ?? Buffer.alloc(0), AT.envelope + 12))),
-      /event 5, as it is stored, is not the one that was signed/,
+      /: event 5 .*is not the one that was signed/,
     ],
     'a part of the tree is missing': [
       () => fs.truncateSync(path.join(dataDir, 'tree', 'level-0'), 32 * 100),
       /the tree lacks some of the \d+ hashes/,
     ],
     // No event behind it says that it was durable: only the checkpoint does.
-    'a byte of the event has changed': [
-      flipEvent,
-      /up to entry 4 only, and a checkpoint was signed over 300/,
-    ],
+    'a byte of the event has changed': [flipEvent, /up to entry 4 only, .*checkpoint covers 300 entries/],
     'a byte of the event has changed, and an event behind it says that it was durable': [
       async () => {
         await fillSigned(dataDir, [events(1)]);
@@ -341,7 +343,7 @@ describe('[R-908] what is damaged yields no proof', () => {
     ],
     'the key that the log began with is missing': [
       () => fs.rmSync(path.join(dataDir, 'checkpoints', 'origin.vkey')),
-      /origin\.vkey is not there/,
+      /checkpoints\/origin\.vkey is missing/,
     ],
   };
 
@@ -370,10 +372,6 @@ describe('a directory', () => {
     const [event] = events(1) as [Made];
     await fillDirectory(dataDir, [[event]]);
     const { code, stderr } = await prove(event);
-    expect([code, stderr]).toEqual([
-      1,
-      `collector: event 1 (${idOf(event)}) is not under a checkpoint yet, ` +
-        'and no collector runs: the next start of one signs it\n',
-    ]);
+    expect([code, stderr]).toEqual([1, unsigned(idOf(event), 'no collector is running: .*')]);
   });
 });

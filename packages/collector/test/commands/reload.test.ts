@@ -64,7 +64,7 @@ describe('[R-842] SIGHUP', () => {
     expect(JSON.parse(done)).toMatchObject({
       options: ['profile', 'log-level', 'limits.keep-alive-timeout-ms'],
     });
-    const waiting = await logged(running, 'needs a restart');
+    const waiting = await logged(running, 'a restart is needed');
     expect(JSON.parse(waiting)).toMatchObject({ options: ['limits.queue-events', 'limits.segment-bytes'] });
     expect(await send()).toEqual({ status: 400, keepAlive: 'timeout=5' });
     await logged(running, '"status":400');
@@ -81,7 +81,7 @@ describe('[R-842] SIGHUP', () => {
     const running = await start(path.join(directory, 'data'), ['--config', config]);
     onTestFinished(async () => expect(await running.stop()).toBe(0));
     fs.writeFileSync(config, '{"profile": "full", "limits": {"max-connections": 0}, "prot": 1}');
-    const line = await hangUp(running, 'cannot be used');
+    const line = await hangUp(running, 'the configuration is invalid');
     expect(JSON.parse(line)).toMatchObject({
       level: 'error',
       faults: [
@@ -104,7 +104,9 @@ describe('[R-842] SIGHUP', () => {
     fs.rmSync(config);
     execFileSync('mkfifo', [config]);
     const message = `${config} is not a regular file`;
-    expect(JSON.parse(await hangUp(running, 'cannot be used'))).toMatchObject({ faults: [{ message }] });
+    expect(JSON.parse(await hangUp(running, 'the configuration is invalid'))).toMatchObject({
+      faults: [{ message }],
+    });
     const refused = await run(['serve', '--config', config, '--data-dir', path.join(directory, 'other')]);
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(message)]);
   });
@@ -134,7 +136,7 @@ describe('[R-842] SIGHUP', () => {
     await sleep(200);
     // Nothing but SIGKILL ends a process whose file system does not answer.
     expect(await running.stop()).toBe(null);
-    expect(running.output.stderr).toMatch(/a reload hangs[^]*"exitCode":0,"msg":"stopped"/);
+    expect(running.output.stderr).toMatch(/a reload is stuck[^]*"exitCode":0,"msg":"stopped"/);
     expect((await run(['doctor', '--data-dir', path.join(directory, 'data')])).code).toBe(0);
   });
 

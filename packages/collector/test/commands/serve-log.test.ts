@@ -51,7 +51,7 @@ test('[R-871] a reader of the log that hangs holds up no event and no probe; los
   const { warnings } = (await getJson(management, '/console/state.json')) as { warnings: { id: string }[] };
   expect(warnings.map(({ id }) => id)).toContain('log_lines_dropped');
   running.process.stderr?.resume();
-  await expect.poll(() => running.output.stderr).toContain('standard error took no lines');
+  await expect.poll(() => running.output.stderr).toContain('standard error accepted no lines');
   expect(await running.stop()).toBe(0);
   const lines = running.output.stderr.trimEnd().split('\n');
   const parsed = lines.map((line) => JSON.parse(line) as { msg: string; dropped?: number });

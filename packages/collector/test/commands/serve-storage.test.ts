@@ -163,7 +163,7 @@ test('[R-605] after a failed flush nothing more is acknowledged, the collector e
   await load.run(collector.port, () => false);
   expect(await collector.exited).toBe(4);
   expect(collector.output.stderr.match(/FLUSH FAILED/g)?.length).toBe(1);
-  expect(collector.output.stderr).toContain('the ledger has failed; going on would not be safe');
+  expect(collector.output.stderr).toContain('the ledger has failed and cannot continue');
   expect(load.acknowledged.size).toBeGreaterThan(10);
   expect([...load.refusals.keys()]).toEqual(load.refusals.size > 0 ? [503] : []);
   await expectAllStored(dataDir, load);

@@ -65,14 +65,14 @@ describe('[R-842] a collector that a service manager started', () => {
     const dataDir = temporaryDirectory();
     onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
     const running = await start(dataDir, [], [], { PATH: searched, NOTIFY_SOCKET: '/x' });
-    await until(() => running.output.stderr.includes('systemd-notify cannot tell'));
+    await until(() => running.output.stderr.includes('systemd-notify cannot report'));
     expect(await running.stop()).toBe(0);
-    expect(running.output.stderr.match(/systemd-notify cannot tell/g)).toHaveLength(1);
+    expect(running.output.stderr.match(/systemd-notify cannot report/g)).toHaveLength(1);
     expect(running.output.stderr).toContain('exit code 3');
   });
 });
 
-test('[R-842] no sign of life is given once a thread does not answer, and it is said in the log', async () => {
+test('[R-842] no sign of life is given once a thread does not respond, and it is said in the log', async () => {
   const { path: searched, said } = listener();
   vi.stubEnv('PATH', searched);
   onTestFinished(() => {
@@ -93,7 +93,7 @@ test('[R-842] no sign of life is given once a thread does not answer, and it is 
   lives = false;
   await until(() => answers.false >= 3 && said().length >= answers.true);
   expect(said()).toHaveLength(answers.true);
-  expect(lines.filter((line) => line.includes('a thread does not answer'))).toHaveLength(1);
+  expect(lines.filter((line) => line.includes('a thread does not respond'))).toHaveLength(1);
   lives = true;
   const before = answers.true;
   await until(() => answers.true > before);

@@ -98,7 +98,7 @@ describe('a key behind a command', () => {
     ]);
     // No start fixes it, so that a service manager is to try none.
     expect(code).toBe(2);
-    expect(stderr).toMatch(/--with-signing-keys.*--signing-keys.*command:PROGRAM/);
+    expect(stderr).toMatch(/--with-signing-keys.*command:PROGRAM.* --signing-keys/);
     expect(stderr).toContain(current);
     expect(stderr).toContain(`${keyIdText(noteKey(current).keyId)}.pem`);
   });

@@ -213,7 +213,7 @@ describe('[R-905] a signing key that dies with the disk of the log', () => {
     const dataDir = scratchDirectory();
     const running = await start(dataDir);
     onTestFinished(() => running.kill());
-    const notice = `${path.join(dataDir, 'signing-keys')}. Without it the log cannot be continued`;
+    const notice = `${path.join(dataDir, 'signing-keys')}.\nWithout it the log cannot be continued`;
     await expect.poll(() => running.output.stdout).toContain(notice);
     const rotated = await collector(['signing-key', 'rotate', '--overlap', '0', '--data-dir', dataDir]);
     expect(rotated.stdout).toContain(notice);

@@ -112,7 +112,7 @@ describe('collector verify, of the access log', () => {
     });
     const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
     expect(code).toBe(0);
-    const text = `10 lines, 2 of them under no head in the log; the last began at ${last}`;
+    const text = `10 lines, 2 of them not covered by a head in the log; the last began at ${last}`;
     expect(stdout).toContain(`\nAccess log  ${text}\n`);
     expect(await doctor()).toEqual({
       ...{ code: 0, told: [{ severity: 'ok', subject: 'access log', message: text }] },
@@ -135,7 +135,7 @@ describe('collector verify, of the access log', () => {
       (lines) => lines.with(1, lines[1]?.replace('"events":0', '"events":7') ?? ''),
       /^lines 1 to 4 .* entry 3 /,
     ],
-    ['removed', (lines) => lines.toSpliced(4, 2), /has 6 whole lines, and entry 4 .* 8: .*the first 4 /],
+    ['removed', (lines) => lines.toSpliced(4, 2), /has 6 whole lines, but entry 4 .* 8: .*the first 4 /],
     [
       'removed, and another logged',
       (lines) => [...lines.toSpliced(4, 2), ...lines.slice(0, 4)],
@@ -143,8 +143,8 @@ describe('collector verify, of the access log', () => {
     ],
     ['put in', (lines) => lines.toSpliced(6, 0, ...lines.slice(0, 2)), /^lines 5 to 8 /],
     ['put in another order', (lines) => [...lines.slice(2), ...lines.slice(0, 2)], /^lines 1 to 4 /],
-    ['cut off the end', (lines) => lines.slice(0, 7), /has 7 whole lines, and entry 4 /],
-    ['all removed', () => [], /has 0 whole lines, and entry 3 /],
+    ['cut off the end', (lines) => lines.slice(0, 7), /has 7 whole lines, but entry 4 /],
+    ['all removed', () => [], /has 0 whole lines, but entry 3 /],
   ])('[R-718] tells that lines were %s', async (_how, change, message) => {
     writeLines(change(readLines()));
     const { intact, findings } = await verify();

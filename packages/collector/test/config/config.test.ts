@@ -140,7 +140,7 @@ test('[R-841] each value says where it comes from, also beside others that are f
 
 test('a list is not repeated in a fault: it may hold a password', () => {
   expect(faultsOf({ 'checkpoint-sink': 'https://u:secret@witness.example\n' })).toEqual([
-    '--checkpoint-sink: what is given is not a usable list',
+    '--checkpoint-sink: the value is not a usable list',
   ]);
 });
 

@@ -83,7 +83,7 @@ describe('[R-1323] the key that wraps the others', () => {
     expect(() => openKek(`file:${file}`)).toThrow(/contains no key: use 32 bytes/);
     expect(() => openKek(`file:${file}`)).not.toThrow(/not a key/);
     fs.chmodSync(file, 0o640);
-    expect(() => openKek(`file:${file}`)).toThrow(/others than its owner/);
+    expect(() => openKek(`file:${file}`)).toThrow(/other users than its owner may read it/);
   });
 
   test('that is another one opens nothing', async () => {
@@ -139,10 +139,10 @@ describe('[R-1323] the key that wraps the others', () => {
   test.each([
     ['exit 3', /ended with exit code 3 \(wrap\)/],
     ['true', /printed nothing \(wrap\)/],
-    ['cat', /prints the key that it is to wrap/],
+    ['cat', /printed the key that it should wrap/],
     ['head -c 100000 /dev/zero', /prints more than/],
     ['echo AAAA', /did not print the base64 of a key/],
-    [`echo ${Buffer.alloc(32).toString('base64')}`, /unwraps another key than it wrapped/],
+    [`echo ${Buffer.alloc(32).toString('base64')}`, /unwraps a different key/],
   ])('[R-1323] behind a program that does "%s" begins nothing', async (script, told) => {
     const kek = openKek(program(script));
     await expect(kek.wrap(randomBytes(32))).rejects.toThrow(told);

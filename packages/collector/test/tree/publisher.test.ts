@@ -240,7 +240,7 @@ describe('what a sink holds', () => {
           new SampleLog(newKey('log.example/other'), undefined, 'log.example/other'),
           'of the log log.example/other',
         ],
-        [new SampleLog(newKey()), 'none of its keys has signed'],
+        [new SampleLog(newKey()), 'with the name of this log that no key of it signed'],
       ] as const) {
         const sink = place(form);
         const before = publisherTo(sink, {}, other);
@@ -365,29 +365,29 @@ describe('a program', () => {
     [
       'prints nonsense',
       () => program("fs.writeSync(1, 'SECRET\\n'); setInterval(() => {}, 1000)"),
-      /^answers otherwise/,
+      /^breaks the protocol/,
     ],
     [
       'floods its output',
       () => program("for (;;) fs.writeSync(1, 'SECRET'.repeat(10000))"),
-      /^answers otherwise/,
+      /^breaks the protocol/,
     ],
     [
       'floods it with lines',
       () => program("for (;;) fs.writeSync(1, '\\n'.repeat(10000))"),
-      /^answers otherwise/,
+      /^breaks the protocol/,
     ],
     [
       'holds too much',
       () => program("fs.writeSync(1, 'held 65537\\n'); setInterval(() => {}, 1000)"),
-      /^answers otherwise/,
+      /^breaks the protocol/,
     ],
-    ['answers nonsense', () => keeping("'SECRET\\n'"), /^answers otherwise/],
-    ['gives no reason', () => keeping("'again\\n'"), /^answers otherwise/],
+    ['answers nonsense', () => keeping("'SECRET\\n'"), /^breaks the protocol/],
+    ['gives no reason', () => keeping("'again\\n'"), /^breaks the protocol/],
     [
       'holds rubbish',
       () => program("fs.writeSync(1, 'held 6\\nSECRET'); setInterval(() => {}, 1000)"),
-      /^holds something else/,
+      /^holds a note that is not a checkpoint/,
     ],
   ])('[R-906] that %s is trouble, is killed, and its words are not repeated', async (_, sink, message) => {
     const helper = scratchHelper();
@@ -425,7 +425,7 @@ describe('a program', () => {
       publish(10);
       const first = await vi.waitUntil(() => helper.pids.programs.get(0), { timeout: 30_000 });
       publish(20);
-      await until(() => publisher.sinks[0]?.state?.message?.startsWith('gives no answer') === true);
+      await until(() => publisher.sinks[0]?.state?.message?.startsWith('does not answer within') === true);
       await until(() => helper.pids.programs.get(0) !== first);
       expect(isRunning(first)).toBe(false);
       publish(30);

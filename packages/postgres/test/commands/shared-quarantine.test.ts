@@ -212,7 +212,7 @@ test('[R-1265] a line that no command has written is named, with who put it ther
   expect(verdict.findings).toContainEqual(expect.objectContaining(foreign));
   await succeeds('mirror', '--store', storeOf(`${schema}_a_reader`), '--data-dir', place('mirror'), '--once');
   expect(await succeeds('verify', '--data-dir', place('mirror'))).toContain(
-    'line 3 of access.log is not one',
+    'line 3 of access.log was not written by a collector',
   );
   await one.stop();
 });

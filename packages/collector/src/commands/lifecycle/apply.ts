@@ -232,7 +232,7 @@ class Application {
     if (changed.length > 0) await this.#assertSamePerson(changed, marked, signal);
     if (late > 0)
       process.stderr.write(
-        `collector: ${counted(late, 'event')} of these runs came after the plan and are not erased: plan ` +
+        `collector: ${counted(late, 'event')} of these runs came after the plan and ${late === 1 ? 'is' : 'are'} not erased: plan ` +
           `again for them\n`,
       );
   }

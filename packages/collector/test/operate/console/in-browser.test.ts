@@ -105,7 +105,7 @@ test('[R-835] the console shows by itself what was accepted and refused since it
   expect(await cells(page, 'inference-start')).toEqual(['7', '32 %']);
   expect(await cells(page, 'user-feedback')).toEqual(['1', '4.5 %']);
   expect(await cells(page, 'key_invalid')).toEqual(['6', '75 %']);
-  await page.getByText('Among them 1 repeat').waitFor();
+  await page.getByText('1 repeat of stored events included').waitFor();
   await expect.poll(() => page.locator('#overview').innerText()).toMatch(/Events stored\s+21\s/);
   await expect
     .poll(() =>
@@ -167,7 +167,7 @@ test('[R-835] when the collector goes away the page keeps what it had, says sinc
   onTestFinished(() => second.kill());
   await expect.poll(() => status.innerText()).toMatch(/^Taking events/);
   expect(await page.locator('.page.stale').count()).toBe(0);
-  expect(await page.locator('#accepted').innerText()).toContain('Nothing yet.');
+  expect(await page.locator('#accepted').innerText()).toContain('No requests.');
   expect(await page.locator('#overview').innerText()).toMatch(/Events stored\s+1\s/);
 });
 
