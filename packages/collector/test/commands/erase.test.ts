@@ -455,7 +455,8 @@ describe('[R-1580] a plan is applied', () => {
     mark(file, ({ because }) => because === 'target');
     const text = await apply(file);
     expectEnd(text, ended(0, /CERTIFICATE OF ERASURE/));
-    for (const word of [APPLIER, PLANNER, 'DSR-2026/114', 'not verified']) expect(text.stdout).toContain(word);
+    for (const word of [APPLIER, PLANNER, 'DSR-2026/114', 'not verified'])
+      expect(text.stdout).toContain(word);
     expect(await gone()).toEqual([...mine, others[1]]);
     await expectIntact();
   });
@@ -506,7 +507,10 @@ describe('[R-1580] a plan is applied', () => {
     expect(under.marked).toEqual([]);
     expect(under.of(theirs[0])?.[3]).toBe('on hold by CASE-7');
     mark(under.file, () => true);
-    expectEnd(await apply(under.file, '--reason', 'court-order', '--override-floor'), ended(10, /a marked event is on hold/));
+    expectEnd(
+      await apply(under.file, '--reason', 'court-order', '--override-floor'),
+      ended(10, /a marked event is on hold/),
+    );
     // A hold that is over forbids nothing, but by the plan it stood.
     const mineNow = await plan(...bySubject());
     expect((await on('hold', 'release', 'CASE-7')).code).toBe(0);
