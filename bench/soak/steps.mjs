@@ -116,7 +116,7 @@ async function showsFullDisk(course) {
   );
   course.checks.that('the console shows that events cannot be stored, and is not ready', full !== undefined);
   const advice = full && warningOf(full, 'storage_unavailable')?.what_to_do;
-  course.checks.that('it says what to do', /make (space|room) on the disk/i.test(advice ?? ''), advice);
+  course.checks.that('it says what to do', /free space on the disk/i.test(advice ?? ''), advice);
   if (course.setting.disk.isReal) {
     const noRoom = await course.watch.until((s) => isCritical(s, 'disk_full_soon'), PATIENCE_MS);
     const { free_bytes: free = NaN, total_bytes: total = NaN } = noRoom?.disk ?? {};
@@ -131,9 +131,9 @@ async function showsFullDisk(course) {
     );
     course.checks.that('it shows that no checkpoint can be made', unsigned !== undefined);
   }
-  const words = /Events cannot be stored[^]*Make (space|room) on the disk/;
+  const words = /Events cannot be stored[^]*Free space on the disk/;
   await course.pageShows('#attention', words, 'the page says so, and what to do');
-  await course.pageShows('[role=status]', /^Not taking events/, 'the page says that no events are taken');
+  await course.pageShows('[role=status]', /^Not accepting events/, 'the page says that no events are taken');
   const { entries = 0, entries_behind: behind = 0 } = full?.checkpoint ?? {};
   return entries + behind;
 }
