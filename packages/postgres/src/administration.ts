@@ -1,7 +1,7 @@
 /** Administration of the database of a log: migration, maintenance, roles, and findings for `store check`. */
 import { counted } from '@clinical-events/collector/quantity';
 import { messageOf } from '@clinical-events/collector/system-code';
-import type { StoreFinding } from '@clinical-events/collector/store/findings';
+import { damage, ok, type StoreFinding, warning } from '@clinical-events/collector/store/findings';
 import { eventsOf } from '@clinical-events/collector/privacy/actions';
 import { ActionRows, keptRows, type KeptRow } from './action-rows.js';
 import { type Address, describeAddress, type Host, parseAddress } from './address.js';
@@ -108,14 +108,6 @@ export function rolesOf({ schema }: Address): string {
     name === 'schema' ? schema : `${schema}_${name}`,
   );
 }
-
-const ok = (subject: string, message: string): StoreFinding => ({ severity: 'ok', subject, message });
-const warning = (subject: string, message: string): StoreFinding => ({
-  severity: 'warning',
-  subject,
-  message,
-});
-const damage = (subject: string, message: string): StoreFinding => ({ severity: 'damage', subject, message });
 
 /** Examines the database without reading events. @throws Unreachable, SchemaUnfit. */
 export function examineLog(address: Address): Promise<StoreFinding[]> {

@@ -407,13 +407,17 @@ export interface FindingList {
   unlisted: number;
 }
 
-const ok = (subject: string, message: string): StoreFinding => ({ severity: 'ok', subject, message });
-const warning = (subject: string, message: string): StoreFinding => ({
+export const ok = (subject: string, message: string): StoreFinding => ({ severity: 'ok', subject, message });
+export const warning = (subject: string, message: string): StoreFinding => ({
   severity: 'warning',
   subject,
   message,
 });
-const damage = (subject: string, message: string): StoreFinding => ({ severity: 'damage', subject, message });
+export const damage = (subject: string, message: string): StoreFinding => ({
+  severity: 'damage',
+  subject,
+  message,
+});
 
 const NOT_COMPARED = 'it was not compared with the log';
 const REBUILD = 'the next command that needs it, or the collector, rebuilds it';
