@@ -24,16 +24,34 @@ for (const file of readdirSync(DIRECTORY)) {
   }
 }
 
+const MARK = /(?<!:):([a-z_]+)/g;
+const MARKED = new Set<string>();
+
+for (const [name, text] of STATEMENTS) {
+  const whole = withStatements(text);
+  STATEMENTS.set(name, whole);
+  if (whole.search(MARK) >= 0) MARKED.add(name);
+}
+
+function withStatements(text: string): string {
+  return text.replace(MARK, (mark, name: string) => {
+    const part = STATEMENTS.get(name);
+    return part === undefined ? mark : withStatements(part);
+  });
+}
+
 export function script(file: string): string {
   return readFileSync(new URL(file, DIRECTORY), 'utf8');
 }
 
+/** @returns the statement, with `values` in place of its marks. */
 export function sql(name: string, values: Record<string, number | readonly number[]> = {}): string {
   const text = STATEMENTS.get(name);
   if (text === undefined) throw new Error(`no statement is called ${name}`);
-  return text.replace(/(?<!:):([a-z_]+)/g, (_, variable: string) => {
+  if (!MARKED.has(name)) return text;
+  return text.replace(MARK, (_, variable: string) => {
     const value = values[variable];
-    if (value === undefined) return sql(variable, values);
+    if (value === undefined) throw new Error(`${name} needs a value of ${variable}`);
     return typeof value === 'number' ? `${value}` : `'{${value.join()}}'`;
   });
 }

@@ -44,31 +44,27 @@ export function dialTo(route: Route): { readonly dial: Dial; readonly url: URL }
   if (route.proxy !== undefined) {
     return { url, dial: tunnel(proxyUrl(route.proxy), target, secure) };
   }
-  if (!secure) {
-    return {
-      url,
-      dial: (line) => {
-        const socket = net.connect({ ...target, ...socketOptions(line) });
-        line.use(socket);
-        socket.once('connect', () => line.ready());
-      },
-    };
-  }
   return {
     url,
     dial: (line) => {
-      const socket = secure({ port: target.port, ...socketOptions(line) });
+      const options = socketOptions(line);
+      const socket = secure
+        ? secure({ port: target.port, ...options })
+        : net.connect({ ...target, ...options });
       line.use(socket);
-      socket.once('secureConnect', () => line.ready());
+      socket.once(secure ? 'secureConnect' : 'connect', () => line.ready());
     },
   };
 }
+
+/** A dead peer is noticed, and small requests are not delayed. */
+const KEPT = { noDelay: true, keepAlive: true, keepAliveInitialDelay: 1000 };
 
 function socketOptions(line: Line) {
   readBuffer ??= Buffer.allocUnsafeSlow(READ_BYTES);
   const buffer = readBuffer;
   return {
-    ...{ noDelay: true, keepAlive: true, keepAliveInitialDelay: 1000 },
+    ...KEPT,
     onread: {
       buffer,
       callback: (bytes: number) => {
@@ -110,8 +106,7 @@ function tunnel(
   const login = user === ':' ? '' : `Proxy-Authorization: Basic ${Buffer.from(user).toString('base64')}\r\n`;
   return (line) => {
     const socket = net.connect({
-      ...{ host: hostOf(proxy), port: Number(proxy.port || 80) },
-      ...{ noDelay: true, keepAlive: true, keepAliveInitialDelay: 1000 },
+      ...{ ...KEPT, host: hostOf(proxy), port: Number(proxy.port || 80) },
     });
     line.use(socket);
     socket.once('connect', () =>
