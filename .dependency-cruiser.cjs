@@ -159,7 +159,7 @@ module.exports = {
       severity: 'error',
       comment: 'src/optional-packages.ts loads them where they are installed',
       from: { path: '^packages/(protocol|collector)/src/' },
-      to: { path: '^(packages/(exports|postgres|report)|tools)/' },
+      to: { path: '^(packages/(exports|postgres|report|viewer)|tools)/' },
     },
     {
       name: 'optional-packages-import-the-collector-alone',
@@ -168,6 +168,22 @@ module.exports = {
       to: {
         path: '^(packages|tools)/',
         pathNot: ['/node_modules/', '^packages/(protocol|collector)/', '^$1/'],
+      },
+    },
+    {
+      name: 'nobody-imports-the-viewer',
+      severity: 'error',
+      comment: 'it is a program of its own: no part of the collector starts or loads it',
+      from: { path: '^(packages|tools)/', pathNot: ['^packages/viewer/'] },
+      to: { path: '^packages/viewer/' },
+    },
+    {
+      name: 'the-viewer-imports-the-collector-and-the-report',
+      severity: 'error',
+      from: { path: '^packages/viewer/src/' },
+      to: {
+        path: '^(packages|tools)/',
+        pathNot: ['/node_modules/', '^packages/(protocol|collector|report|viewer)/'],
       },
     },
     {

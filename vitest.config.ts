@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type Reporter, type TestSpecification } from 'vitest/node';
 
-const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report'].map(
+const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report', 'viewer'].map(
   (name) => `packages/${name}`,
 );
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
@@ -112,6 +112,14 @@ export default defineConfig({
         replacement: path.resolve('packages/postgres/src/commands/$1.ts'),
       },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
+      {
+        find: /^@clinical-events\/report\/report-page$/,
+        replacement: path.resolve('packages/report/src/page/report-page.ts'),
+      },
+      {
+        find: /^@clinical-events\/report\/(?!package\.json)(.+)$/,
+        replacement: path.resolve('packages/report/src/$1.ts'),
+      },
       {
         find: /^@clinical-events\/(client|collector|exports)\/(?!package\.json)(.+)$/,
         replacement: path.resolve('packages/$1/src/$2.ts'),
