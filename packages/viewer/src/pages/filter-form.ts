@@ -73,15 +73,11 @@ function choice(
       <option value="">${all}</option>
       ${options.map(
         ([each, text]) =>
-          html`<option value="${exactly(each)}" ${each === value ? SELECTED : NOTHING}>
-            ${plain(text)}
-          </option>`,
+          html`<option value="${exactly(each)}" ${each === value ? 'selected' : ''}>${plain(text)}</option>`,
       )}
     </select></label
   >`;
 }
-
-const SELECTED = new Html(' selected');
 
 /** A text field with the known names as suggestions. */
 function suggested(form: Form, name: string, label: string, values: readonly string[]): Html {

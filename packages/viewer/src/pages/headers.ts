@@ -12,7 +12,7 @@ function policy(styles: string): string {
 }
 
 /** The headers of every page. */
-export const VIEWER_HEADERS: Readonly<Record<string, string>> = {
+export const SECURITY_HEADERS: Readonly<Record<string, string>> = {
   'Content-Security-Policy': policy("'self'"),
   ...PAGE_HEADERS,
 };

@@ -6,6 +6,8 @@ import type { Frame } from './page-types.js';
 import { exactly, inline, marked, plain } from './text.js';
 import { capital, ROLE_TEXT, timeHtml, timeText } from './words.js';
 
+export { SECURITY_HEADERS } from './headers.js';
+
 interface Document {
   readonly title: string;
   /** Further elements of `head`. */
@@ -90,8 +92,8 @@ function bar(frame: Frame, current: RolePage['current']): Html {
     ${role === 'break-glass' ? breakGlassBanner(frame) : NOTHING}
     <p class="state">${stateText(frame)}</p>
     <p class="on-paper">
-      Shown to ${inline(person.name)} as ${ROLE_TEXT[role].name.toLowerCase()} on ${timeText(Date.now())}.
-      Every look is recorded.
+      Shown to ${inline(person.name)} as ${ROLE_TEXT[role].name.toLowerCase()} on
+      ${timeText(Math.floor(Date.now() / 1000) * 1000)}. Every look is recorded.
     </p>`;
 }
 
@@ -156,5 +158,5 @@ export function loginBar(name: string, signOutToken: string): Html {
 /** Something that went wrong or needs attention, announced first. */
 export function problemText(problem: string | undefined): Html {
   if (problem === undefined) return NOTHING;
-  return html`<p class="problem" role="alert">${capital(problem)}</p>`;
+  return html`<p class="problem" role="alert">${marked(capital(problem))}</p>`;
 }

@@ -11,7 +11,7 @@ import {
   type SignInShown,
 } from '../people/page-types.js';
 import { documentOf, hidden, loginBar, plainPage, problemText } from './layout.js';
-import { exactly, inline } from './text.js';
+import { exactly, inline, marked } from './text.js';
 import { capital, ROLE_TEXT, timeHtml } from './words.js';
 
 function signIn(shown: SignInShown): string {
@@ -29,7 +29,9 @@ function wayIn(shown: SignInShown): Html {
     return html`<form method="post" action="/sign-in/link">
       ${hidden('token', shown.token)}<button>Sign in with this one-time link</button>
     </form>`;
-  return html`<p class="notice" role="status">${capital(shown.problem ?? WITHOUT_LINK[shown.how])}</p>`;
+  return html`<p class="notice" role="status">
+    ${marked(capital(shown.problem ?? WITHOUT_LINK[shown.how]))}
+  </p>`;
 }
 
 const WITHOUT_LINK = {
@@ -47,7 +49,7 @@ function roles({ name, roles: all, notes, signOutToken }: RolesShown): string {
               ${all.map(roleItem)}
             </ul>`
     }
-    ${notes.map((note) => html`<p class="notice">${note}</p>`)}`;
+    ${notes.map((note) => html`<p class="notice">${marked(note)}</p>`)}`;
   return plainPage({ title: 'Your roles', main, top: loginBar(name, signOutToken) });
 }
 
@@ -105,8 +107,8 @@ function breakGlass(shown: BreakGlassShown): string {
 }
 
 function message({ title, sentences, link }: MessageShown): string {
-  const main = html`<h1>${title}</h1>
-    ${sentences.map((sentence) => html`<p>${sentence}</p>`)}
+  const main = html`<h1>${marked(title)}</h1>
+    ${sentences.map((sentence) => html`<p>${marked(sentence)}</p>`)}
     ${link === undefined ? NOTHING : html`<p><a class="button" href="${LINKS[link].to}">${LINKS[link].text}</a></p>`}`;
   return plainPage({ title, main });
 }
@@ -122,8 +124,8 @@ function continueTo({ title, to, text }: ContinueShown): string {
     head: html`<meta http-equiv="refresh" content="0; url=${to}" />`,
     body: html`<body class="viewer plain">
       <main id="main">
-        <h1>${title}</h1>
-        <p><a class="button" href="${to}">${text}</a></p>
+        <h1>${marked(title)}</h1>
+        <p><a class="button" href="${to}">${marked(text)}</a></p>
       </main>
     </body>`,
   });

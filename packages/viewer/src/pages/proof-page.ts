@@ -35,14 +35,14 @@ export function proofPage(shown: ProofShown): MadePage {
     <section aria-labelledby="check-title">
       <h2 id="check-title">How to check it elsewhere</h2>
       <p>
-        The proof, the body of the event and the key of the log are enough: neither the log nor this viewer is needed. Take the
-        verifier key from the operator of the log by another way than this page.
+        The proof, the body of the event and the key of the log are enough: neither the log nor this viewer is
+        needed. Take the verifier key from the operator of the log by another way than this page.
       </p>
       <pre class="command" tabindex="0" aria-label="Command"><code>${CHECK}</code></pre>
     </section>
     <section aria-labelledby="text-title">
       <h2 id="text-title">The text of the proof</h2>
-      ${block(text)}
+      ${block(text, 'code')}
     </section>`;
   return { html: layout(shown, { title, main }) };
 }

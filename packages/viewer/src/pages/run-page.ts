@@ -1,6 +1,8 @@
 /** The page of a run: who, about whom, which model, every event in order, and what is missing. */
-import { callNumbers, startOf } from '@clinical-events/collector/commands/records/timeline';
+import { callNumbers, duration, startOf } from '@clinical-events/collector/commands/records/timeline';
+import { feedbackOf } from '@clinical-events/collector/commands/run-list';
 import { numberIn } from '@clinical-events/collector/records/raw-json';
+import { OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
 import type { RecordedCall } from '@clinical-events/protocol';
 import { html, type Html, type Inner, NOTHING } from '@clinical-events/report/html';
 import { countText, MISSING_TEXT } from '@clinical-events/report/wording';
@@ -95,10 +97,21 @@ function head(shown: RunShown, view: RunView): Html {
     ['Events', `${countText(events.length)}, the last received ${timeOfLast(shown)}`],
     ...(call === null || calls.length > 1 ? [] : callRows(call, view)),
     ['Tokens', tokenText(tokens.input, tokens.output)],
-    ['Latency', latency === null ? UNKNOWN : `${latency} ms to the first output`],
+    ['Latency', latency === null ? UNKNOWN : `${duration(latency)} to the first output`],
     ['Record', completenessText(shown)],
+    ...(view.withContents ? verdictRows(summary) : []),
     ...nesting(shown),
   ]);
+}
+
+/** What became of the run, in the words of the list. */
+function verdictRows(summary: RunShown['run']['summary']): [Inner, Inner][] {
+  const { outcome, outcomesDiffer } = summary;
+  const given = feedbackOf(summary).join(', ');
+  return [
+    ['Last outcome', `${OUTCOME_TEXT[outcome]}${outcomesDiffer ? '; its outcomes differ' : ''}`],
+    ['Feedback', given === '' ? html`<span class="none">none</span>` : given],
+  ];
 }
 
 const UNKNOWN = html`<span class="none">not known</span>`;
@@ -170,7 +183,7 @@ function callsPart({ run }: RunShown, view: RunView): Html {
     const { ended, model, latency_ms: latency } = call;
     const cells: (readonly [string, Inner])[] = [
       ...(view.withContents ? [['Model', named(model, 'model_id', 'model_version')] as const] : []),
-      ['Latency', latency === null ? UNKNOWN : `${latency} ms`],
+      ['Latency', latency === null ? UNKNOWN : duration(latency)],
       ['Ended', ended === null ? UNKNOWN : endingText(ended, view.withContents)],
       ['Answered by', ended?.response_model == null ? UNKNOWN : inline(ended.response_model)],
       ['Tokens', tokenText(ended?.input_tokens, ended?.output_tokens)],

@@ -80,7 +80,7 @@ function row({ acting }: RunsShown, run: ListedRun, clock: Clock): Html {
     </th>
     ${cell('Organisation', inline(organisation))}
     ${cell('Application', application === null ? NONE : inline(application))} ${cell('Model', modelHtml(run))}
-    ${cell('Outcome', html`<span class="word ${outcome}">${OUTCOME_TEXT[outcome]}</span>`)}
+    ${cell('Outcome', html`<span class="word ${outcome === 'none' ? 'no-outcome' : outcome}">${OUTCOME_TEXT[outcome]}</span>`)}
     ${cell('Feedback', feedbackOf(run).join(', ') || NONE)} ${cell('Events', countText(eventsOf(run)))}
     ${cell('Record', html`<span class="word ${level}">${level}</span>`)}
     ${cell(notesName ?? '', notes.length === 0 ? NONE : html`<span class="word noted">${notes.join(', ')}</span>`)}

@@ -32,7 +32,7 @@ function nameHtml(name: string): Html {
 export function valueHtml(value: unknown): Html {
   if (isCompound(value)) {
     const { values, depth } = sizeOf(value);
-    if (values > MOST_VALUES || depth > MOST_DEPTH) return block(jsonText(value, depth));
+    if (values > MOST_VALUES || depth > MOST_DEPTH) return block(jsonText(value, depth), 'code');
     return compoundHtml(value);
   }
   return scalarHtml(value);

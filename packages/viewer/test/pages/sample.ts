@@ -22,7 +22,8 @@ export function demoRuns(): FoundRun[] {
   const runs = new Map<string, Map<string, RunEvent>>();
   let sequence = 0;
   for (const sent of script.events()) {
-    const { eventId, runId, kind, parentEventId } = sent.planned;
+    const { eventId, kind, parentEventId } = sent.planned;
+    const { runId } = sent.run;
     const events = runs.get(runId) ?? new Map<string, RunEvent>();
     runs.set(runId, events);
     if (events.has(eventId)) continue;
@@ -43,27 +44,39 @@ export const HOSTILE =
   `"><script>alert(1)</script><img src=x onerror=alert(2)>&lt;b&gt;' style='x\u202edesrever\u202c ` +
   'zero\u200bwidth\u00ad \u061c\u200e\u2066isolate\u2069 \0nul \u001b[31m \ud800half \u2028line https://elsewhere.example/';
 
-/** A run in which each text is hostile, with a hold, an erased and an encrypted event, and a contradiction. */
-export function hostileRun(): FoundRun {
-  const more = { [HOSTILE]: HOSTILE, nested: { [HOSTILE]: [HOSTILE, { deep: [[[[[HOSTILE]]]]] }, 1.5, null] } };
-  const system_metadata = { app_name: HOSTILE, hostname: HOSTILE, instrumentation: { by: HOSTILE } };
+/** A run in which each text is this one, with a hold, unreadable events and a contradiction. */
+export function runOfText(text: string): FoundRun {
+  const more = {
+    [text]: text,
+    nested: { [text]: [text, { deep: [[[[[text]]]]] }, 1.5, null] },
+  };
+  const system_metadata = { app_name: text, hostname: text, instrumentation: { by: text } };
   const made = (kind: Parameters<typeof event>[0]['kind'], n: number, payload: Record<string, unknown>) =>
     event({ kind, n, parent: n === 1 ? null : id(1), more: { ...payload, ...more, system_metadata } });
   const unreadable = (n: number, payloadState: 'encrypted' | 'erased') =>
     event({ kind: 'internal-artifact', n, payloadState });
-  const call = { artifact_type: 'other', artifact_uri: HOSTILE, ending: 'failed', status: 429, error_name: HOSTILE };
+  const call = {
+    artifact_type: 'other',
+    artifact_uri: text,
+    ending: 'failed',
+    status: 429,
+    error_name: text,
+  };
   const events = [
     made('inference-start', 1, {
-      model_instance: { model_id: HOSTILE, model_version: HOSTILE, ...more },
-      user_identity: { caller_id: HOSTILE, caller_type: HOSTILE },
-      target_identity: { target_id: HOSTILE },
-      inputs: { prompt: `${HOSTILE}\n${'long '.repeat(900)}\n${HOSTILE}` },
+      model_instance: { model_id: text, model_version: text, ...more },
+      user_identity: { caller_id: text, caller_type: text },
+      target_identity: { target_id: text },
+      inputs: { prompt: `${text}\n${'long '.repeat(900)}\n${text}` },
     }),
     made('internal-artifact', 2, { artifact: { ...call, ...more } }),
-    made('human-output', 3, { output: { output_uri: HOSTILE, summary: HOSTILE, ...more } }),
-    made('outcome', 4, { outcome: { outcome_type: HOSTILE, description: HOSTILE, '': '', ...more } }),
-    made('user-feedback', 5, { feedback: { feedback_type: 'rating', rating_value: 4, comment: HOSTILE } }),
-    made('inference-start', 6, { target_identity: { target_id: 'another' }, user_identity: { caller_id: 'else' } }),
+    made('human-output', 3, { output: { output_uri: text, summary: text, ...more } }),
+    made('outcome', 4, { outcome: { outcome_type: text, description: text, '': '', ...more } }),
+    made('user-feedback', 5, { feedback: { feedback_type: 'rating', rating_value: 4, comment: text } }),
+    made('inference-start', 6, {
+      target_identity: { target_id: 'another' },
+      user_identity: { caller_id: 'else' },
+    }),
     ...[unreadable(7, 'encrypted'), { ...unreadable(8, 'erased'), body: undefined }],
   ];
   return foundRun(
@@ -74,9 +87,19 @@ export function hostileRun(): FoundRun {
 
 export function frame(role: Role, more: Partial<Frame> = {}): Frame {
   const scope = { organisations: undefined, applications: undefined, caller: undefined };
-  const person = { kind: 'oidc' as const, name: 'd.larsen@st-anne.example', callerId: 'clinician-17', groups: [] };
+  const person = {
+    kind: 'oidc' as const,
+    name: 'd.larsen@st-anne.example',
+    callerId: 'clinician-17',
+    groups: [],
+  };
   return {
-    acting: { person, role, scope, reason: role === 'break-glass' ? 'Patient in resuscitation room 2' : undefined },
+    acting: {
+      person,
+      role,
+      scope,
+      reason: role === 'break-glass' ? 'Patient in resuscitation room 2' : undefined,
+    },
     otherRoles: role === 'auditor' ? [] : [{ role: 'auditor', path: '/auditor/runs' }],
     state: {
       ...{ catalogue: 'ready', progress: 1, reason: undefined, keys: 'readable' },
@@ -119,7 +142,14 @@ export function reportShown(more: Partial<ReportShown> = {}): ReportShown {
     outcomes: outcomes.slice(n % 3, (n % 3) + 1),
     feedback: [{ feedback_type: 'thumbs', direction: n % 4 === 0 ? 'down' : 'up' }],
   }));
-  return { ...frame('reviewer'), form: {}, problem: undefined, names: NAMES, numbers: reported(runs), ...more };
+  return {
+    ...frame('reviewer'),
+    form: {},
+    problem: undefined,
+    names: NAMES,
+    numbers: reported(runs),
+    ...more,
+  };
 }
 
 export const PROOF: FoundProof = {
