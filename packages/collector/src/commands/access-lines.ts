@@ -3,12 +3,12 @@ import { isObject } from '@clinical-events/protocol';
 import { AccessChain } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 
-const KINDS = ['os', 'oidc', 'proxy'] as const;
+export const ACTOR_KINDS = ['os', 'oidc', 'proxy'] as const;
 
 /** The members of a line. Programs rely on them (docs/INTEGRITY.md, "The access log"). */
 export interface Actor {
   /** The source of the name: the operating system, an OpenID Connect provider, or a proxy. */
-  readonly kind: (typeof KINDS)[number];
+  readonly kind: (typeof ACTOR_KINDS)[number];
   /** The login user; without one, a stated name, the user who called sudo, or the user of the process. */
   readonly name: string;
   /** The role of a person in the viewer; on the host the rights of the system user apply. */
@@ -39,6 +39,17 @@ export interface AccessLine {
   readonly login_uid?: number;
   readonly sudo_user?: string;
 }
+
+/** The commands of the lines that a viewer writes for a look. */
+export const VIEWER_LOOKS = [
+  'viewer runs',
+  'viewer run',
+  'viewer report',
+  'viewer proof',
+  'viewer break-glass',
+] as const;
+/** The command in the lines by which a viewer reports that it has followed an erasure. */
+export const VIEWER = 'viewer';
 
 /** Longer than any line that a command appends. */
 export const LONGEST_LINE = 16 << 20;
@@ -84,7 +95,7 @@ function isActor(value: unknown): value is Actor {
   if (typeof value !== 'object' || value === null) return false;
   const { kind, name, role, proven, stated } = value as Record<string, unknown>;
   return (
-    KINDS.some((each) => each === kind) &&
+    ACTOR_KINDS.some((each) => each === kind) &&
     typeof name === 'string' &&
     [role, stated].every((each) => each === undefined || typeof each === 'string') &&
     (proven === undefined || typeof proven === 'boolean')
