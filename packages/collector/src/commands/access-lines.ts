@@ -32,6 +32,9 @@ export interface AccessLine {
   /** Set by the viewer: whether the person used emergency access rights. */
   readonly break_glass?: boolean;
   readonly filter?: Readonly<Record<string, unknown>>;
+  /** Of an end: the number of events that were printed or erased, and whether everything was. */
+  readonly events?: number;
+  readonly complete?: boolean;
   /** User id of the process. */
   readonly uid: number;
   /** Null if the system has no name for the user id. */
@@ -157,18 +160,26 @@ export async function mirrorsOf(dataDirectory: string, action: string): Promise<
   return [...found.values()];
 }
 
-/**
- * The first lines of accesses that contain a text: from the host's log, then from a mirror's log of its
- * readings.
- */
+/** The first lines of accesses that contain a text. */
 async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<AccessLine> {
+  for await (const line of accessLines(dataDirectory, (bytes) => bytes?.includes(text) === true))
+    if (typeof line === 'object' && line.state === 'begun') yield line;
+}
+
+/**
+ * Lines of the host's log, then of a mirror's log of its readings.
+ * @param fits selects lines before they are parsed.
+ */
+export async function* accessLines(
+  dataDirectory: string,
+  fits: (bytes: Buffer | undefined) => boolean = () => true,
+): AsyncGenerator<ReturnType<typeof lineIn>> {
   for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
     const chain = new AccessChain(LONGEST_LINE);
     for await (const piece of log.lines()) {
-      const found: AccessLine[] = [];
+      const found: ReturnType<typeof lineIn>[] = [];
       chain.take(piece, (bytes) => {
-        const line = bytes?.includes(text) === true ? lineIn(bytes) : undefined;
-        if (typeof line === 'object' && line.state === 'begun') found.push(line);
+        if (fits(bytes)) found.push(lineIn(bytes));
       });
       yield* found;
     }
