@@ -42,6 +42,7 @@ import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/sto
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { readHistory } from '@clinical-events/collector/tree/key-files';
 import { readMirrorNote, writeMirrorNote } from '@clinical-events/collector/tree/state-files';
+import { offerAccessSocket } from '@clinical-events/collector/commands/access-socket';
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import {
   CommandFailure,
@@ -81,6 +82,8 @@ const BATCH_BYTES = 4 << 20;
 const NO_SALT = Buffer.alloc(SALT_BYTES);
 /** Number of entries after which the tree grows over them and its hashes are written. */
 const STAGE_EVERY = 65_536;
+/** Pages of one session with break-glass are reported once. */
+const BREAK_GLASS_EVERY_MS = 900_000;
 const KEEP_EVERY_MS = 3_600_000;
 const BAR_FROM_ENTRIES = 200_000;
 
@@ -125,7 +128,7 @@ async function run(config: Config, once: boolean): Promise<void> {
       const held = await heldIn(dataDir, store);
       const mirror = new Mirror(config, shared, store, stop.signal, held, notes);
       if (!once) compaction.start(COMPACTION_LOOK_MS);
-      await (once ? mirror.once() : mirror.follow());
+      await (once ? mirror.once() : withAccessSocket(dataDir, () => mirror.follow()));
       if (once) await compaction.look();
     } finally {
       await compaction.close();
@@ -144,6 +147,26 @@ async function run(config: Config, once: boolean): Promise<void> {
   } finally {
     await shared.close();
     lock.release();
+  }
+}
+
+/** Offers the access socket during the work. A mirror follows its log without it, too. */
+async function withAccessSocket(dataDir: string, work: () => Promise<void>): Promise<void> {
+  let warnedAt = -Infinity;
+  const socket = await offerAccessSocket(dataDir, () => {
+    if (performance.now() - warnedAt >= BREAK_GLASS_EVERY_MS)
+      report('warning: break-glass was used in collector-viewer; the access log has the reason');
+    warnedAt = performance.now();
+  }).catch((error: unknown) => {
+    report(
+      `warning: the access socket cannot be offered, so collector-viewer shows nothing: ${reasonOf(error)}`,
+    );
+    return undefined;
+  });
+  try {
+    await work();
+  } finally {
+    await socket?.close();
   }
 }
 
