@@ -257,11 +257,8 @@ describe('[R-2049] on paper', () => {
     const { page } = await open(PAGES['a hostile run'] as MadePage);
     await page.emulateMedia({ media: 'print' });
     const seen = (selector: string): Promise<boolean[]> =>
-      page
-        .locator(selector)
-        .evaluateAll(
-          `(all) => all.map((each) => each.checkVisibility({ contentVisibilityAuto: true }) && each.getBoundingClientRect().height > 0)`,
-        );
+      page.evaluate(`[...document.querySelectorAll('${selector}')].map((each) =>
+        each.checkVisibility({ contentVisibilityAuto: true }) && each.getBoundingClientRect().height > 0)`);
     expect(new Set(await seen('.long .text, .origin .facts, .alarm, .on-paper'))).toEqual(new Set([true]));
     expect(new Set(await seen('nav, form, .off-paper, .skip'))).toEqual(new Set([false]));
     expect(await page.locator('.on-paper').innerText()).toMatch(
