@@ -14,31 +14,31 @@ import {
 } from './contract.js';
 import { FilterFault, listFrom, reportFrom } from './filters.js';
 import type { Frame, LogPages, MadePage } from './pages/page-types.js';
+import type { Page } from './people/guard.js';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const HTML = 'text/html; charset=utf-8';
+/** The package ships this file at its source: the path is right from `dist` and from `src`. */
+const STYLE = new URL('../src/pages/viewer.css', import.meta.url);
 
 /** What the people's side gives for a request of a role: the person and the forms, or a refusal. */
 export interface Admitted extends Omit<Frame, 'state'> {
   readonly acting: Acting;
 }
 
-export type Page = 'runs' | 'lookup' | 'run' | 'proof' | 'report';
+/** @returns undefined after it has answered the request with a refusal. */
+export type Admit = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  role: Role,
+  page: Page,
+) => Admitted | undefined;
 
 export interface ServerParts {
   readonly reading: Reading;
   readonly looks: Looks;
   readonly pages: LogPages;
-  /** Headers of every answer. */
-  readonly headers: Readonly<Record<string, string>>;
-  readonly style: string;
-  /** @returns undefined after it has answered the request with a refusal. */
-  readonly admit: (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    role: Role,
-    page: Page,
-  ) => Admitted | undefined;
+  readonly admit: Admit;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -67,12 +67,9 @@ class Refusal extends Error {
 type Make = (request: FastifyRequest, frame: Frame) => Promise<Ready>;
 
 export function registerPages(app: FastifyInstance, parts: ServerParts): void {
-  const { reading, pages, headers } = parts;
-  app.addHook('onRequest', (_, reply, done) => {
-    reply.headers(headers);
-    done();
-  });
-  app.get('/viewer.css', (_, reply) => reply.type('text/css; charset=utf-8').send(parts.style));
+  const { reading, pages } = parts;
+  const style = fs.readFileSync(STYLE, 'utf8');
+  app.get('/viewer.css', (_, reply) => reply.type('text/css; charset=utf-8').send(style));
   app.get('/livez', (_, reply) => reply.type('text/plain; charset=utf-8').send('ok'));
   const page = (name: Page, make: Make) => (request: FastifyRequest, reply: FastifyReply) =>
     answer(parts, { request, reply, name, make });
@@ -82,7 +79,7 @@ export function registerPages(app: FastifyInstance, parts: ServerParts): void {
   );
   app.post(
     '/:role/runs',
-    page('lookup', (request, frame) => listPage(reading, pages, frame, request.body, true)),
+    page('persons', (request, frame) => listPage(reading, pages, frame, request.body, true)),
   );
   app.get(
     '/:role/runs/:id',
@@ -108,7 +105,10 @@ interface Asked {
 async function answer(parts: ServerParts, { request, reply, name, make }: Asked): Promise<FastifyReply> {
   const { role: word } = request.params as { readonly role: string };
   const role = ROLES.find((each) => each === word);
-  if (role === undefined) return reply.callNotFound();
+  if (role === undefined) {
+    reply.callNotFound();
+    return reply;
+  }
   const admitted = parts.admit(request, reply, role, name);
   if (admitted === undefined) return reply;
   const frame = { ...admitted, state: await stateOf(parts.reading) };
@@ -306,9 +306,4 @@ function textOf(sent: unknown): string | undefined {
 
 function numberOf(sent: unknown): number {
   return typeof sent === 'string' && /^\d{1,7}$/.test(sent) ? Number(sent) : 0;
-}
-
-/** The style sheet; the package ships it at its source, and the path is right from `dist` and from `src`. */
-export function styleSheet(): string {
-  return fs.readFileSync(new URL('../src/pages/viewer.css', import.meta.url), 'utf8');
 }

@@ -58,6 +58,8 @@ export interface PeopleOptions {
 
 export interface People {
   readonly actingFor: ActingFor;
+  /** The roles of the person of a request, with the address where each begins. */
+  rolesOf(request: FastifyRequest): readonly RoleShown[];
   /** The hidden field of a form. @param path that the form posts to. */
   formToken(request: FastifyRequest, path: string): string;
   /** Until when break-glass is granted in the session of a request (RFC 3339). */
@@ -126,6 +128,7 @@ class Door {
     const { auth, url } = this.#options;
     return {
       actingFor: guardOf(this.#roles, sessions),
+      rolesOf: ({ viewerSession }) => (viewerSession === undefined ? [] : this.#rolesShown(viewerSession)),
       formToken: ({ viewerSession }, path) =>
         viewerSession === undefined ? '' : sessions.formToken(viewerSession, path),
       grantedUntil: (request) => this.#grantedUntil(request.viewerSession),
@@ -201,11 +204,8 @@ class Door {
   async roles(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const { viewerSession: session } = request;
     if (session === undefined) return reply.redirect('/sign-in', 303);
-    const { roles, notes } = this.#rolesOf(session);
-    const shown = [...roles].map(([role, { organisations, applications }]): RoleShown => {
-      const isAsked = role === 'break-glass' && this.#grantedUntil(session) === undefined;
-      return { role, path: isAsked ? '/break-glass' : `/${role}/runs`, organisations, applications };
-    });
+    const { notes } = this.#rolesOf(session);
+    const shown = this.#rolesShown(session);
     const [first] = shown;
     if (first !== undefined && shown.length === 1 && notes.length === 0)
       return reply.redirect(first.path, 303);
@@ -362,6 +362,13 @@ class Door {
     const { id, session } = this.#sessions.begin(person, login);
     reply.setCookie(this.#cookie, id, { ...this.#attributes, sameSite: 'strict' });
     return session;
+  }
+
+  #rolesShown(session: Session): RoleShown[] {
+    return [...this.#rolesOf(session).roles].map(([role, { organisations, applications }]) => {
+      const isAsked = role === 'break-glass' && this.#grantedUntil(session) === undefined;
+      return { role, path: isAsked ? '/break-glass' : `/${role}/runs`, organisations, applications };
+    });
   }
 
   #rolesOf({ person }: Session): PersonRoles {
