@@ -155,6 +155,13 @@ class Site {
     return { files: this.#patterns(found.files), directories: this.#patterns(found.directories) };
   }
 
+  /** What others than the owner have rights on, in a directory or on itself. */
+  opened(directory: string): string[] {
+    return ['', ...fs.readdirSync(directory, { recursive: true, encoding: 'utf8' })].filter(
+      (name) => (fs.statSync(path.join(directory, name)).mode & 0o077) !== 0,
+    );
+  }
+
   #patterns(paths: readonly string[]): string[] {
     const patterns = paths.map((each) =>
       path
@@ -270,20 +277,15 @@ describe('[R-2045] files that are open to a group', () => {
         ...{ proof: expect.stringContaining('tlog-proof') as string, isLocked: true, mirror: null },
       });
     }
+    const backup = path.join(site.homeOf(collectorUser), 'backup');
+    await site.ok('backup', backup, '--keys-elsewhere');
+    expect(site.opened(backup)).toEqual([]);
     await collector.stop();
     expect((await site.run(['doctor'])).stdout).toContain(`open to the group ${READERS} (--read-group)`);
 
     await (await site.start()).stop();
     expect(await site.readableBy(readingUser)).toEqual(NOTHING);
-    const modes = [dataDir, site.keys, site.mirror].flatMap((directory) =>
-      ['', ...fs.readdirSync(directory, { recursive: true, encoding: 'utf8' })].flatMap((name) => {
-        const stat = fs.statSync(path.join(directory, name));
-        // Directories that nobody else can reach keep the mark that they inherited.
-        const mode = (stat.mode & 0o777).toString(8);
-        return mode === (stat.isDirectory() ? '700' : '600') ? [] : [`${name}: ${mode}`];
-      }),
-    );
-    expect(modes).toEqual([]);
+    for (const directory of [dataDir, site.keys, site.mirror]) expect(site.opened(directory)).toEqual([]);
   });
 
   test('is refused by a start and by --check where it is not possible, each in a sentence', async () => {
