@@ -123,10 +123,11 @@ export class Sessions {
 /** The stated reason of break-glass, or why it is not accepted, as a sentence. */
 export function reasonFrom(given: unknown): { readonly reason: string } | { readonly problem: string } {
   const reason = typeof given === 'string' ? given.trim() : '';
-  const seen = [...reason.replaceAll(/[\p{Default_Ignorable_Code_Point}\p{Cf}\s]+/gu, ' ').trim()].length;
+  const visible = reason.replaceAll(/[\p{Default_Ignorable_Code_Point}\p{Cf}\s]+/gu, ' ').trim();
   if (/\p{Cc}/u.test(reason)) return { problem: 'Write the reason in one line, without control characters.' };
-  if (seen < LEAST_REASON) return { problem: `Write a reason of at least ${LEAST_REASON} characters.` };
-  if ([...reason].length > MOST_REASON)
+  if (Array.from(visible).length < LEAST_REASON)
+    return { problem: `Write a reason of at least ${LEAST_REASON} characters.` };
+  if (Array.from(reason).length > MOST_REASON)
     return { problem: `Write a reason of at most ${MOST_REASON.toLocaleString('en')} characters.` };
   return { reason };
 }
