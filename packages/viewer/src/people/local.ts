@@ -1,7 +1,7 @@
 /** `--auth local`: a one-time link on the terminal, for trying the viewer on one's own host. */
 import { userInfo } from 'node:os';
 import type { Person } from '../contract.js';
-import { isSame, newToken, sha256 } from './sessions.js';
+import { isSame, newToken, sha256 } from './tokens.js';
 
 const VALID_MS = 10 * 60_000;
 

@@ -4,7 +4,7 @@ import { isObject } from '@clinical-events/protocol';
 import type { Person } from '../contract.js';
 import { isName } from './proxy.js';
 import type { PeopleLog } from './roles.js';
-import { isSame, sha256 } from './sessions.js';
+import { isSame, sha256 } from './tokens.js';
 
 const TRANSACTION_MS = 10 * 60_000;
 const MOST_TRANSACTIONS = 1000;

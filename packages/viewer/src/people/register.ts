@@ -17,10 +17,9 @@ import {
   MOST_REASON,
   type Session,
   Sessions,
-  isToken,
-  newToken,
   reasonFrom,
 } from './sessions.js';
+import { isToken, newToken } from './tokens.js';
 
 declare module 'fastify' {
   interface FastifyRequest {

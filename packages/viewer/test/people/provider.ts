@@ -4,7 +4,7 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer } 
 import { Provider } from 'oidc-provider';
 import { freePort } from '../../../../test/free-port.js';
 
-export interface Account {
+interface Account {
   groups: readonly string[];
   /** The provider no longer knows a disabled account. */
   disabled?: boolean;

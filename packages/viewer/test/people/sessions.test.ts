@@ -225,8 +225,9 @@ test('[R-2048] a reason has 10 to 1,000 characters that can be seen', () => {
     expect(reasonFrom(text), text).toHaveProperty('problem');
   for (const text of ['1234567890\n', `${'x'.repeat(999)} y`.slice(0, 1000), '\u{1f600}'.repeat(1000)])
     expect(reasonFrom(text), text).toHaveProperty('reason');
-  for (const text of ['12345\n67890', '12345\u000067890', 'x'.repeat(1001), undefined, ['1234567890']])
+  for (const text of ['12345\u001b67890', '12345\u000067890', 'x'.repeat(1001), undefined, ['1234567890']])
     expect(reasonFrom(text)).toHaveProperty('problem');
+  expect(reasonFrom('a fall \r\n in ward 4\n')).toEqual({ reason: 'a fall in ward 4' });
 });
 
 test('[R-2046] signing out ends the session, and each login has a new id', async () => {
