@@ -55,6 +55,9 @@ export async function startViewer(
     readonly host?: string;
     readonly https?: object;
     readonly roles?: object | false;
+    /** In place of pages that are JSON. */
+    readonly pages?: PeoplePages;
+    readonly headers?: Readonly<Record<string, string>>;
   } = {},
 ): Promise<TestViewer> {
   const { host = '127.0.0.1', https, roles = ROLES_FILE } = settings;
@@ -64,6 +67,10 @@ export async function startViewer(
   const rolesFile = path.join(directory, 'roles.json');
   fs.writeFileSync(rolesFile, JSON.stringify(roles));
   const app = Fastify(https === undefined ? {} : ({ https } as object));
+  app.addHook('onRequest', (_, reply, done) => {
+    reply.headers(settings.headers ?? {});
+    done();
+  });
   const viewer = {
     url: own,
     rolesFile,
@@ -87,7 +94,7 @@ export async function startViewer(
       viewer.looks.push(acting);
       return Promise.resolve();
     },
-    pages: PAGES,
+    pages: settings.pages ?? PAGES,
     terminal: { input: viewer.keyboard as never, print: (text) => void viewer.printed.push(text) },
   });
   app.get<{ Params: { role: string; page: Page } }>('/:role/:page', (request) => ({
@@ -97,6 +104,7 @@ export async function startViewer(
     const admitted = people.admit(request, reply, request.params.role, request.params.page);
     return admitted === undefined ? reply : { admitted };
   });
+  app.get('/viewer.css', (_, reply) => reply.type('text/css').send(''));
   app.post('/:role/runs', () => ({ posted: true }));
   await app.listen({ host, port });
   people.listening();
