@@ -3,7 +3,8 @@ import * as client from 'openid-client';
 import { isObject } from '@clinical-events/protocol';
 import type { Person } from '../contract.js';
 import { isName } from './proxy.js';
-import { isSame, sha256 } from './sessions.js';
+import type { PeopleLog } from './roles.js';
+import { isSame, sha256 } from './tokens.js';
 
 const TRANSACTION_MS = 10 * 60_000;
 const MOST_TRANSACTIONS = 1000;
@@ -27,7 +28,7 @@ export interface ProviderOptions {
   readonly callerClaim: () => string;
   /** The address of the viewer. */
   readonly url: () => URL;
-  readonly log: (message: string, fields?: Readonly<Record<string, string | number>>) => void;
+  readonly log: PeopleLog;
   readonly clock: () => number;
 }
 
@@ -113,6 +114,7 @@ export class Provider {
       // Over TLS the library takes ID tokens unverified; these checks verify each signature.
       const execute = [client.enableNonRepudiationChecks];
       // The options permit http for loopback alone.
+      // eslint-disable-next-line @typescript-eslint/no-deprecated -- deprecated only to stand out
       if (issuer.protocol === 'http:') execute.push(client.allowInsecureRequests);
       const options = { execute, timeout: TIMEOUT_SECONDS };
       const config = await client.discovery(issuer, clientId, clientSecret, undefined, options);
@@ -129,7 +131,7 @@ export class Provider {
     } catch (error) {
       this.#failedAt = clock();
       if (!(error instanceof LoginRefused)) this.#problem = AWAY;
-      log('the login provider cannot be used', { provider: this.host, code: codeOf(error) });
+      log.warn({ provider: this.host, code: codeOf(error) }, 'the login provider cannot be used');
     }
   }
 
@@ -287,7 +289,7 @@ export class Provider {
       login.nextAt = login.checkedAt + RECHECK_MS;
       return { person: again };
     } catch (error) {
-      log('the groups of a session could not be checked', { code: codeOf(error) });
+      log.warn({ code: codeOf(error) }, 'the groups of a session could not be checked');
       if (!isAway(error)) return { ended: error instanceof LoginRefused ? error.message : ENDED };
       if (clock() - login.checkedAt >= LONGEST_AWAY_MS)
         return { ended: 'The login provider could not be reached for 15 minutes, so you are signed out.' };

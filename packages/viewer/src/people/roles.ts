@@ -1,5 +1,6 @@
 /** The roles file: which groups have which role, in which organisations and applications. */
 import fs from 'node:fs';
+import { readJson } from '@clinical-events/collector/ledger/strict-json';
 import { isObject } from '@clinical-events/protocol';
 import { type Person, ROLES, type Role, type Scope } from '../contract.js';
 
@@ -42,6 +43,12 @@ export class RolesFaults extends Error {
 const CALLER_CLAIM = 'preferred_username';
 const MOST_BYTES = 1 << 20;
 const LONGEST = 256;
+const MOST_DEPTH = 8;
+const JSON_FAULTS = {
+  invalid_json: 'the file is not JSON',
+  nesting_too_deep: 'the file is nested too deeply',
+  duplicate_key: 'an object has two members of the same name',
+};
 const STAT_MS = 1000;
 const ALL = '*';
 
@@ -56,9 +63,15 @@ export const EVERY_ROLE: Roles = {
   groups: [],
 };
 
+/** Lines of the log hold no token, code, name or id of a person. */
+export interface PeopleLog {
+  info(fields: Readonly<Record<string, string | number>>, message: string): void;
+  warn(fields: Readonly<Record<string, string | number>>, message: string): void;
+}
+
 export interface RolesOptions {
   readonly file: string;
-  readonly log: (message: string, fields?: Readonly<Record<string, string | number>>) => void;
+  readonly log: PeopleLog;
   /** Milliseconds since 1970 UTC. */
   readonly clock: () => number;
 }
@@ -79,10 +92,10 @@ export function openRoles({ file, log, clock }: RolesOptions): Roles {
     stamp = found;
     try {
       now = readRoles(file);
-      log('roles file read again', { entries: now.entries.length });
+      log.info({ entries: now.entries.length }, 'roles file read again');
     } catch (error) {
       if (!(error instanceof RolesFaults)) throw error;
-      log('roles file has faults, the former roles stay', { faults: error.message });
+      log.warn({ faults: error.message }, 'roles file has faults, the former roles stay');
     }
     return now;
   };
@@ -172,12 +185,8 @@ function readRoles(file: string): RolesFile {
 
 /** @throws RolesFaults with every fault. */
 export function rolesFrom(text: string): RolesFile {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw new RolesFaults(['the file is not JSON']);
-  }
+  const { value, fault } = { value: undefined, ...readJson(text, MOST_DEPTH) };
+  if (fault !== undefined) throw new RolesFaults([JSON_FAULTS[fault.code]]);
   const faults: string[] = [];
   const check = new Check(faults);
   const file = check.object(value, 'the file', ['roles', 'caller_claim']);
