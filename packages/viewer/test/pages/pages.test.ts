@@ -49,7 +49,7 @@ describe('[R-2049] the list of runs', () => {
     const forms = html.match(/<form[^>]*method="post"[^>]*action="\/reviewer\/runs".*?<\/form>/gs) ?? [];
     expect(forms).toHaveLength(3);
     for (const form of forms) expect(form).toContain('name="form_token" value="form-token"');
-    expect(forms.filter((form) => /name="target" value="patient-30977"/.test(form))).toHaveLength(3);
+    expect(forms.filter((form) => /name="target"\s+value="patient-30977"/.test(form))).toHaveLength(3);
     expect(forms.map((form) => /name="page" value="(\d+)"/.exec(form)?.[1])).toEqual(['1', '3', undefined]);
     expect(forms[2]).toContain('autocomplete="off"');
   });
