@@ -1,22 +1,17 @@
 /** `collector report`: counts the runs of a period on one HTML page. */
 import path from 'node:path';
-import { setImmediate as breath } from 'node:timers/promises';
 import { type Config, inQuotes, ownCommand } from '@clinical-events/collector/config';
 import { reportPage } from './page/report-page.js';
 import { clockWarning } from './page/wording.js';
-import { type ReportNumbers, isEmpty, numbersOf } from './report-numbers.js';
-import { type ReportPeriod, RunReport } from './run-report.js';
-import { type Clock } from '@clinical-events/collector/records/vocabulary';
+import { type CountedRequest, countReport, DEFAULT_DAYS } from './count-report.js';
+import { type ReportNumbers, isEmpty } from './report-numbers.js';
 import { DAY_MS } from '@clinical-events/collector/quantity';
-import { type EventLog, cursorAt } from '@clinical-events/collector/store/contract/events';
-import { openStore } from '@clinical-events/collector/store/open-to-read';
 import {
   modelsNamed,
   type RunReading,
   readRuns,
   unknownNames,
 } from '@clinical-events/collector/commands/catalogue';
-import { countedRecords } from '@clinical-events/collector/commands/counting';
 import { OneFile } from '@clinical-events/collector/commands/records/output';
 import { jsonLine } from '@clinical-events/collector/commands/terminal';
 import {
@@ -38,26 +33,10 @@ export interface ReportOptions {
   readonly json?: true;
 }
 
-export interface ReportRequest {
+export interface ReportRequest extends CountedRequest {
   readonly out: string;
-  readonly organisation: string | undefined;
-  /** MODEL_ID or MODEL_ID@VERSION. */
-  readonly model: string | undefined;
-  readonly models: ReportPeriod['models'];
-  readonly since: number | undefined;
-  readonly until: number | undefined;
-  readonly clock: Clock;
 }
 
-/** The times of receipt of the first and the last event of a log. */
-export interface LogEnds {
-  readonly events: number;
-  readonly first: number;
-  readonly last: number;
-}
-
-/** The length of the period without --since. */
-export const DEFAULT_DAYS = 90;
 /** A longer period is a mistake in a date. */
 const MOST_YEARS = 100;
 
@@ -76,36 +55,6 @@ export function reportRequestFrom(options: ReportOptions, now: number): ReportRe
     ...{ since, until, clock: clockFrom(clock) ?? 'received' },
     out: newPlaceFrom(options.out),
   };
-}
-
-/**
- * The period of the report. Without --until it ends with the log; without --since it is the last 90 UTC days,
- * from the first event on. With the senders' clocks, the first event is known only after all events are
- * counted.
- * @param now used in place of the end of a log without events.
- */
-export function periodFrom(
-  { since, until, clock, models }: ReportRequest,
-  log: LogEnds,
-  now: number,
-): ReportPeriod {
-  const asOf = log.events === 0 ? now : log.last;
-  const end = until ?? Math.max(asOf, since ?? 0) + 1;
-  if (since !== undefined) return { since, fromFirstEvent: false, until: end, clock, asOf, models };
-  const days = dayOf(end - 1) - (DEFAULT_DAYS - 1) * DAY_MS;
-  const began = clock === 'received' && log.events > 0 ? Math.min(dayOf(log.first), dayOf(end - 1)) : days;
-  return {
-    since: Math.max(days, began),
-    fromFirstEvent: clock === 'sender',
-    until: end,
-    clock,
-    asOf,
-    models,
-  };
-}
-
-function dayOf(time: number): number {
-  return Math.floor(time / DAY_MS) * DAY_MS;
 }
 
 const EXAMPLES = `  $ collector report --out report.html
@@ -173,11 +122,15 @@ class Report {
   }
 
   async #make(reading: RunReading): Promise<void> {
-    const now = Date.now();
-    const ends = await logEnds(this.config.dataDir);
-    const report = await this.#count(reading, periodFrom(this.request, ends, now));
+    const { catalogue, log, givenOut, signal, bar } = reading;
+    const newest = catalogue.cursor.sequence - 1;
     const { organisation, model } = this.request;
-    const numbers = numbersOf(report, { madeAt: now, organisation, model, logged: ends.events });
+    const numbers = await countReport({ catalogue, log }, this.request, (sequence, events) => {
+      givenOut.events = events;
+      bar.show(sequence, newest);
+      signal.throwIfAborted();
+    });
+    bar.clear();
     this.#write(numbers);
     const warning = clockWarning(numbers);
     if (warning !== undefined) process.stderr.write(`collector: warning: ${warning.replace('’', "'")}\n`);
@@ -188,24 +141,6 @@ class Report {
     }
     if (this.options.json === true) process.stdout.write(jsonLine(numbers));
     else this.#printCounts(numbers);
-  }
-
-  async #count({ catalogue, givenOut, signal, bar }: RunReading, period: ReportPeriod): Promise<RunReport> {
-    const { until, clock } = period;
-    const { organisation, models } = this.request;
-    const newest = catalogue.cursor.sequence - 1;
-    const report = new RunReport(period);
-    // With the senders' clocks, a run that began before or after the period may have events in it.
-    const begun = clock === 'received' ? until : undefined;
-    const filter = { organisation, models, until: begun };
-    for await (const sequence of countedRecords(catalogue, filter, (run) => report.add(run))) {
-      givenOut.events = report.eventsRead;
-      bar.show(sequence, newest);
-      await breath();
-      signal.throwIfAborted();
-    }
-    bar.clear();
-    return report;
   }
 
   #write(numbers: ReportNumbers): void {
@@ -232,36 +167,4 @@ class Report {
         `${seconds.toFixed(1)} s, in ${this.request.out}\n`,
     );
   }
-}
-
-/** Reads only the first events and the last segments. */
-async function logEnds(dataDir: string): Promise<LogEnds> {
-  const log = openStore(dataDir).events;
-  try {
-    const first = await receivedIn(log, 1, true);
-    if (first === undefined) return { events: 0, first: 0, last: 0 };
-    const events = (await log.end()).sequence - 1;
-    let last: number | undefined;
-    // The newest entries may be the log's own, which are not events.
-    for (let back = 1; last === undefined && back <= events; back *= 4)
-      last = await receivedIn(log, Math.max(1, events - back + 1), false);
-    return { events, first, last: last ?? first };
-  } finally {
-    await log.close();
-  }
-}
-
-/**
- * The time of receipt of the first or the last event from a sequence number on; undefined without an event.
- */
-async function receivedIn(log: EventLog, from: number, isFirst: boolean): Promise<number | undefined> {
-  let last: number | undefined;
-  for await (const batch of log.pass(cursorAt(from))) {
-    for (const { isOwn, receivedAt } of batch) {
-      if (isOwn) continue;
-      if (isFirst) return receivedAt;
-      last = receivedAt;
-    }
-  }
-  return last;
 }

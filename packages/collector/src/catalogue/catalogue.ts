@@ -346,7 +346,8 @@ export class Catalogue {
             ...[Buffer.from(found.runId), own],
           ) ?? []);
       if (row === undefined) return undefined;
-      return { row: Number(row), runId: isRun === 1 ? uuidText(record as Uint8Array) : null };
+      const recordId = uuidText(record as Uint8Array);
+      return { row: Number(row), recordId, runId: isRun === 1 ? recordId : null };
     });
   }
 

@@ -29,12 +29,17 @@ export interface RunFilter {
   /** A run id, or the id of a record without a run; lower case. */
   readonly recordId?: string | undefined;
   readonly organisation?: string | undefined;
+  /** Runs of any of these organisations; an empty list matches no run. `applications` likewise. */
+  readonly organisations?: readonly string[] | undefined;
   /** The target of any call. `user` and `models` also match any call. */
   readonly target?: string | undefined;
   readonly user?: string | undefined;
+  /** Runs with a call by this user, and with no call by another. */
+  readonly onlyUser?: string | undefined;
   /** Runs with any of these models. Version '' matches a run whose version is unknown. */
   readonly models?: readonly { readonly model: string; readonly version?: string }[] | undefined;
   readonly application?: string | undefined;
+  readonly applications?: readonly string[] | undefined;
   readonly outcome?: OutcomeWord | undefined;
   /**
    * Any feedback with this word; `up` and `down` match thumbs, `any` and `none` the existence of feedback.
@@ -90,11 +95,20 @@ interface CallTerm {
 /** The condition for reading the table of calls: most runs have only one call. */
 const CALLS = 'run.starts > 1';
 
+/** With more organisations, the newest runs are those of one of them soon enough. SQLite merges up to 500. */
+const MOST_PARTS = 100;
+
+function otherUserThan(id: number): string {
+  return `EXISTS (SELECT 1 FROM call WHERE call.run = run.id AND call.user <> ${id})`;
+}
+
 /** The conditions of a statement. */
 class Conditions {
   readonly terms: string[] = [];
   readonly values: Value[] = [];
   readonly #called: CallTerm[] = [];
+  /** The numbers of the organisations, if several were asked for. */
+  #organisations: readonly number[] | undefined;
 
   add(term: string, ...values: Value[]): void {
     this.terms.push(term);
@@ -102,7 +116,9 @@ class Conditions {
   }
 
   /** @returns false if nothing can match. */
-  addNames({ organisation, target, user, application, models }: Partial<RunFilter>, nameId: NameId): boolean {
+  addNames(filter: Partial<RunFilter>, nameId: NameId): boolean {
+    const { organisation, target, user, onlyUser, application, models } = filter;
+    if (!this.#addLists(filter, nameId)) return false;
     for (const [column, text] of Object.entries({ organisation, application })) {
       if (text === undefined) continue;
       const id = nameId(text);
@@ -112,11 +128,13 @@ class Conditions {
     for (const [column, text] of [
       ['target', target],
       ['user', user],
+      ['user', onlyUser],
     ] as const) {
       if (text === undefined) continue;
       const id = nameId(text);
       if (id === undefined) return false;
       this.#called.push({ column, ids: [id], termOf: (table) => `${table}.${column} = ${id}` });
+      if (text === onlyUser) this.add(`NOT (${CALLS} AND ${otherUserThan(id)})`);
     }
     if (models === undefined) return true;
     const known = models.flatMap((asked) => modelTerm(asked, nameId) ?? []);
@@ -125,6 +143,31 @@ class Conditions {
       termOf: (table) => `(${known.map(({ termOf }) => termOf(table)).join(' OR ')})`,
     });
     return known.length > 0;
+  }
+
+  /** @returns false if nothing can match. */
+  #addLists({ organisations, applications }: Partial<RunFilter>, nameId: NameId): boolean {
+    for (const [column, texts] of Object.entries({
+      organisation: organisations,
+      application: applications,
+    })) {
+      if (texts === undefined) continue;
+      const ids = [...new Set(texts.flatMap((text) => nameId(text) ?? []))];
+      if (ids.length === 0) return false;
+      this.add(`run.${column} IN (${ids.join(', ')})`);
+      if (column === 'organisation') this.#organisations = ids;
+    }
+    return true;
+  }
+
+  /**
+   * The same in a part for each organisation, which SQLite merges by time; undefined if there are too many
+   * for that, or none were asked for.
+   */
+  get byOrganisation(): readonly string[] | undefined {
+    const ids = this.#organisations;
+    if (ids === undefined || ids.length > MOST_PARTS) return undefined;
+    return ids.map((id) => this.#where([`run.organisation = ${id}`, ...this.#called.map(ofAny)]));
   }
 
   /** Selects runs with a call for each of the requested names. */
@@ -199,11 +242,7 @@ export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined
   const index = indexFor(filter);
   const { by, way } = orderOf(filter);
   const most = filter.limit === undefined ? '' : ` LIMIT ${Math.max(0, Math.floor(filter.limit))}`;
-  const byFirst = asked.byFirst(index);
-  const parts =
-    byFirst === undefined
-      ? [`INDEXED BY run_${index} ${asked.where}`]
-      : [`INDEXED BY run_${index} ${byFirst[0]}`, `NOT INDEXED ${byFirst[1]}`];
+  const parts = partsOf(asked, index);
   const union = (of: readonly string[], columns: string) =>
     of.map((part) => `SELECT ${columns} FROM run ${part}`).join(' UNION ALL ');
   const { since, until, noOutcomeSince } = filter;
@@ -217,6 +256,14 @@ export function queryOf(filter: RunFilter, nameId: NameId): RunQuery | undefined
     count: `SELECT count(*) FROM (${union(parts, '1')}${most})`,
     values: parts.flatMap(() => values),
   };
+}
+
+/** The parts of a question, each with its index. */
+function partsOf(asked: Conditions, index: string): readonly string[] {
+  const byFirst = asked.byFirst(index);
+  if (byFirst !== undefined) return [`INDEXED BY run_${index} ${byFirst[0]}`, `NOT INDEXED ${byFirst[1]}`];
+  const each = index === 'organisation' ? asked.byOrganisation : undefined;
+  return (each ?? [asked.where]).map((where) => `INDEXED BY run_${index} ${where}`);
 }
 
 /** Both id and version may contain an @, so MODEL_ID@VERSION can have several meanings. */
@@ -264,12 +311,13 @@ function feedbackTerm(asked: FeedbackAsked): string {
 
 /** The index that leaves the fewest rows. SQLite does not know the frequency of values and would guess. */
 function indexFor(filter: RunFilter): string {
-  const { order, organisation, clock } = filter;
+  const { order, organisation, organisations, clock } = filter;
   const terms = markTerms(filter);
+  const isOfFew = organisations !== undefined && organisations.length <= MOST_PARTS;
   const indexes: readonly (readonly [index: string, isFit: boolean])[] = [
     ['record', filter.recordId !== undefined],
     ['target', filter.target !== undefined],
-    ['user', filter.user !== undefined],
+    ['user', (filter.user ?? filter.onlyUser) !== undefined],
     ['last', filter.afterSequence !== undefined],
     ['conflict', terms.includes(IS.conflict)],
     ['failed', terms.includes(IS.failed)],
@@ -279,7 +327,7 @@ function indexFor(filter: RunFilter): string {
     ['sender', order === 'sender'],
     ['model', filter.models !== undefined],
     ['incomplete', terms.includes(IS.incomplete)],
-    ['organisation', organisation !== undefined && clock !== 'sender'],
+    ['organisation', (organisation !== undefined || isOfFew) && clock !== 'sender'],
     ['sender', clock === 'sender'],
   ];
   return indexes.find(([, isFit]) => isFit)?.[0] ?? 'received';
@@ -321,8 +369,9 @@ export interface PlacedRecord {
   places(): Place[];
 }
 
-/** The record of an event: its run, or null without one, and the row. */
+/** The record of an event: its id, its run, or null without one, and the row. */
 export interface EventRecord {
+  readonly recordId: string;
   readonly runId: string | null;
   readonly row: number;
 }

@@ -6,9 +6,11 @@ import type { Requests } from './contract/requests.js';
 import type { TreeReader } from './contract/tree.js';
 import { Inbox } from './embedded/inbox.js';
 import { LogReader } from './embedded/log-reader.js';
+import type { KeyReading } from './embedded/sealed-frame.js';
 import { TreeFiles } from './embedded/tree-files.js';
 import { openAccessLog } from './open-access-log.js';
 
+export type { KeyReading };
 export type { OpenSharedStore } from './contract/opened.js';
 export { checkpointDirectory } from './open.js';
 export { askForCompaction, isCompactionAsked } from './embedded/inbox.js';
@@ -20,11 +22,11 @@ export interface OpenDirectory extends OpenStore {
 }
 
 /** Opens a data directory for reading. Each part is opened at its first use. */
-export function openStore(dataDir: string): OpenDirectory {
+export function openStore(dataDir: string, keys?: KeyReading): OpenDirectory {
   const made: { -readonly [Part in keyof OpenDirectory]?: OpenDirectory[Part] } = {};
   return {
     get events() {
-      return (made.events ??= new LogReader(dataDir, nodeFiles));
+      return (made.events ??= new LogReader(dataDir, nodeFiles, keys));
     },
     get tree() {
       return (made.tree ??= TreeFiles.read(dataDir, nodeFiles));

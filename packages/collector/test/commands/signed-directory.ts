@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { type EventProof, proveEvent } from '../../src/commands/proof.js';
+import { type EventProof, proveEvent } from '../../src/commands/event-proof.js';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { Sequencer } from '../../src/ledger/sequencer.js';
 import { SigningKeys } from '../../src/tree/signing-keys.js';

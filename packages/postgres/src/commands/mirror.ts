@@ -51,9 +51,13 @@ import {
   reasonOf,
   usage,
 } from '@clinical-events/collector/commands/exit-codes';
-import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
+import {
+  encryptionOf,
+  type EncryptionSettings,
+} from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
 import { holdDirectory } from '@clinical-events/collector/commands/held-directory';
+import { applyReadGroup, readGroupFault } from '@clinical-events/collector/commands/read-group';
 import { holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
@@ -113,6 +117,7 @@ async function run(config: Config, once: boolean): Promise<void> {
       report(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
     // The mirror has its own keys, so that a loss of the log's keys does not affect it.
     const own = { dataDir, encryption: 'on', encryptionKeys: '', kek: '' } as const;
+    openToReadGroup(config, shared.encryptionKeys === undefined ? { ...own, encryption: 'off' } : own);
     const store = await openForWriting({
       ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: lock.file, ledgerId, onTrouble },
       ...(shared.encryptionKeys !== undefined && {
@@ -168,6 +173,14 @@ async function withAccessSocket(dataDir: string, work: () => Promise<void>): Pro
   } finally {
     await socket?.close();
   }
+}
+
+/** Opens the files to `--read-group`, or makes them private again. @throws CommandFailure */
+function openToReadGroup({ readGroup }: Config, own: EncryptionSettings): void {
+  const settings = { ...own, readGroup };
+  const fault = readGroupFault(settings);
+  if (fault !== undefined) throw usage(`--read-group: ${fault}`);
+  applyReadGroup(settings);
 }
 
 /** Opens the log, with its payload keys if payloads are encrypted. */

@@ -40,7 +40,7 @@ import {
   plausibleSize,
 } from './frame.js';
 import { PassedFrames, ReadFrames } from './frame-views.js';
-import { bucketOf, FrameOpener } from './sealed-frame.js';
+import { bucketOf, FrameOpener, type KeyReading } from './sealed-frame.js';
 import {
   isBlank,
   numberAt,
@@ -77,7 +77,7 @@ export class LogReader implements EventLog {
   #read = Buffer.alloc(0);
   #spare = Buffer.alloc(0);
 
-  constructor(dataDirectory: string, files: Files) {
+  constructor(dataDirectory: string, files: Files, keys: KeyReading = {}) {
     this.files = expanding(files);
     this.#directory = path.join(dataDirectory, 'ledger');
     this.#finder = new EventFinder(dataDirectory, this);
@@ -88,6 +88,7 @@ export class LogReader implements EventLog {
       blocks: () => this.#blocks(BEGINNING),
     });
     this.#opener = FrameOpener.of(dataDirectory, files, {
+      ...keys,
       erased: () => this.actions().erased,
     });
   }

@@ -107,12 +107,21 @@ export interface OpenerOptions {
   readonly erased?: () => SequenceSet;
 }
 
+/** How a reader of its own user gets the payload keys. */
+export interface KeyReading extends Pick<OpenerOptions, 'onUnfit'> {
+  /** The wrapping key, as `--kek` names it; by default as noted in the data directory. */
+  readonly kek?: string | undefined;
+  /** After this time all keys are opened again, so that a right that was taken away has ended. */
+  readonly keptMs?: number | undefined;
+}
+
 /** Opens encrypted frames in memory. */
 export class FrameOpener {
   readonly #leaf = Buffer.alloc(HASH_BYTES);
   #keys: StoredKeys | undefined;
   #isLooked = false;
   #isUnfit = false;
+  #openedAt = performance.now();
   #erased = SequenceSet.EMPTY;
 
   /**
@@ -121,12 +130,16 @@ export class FrameOpener {
    */
   constructor(
     private readonly findKeys: () => StoredKeys | undefined,
-    private readonly options: OpenerOptions = {},
+    private readonly options: OpenerOptions & Pick<KeyReading, 'keptMs'> = {},
   ) {}
 
   /** An opener with the keys of a data directory. */
-  static of(dataDirectory: string, files: Files, options?: OpenerOptions): FrameOpener {
-    return new FrameOpener(() => readKeys(readKeyPlaces(dataDirectory), files), options);
+  static of(dataDirectory: string, files: Files, options?: OpenerOptions & KeyReading): FrameOpener {
+    const places = () => {
+      const noted = readKeyPlaces(dataDirectory);
+      return options?.kek === undefined ? noted : { ...noted, kek: options.kek };
+    };
+    return new FrameOpener(() => readKeys(places(), files), options);
   }
 
   /** Undefined if there is no key directory. @throws KekFault, KeysUnfit */
@@ -144,8 +157,15 @@ export class FrameOpener {
    */
   readAnew(): void {
     this.#isLooked = false;
+    if (performance.now() - this.#openedAt > (this.options.keptMs ?? Infinity)) this.#forgetKeys();
     this.#keys?.readAgain();
     this.#erased = this.options.erased?.() ?? this.#erased;
+  }
+
+  #forgetKeys(): void {
+    this.#keys = undefined;
+    this.#isUnfit = false;
+    this.#openedAt = performance.now();
   }
 
   /**
