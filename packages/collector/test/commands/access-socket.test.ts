@@ -371,12 +371,17 @@ describe('collector serve', () => {
     await collector.stop();
   });
 
-  test('[R-2041] warns and continues if it cannot offer the socket', async () => {
-    fs.mkdirSync(path.join(dataDir, 'access.sock'), { recursive: true });
+  test('[R-2041] warns and continues if it cannot offer the socket, and tries again', async () => {
+    const place = path.join(dataDir, 'access.sock');
+    fs.mkdirSync(place);
     const collector = await start(dataDir);
     await expect.poll(() => collector.output.stderr).toContain('the access socket cannot be offered');
     expect((await fetch(`${collector.url}/v1/inference-start`)).status).toBe(404);
+    fs.rmdirSync(place);
+    await expect.poll(() => collector.output.stderr).toContain('the access socket is offered');
+    expect(await new Client().ask(LOOK)).toMatchObject({ kept: true });
     expect(await collector.stop()).toBe(0);
+    expect(fs.existsSync(place)).toBe(false);
   });
 
   test('[R-2044] counts looks with break-glass, and warns without a name', async () => {
