@@ -221,7 +221,7 @@ export class Provider {
     const claims = tokens.claims();
     if (claims === undefined) throw new LoginRefused(NOT_VALID, 'no id token');
     const { groupsClaim, clock } = this.#options;
-    const inToken = groupsClaim in claims || hasOverage(claims);
+    const inToken = groupsClaim in claims || hasOverage(claims, groupsClaim);
     let info: Claims | undefined;
     try {
       if (config.serverMetadata().userinfo_endpoint !== undefined)
@@ -248,7 +248,7 @@ export class Provider {
   /** @throws LoginRefused if the groups are not stated as a list. */
   #personFrom(claims: Claims, ofGroups: Claims): Person {
     const { groupsClaim, callerClaim } = this.#options;
-    if (hasOverage(ofGroups)) throw new LoginRefused(OVERAGE, 'groups overage');
+    if (hasOverage(ofGroups, groupsClaim)) throw new LoginRefused(OVERAGE, 'groups overage');
     const stated = ofGroups[groupsClaim] ?? [];
     const groups = [stated].flat();
     if (groups.length > MOST_GROUPS || !groups.every((group) => typeof group === 'string'))
@@ -271,7 +271,9 @@ export class Provider {
    */
   async check(login: ProviderLogin, person: Person): Promise<Checked> {
     const { clock } = this.#options;
-    if (clock() < login.nextAt) return { person };
+    const now = clock();
+    // A clock that was set back would delay the check.
+    if (now < login.nextAt && now >= login.checkedAt) return { person };
     login.checking ??= this.#ask(login, person).finally(() => (login.checking = undefined));
     return await login.checking;
   }
@@ -325,10 +327,11 @@ export class Provider {
   signOutUrl(login: ProviderLogin): URL | undefined {
     if (this.#config?.config.serverMetadata().end_session_endpoint === undefined) return undefined;
     const { idToken } = login;
-    return client.buildEndSessionUrl(this.#config.config, {
+    const to = client.buildEndSessionUrl(this.#config.config, {
       post_logout_redirect_uri: new URL('/sign-in', this.#options.url()).href,
       ...(idToken !== undefined && idToken.length <= LONGEST_HINT && { id_token_hint: idToken }),
     });
+    return /^https?:$/.test(to.protocol) ? to : undefined;
   }
 }
 
@@ -347,11 +350,9 @@ function accessOf(tokens: Tokens, now: number): ProviderLogin['access'] {
 }
 
 /** Entra ID sends a reference in place of more than 200 groups. */
-function hasOverage(claims: Claims): boolean {
+function hasOverage(claims: Claims, groupsClaim: string): boolean {
   const names = claims['_claim_names'];
-  return (
-    (isObject(names) && 'groups' in names) || claims['hasgroups'] === true || claims['hasgroups'] === 'true'
-  );
+  return isObject(names) && groupsClaim in names;
 }
 
 function without(claims: Claims, name: string): Claims {

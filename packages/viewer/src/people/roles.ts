@@ -209,6 +209,9 @@ function entryFrom(value: unknown, place: string, check: Check): unknown {
   const { organisations, applications = ALL } = entry;
   if (organisations !== ALL) check.names(organisations, `${place}.organisations`, ', or "*"');
   if (applications !== ALL) check.names(applications, `${place}.applications`, ', or "*"');
+  // R-2048, and what its page says.
+  if (entry['role'] === 'break-glass' && (organisations !== ALL || applications !== ALL))
+    check.fault(place, 'break-glass shows everything: give organisations "*" and no applications');
   return {
     role: entry['role'],
     groups: check.names(entry['groups'], `${place}.groups`),
