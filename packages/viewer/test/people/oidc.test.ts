@@ -117,6 +117,7 @@ test('[R-2046] a forged, replayed, foreign or stolen answer is refused', async (
   expect((await twice.get(callback)).status).toBe(200);
   twice.cookies.set('viewer-login', login);
   expect((await twice.get(callback)).status).toBe(403);
+  expect(viewer.lines.at(-1)).toContain('unknown state');
   // The code of a login that is over, in a new one.
   const code = callback.searchParams.get('code') ?? '';
   expect(await refused(new Browser(), (url) => url.searchParams.set('code', code))).toContain(
@@ -190,6 +191,25 @@ for (const refreshTokens of [true, false])
     provider.accounts['ada'] = { groups: ['audit'] };
     expect(acts(await browser.get(new URL('/auditor/runs', viewer.url)))).toMatchObject({ status: 401 });
   });
+
+test('[R-2048] a person who lost the group cannot ask for break-glass by a form from before', async () => {
+  const { viewer, provider } = await start();
+  const browser = new Browser();
+  await browser.signIn(viewer.url, 'olaf');
+  const to = new URL('/break-glass', viewer.url);
+  const form = {
+    form_token: String(read(await browser.get(to))['formToken']),
+    reason: 'a reason of some length',
+  };
+  expect((await browser.post(to, form)).status).toBe(303);
+  const page = new URL('/break-glass/runs', viewer.url);
+  expect(acts(await browser.get(page)).role).toBe('break-glass');
+  provider.accounts['olaf'] = { groups: [] };
+  viewer.now += 5 * MINUTE;
+  expect(acts(await browser.get(page))).toMatchObject({ status: 403, why: 'role' });
+  expect((await browser.post(to, form)).status).toBe(403);
+  expect(viewer.looks).toHaveLength(1);
+});
 
 test('[R-2046] groups in the ID token are checked by a refresh token, and without one the session ends', async () => {
   for (const refreshTokens of [true, false]) {
