@@ -25,7 +25,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The session of the request; its person was checked. */
     viewerSession: Session | undefined;
-    /** Why there is no session, as a sentence, where more is known than that nobody signed in. */
+    /** Why there is no session, as a sentence; undefined if the person did not sign in yet. */
     viewerProblem: string | undefined;
   }
 }

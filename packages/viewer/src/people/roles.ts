@@ -121,7 +121,7 @@ function stampOf(file: string): string {
     : `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
 }
 
-/** Joins entries, as far as the join permits nothing that no entry permits. */
+/** Joins the entries of each role, unless the join would permit what no entry permits. */
 function joined(person: Person, entries: readonly Entry[]): PersonRoles {
   const roles = new Map<Role, Scope>();
   const notes: string[] = [];
@@ -232,7 +232,7 @@ function checkJoins(entries: readonly Entry[], faults: string[]): void {
     );
     if (other >= 0)
       faults.push(
-        `roles[${at}]: roles[${other}] gives the same role to the same group, and together they would permit ` +
+        `roles[${at}]: roles[${other}] gives the same role to the same group, and joined they would permit ` +
           'more than each alone: give both the same organisations or the same applications',
       );
   });

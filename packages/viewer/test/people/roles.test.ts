@@ -54,7 +54,7 @@ test('[R-2047] groups give roles, and entries of a role are joined', () => {
   expect(roles.of(person('Audit')).roles.size).toBe(0);
 });
 
-test('[R-2047] a role whose areas cannot be combined is withheld, and so is a clinician without an id', () => {
+test('[R-2047] areas that cannot be joined are withheld, and a clinician without an id', () => {
   const { roles } = rolesOf({
     roles: [
       { role: 'reviewer', groups: ['a'], organisations: ['north'], applications: ['sepsis'] },
