@@ -211,7 +211,7 @@ test('[R-2048] a person who lost the group cannot ask for break-glass by a form 
   expect(viewer.looks).toHaveLength(1);
 });
 
-test('[R-2046] groups of an ID token are checked by a refresh token; without one the session ends', async () => {
+test('[R-2046] groups of an ID token are checked again, or the session ends', async () => {
   for (const refreshTokens of [true, false]) {
     const { viewer, provider } = await start({ groupsInIdToken: true, refreshTokens });
     provider.userinfoWithoutGroups = true;
