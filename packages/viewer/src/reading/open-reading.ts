@@ -170,7 +170,7 @@ class ThreadedReading implements Reading {
   #hear(said: FollowerSays): void {
     if ('trouble' in said) return this.#report(said.trouble);
     if ('followed' in said) {
-      void this.#reportFollowed(said.followed);
+      this.#reportFollowed(said.followed).catch(() => undefined);
       return;
     }
     this.#state = said.state;
