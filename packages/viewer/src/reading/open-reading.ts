@@ -149,6 +149,7 @@ class ThreadedReading implements Reading {
   }
 
   async close(): Promise<void> {
+    if (this.#closed.signal.aborted) return;
     this.#closed.abort();
     await Promise.all([this.#follower.stop(), this.#questions.stop(), this.#reports.stop()]);
     this.lock.release();
