@@ -8,7 +8,7 @@ const STORE_DOORS =
   '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-to-copy|open-shared|open-keys|open-access-log|open-state)\\.ts$';
 // The files that define a command of the collector.
 const COMMANDS =
-  '^packages/collector/src/commands/(backup|check-proof|encryption-keys|events|import|keys|names|proof|restore|runs|signing-key|lifecycle/(erase|hold|retention)|records/records|serve/serve|verify/(doctor|verify))\\.ts$';
+  '^packages/collector/src/commands/(backup|check-proof|encryption-keys|events|import|keys|names|proof|restore|runs|signing-key|who-looked|lifecycle/(erase|hold|retention)|records/records|serve/serve|verify/(doctor|verify))\\.ts$';
 // `store` stands for the contracts of a store, never for a driver.
 const only = (from, to) => ({
   name: `${from}-imports-only`,

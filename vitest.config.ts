@@ -113,8 +113,8 @@ export default defineConfig({
       },
       { find: /^@clinical-events\/report$/, replacement: path.resolve('packages/report/src/command.ts') },
       {
-        find: /^@clinical-events\/report\/report-page$/,
-        replacement: path.resolve('packages/report/src/page/report-page.ts'),
+        find: /^@clinical-events\/report\/(html|report-page|wording)$/,
+        replacement: path.resolve('packages/report/src/page/$1.ts'),
       },
       {
         find: /^@clinical-events\/report\/(?!package\.json)(.+)$/,

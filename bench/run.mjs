@@ -21,9 +21,11 @@ const HELP = `npm run bench -- [options]
                       otlp: spans a second beside an OpenTelemetry Collector, memory
                       hop: an OpenTelemetry Collector in front of the collector, with kills
                       client: cost of a capture, memory of a backlog, rate of sending
+                      viewer: 100 people who look at runs while events arrive
   --smoke             the smallest sizes; without --scenario, all scenarios. Its figures mean nothing
   --rounds <n>        repetitions (default 3)
-  --seconds <n>       length of one measurement (default 8; memory, hop: 40; overload: 20; hostile: 5)
+  --seconds <n>       length of one measurement (default 8; memory, hop: 40; overload: 20; hostile: 5;
+                      viewer: 600)
   --warmup <n>        seconds before a measurement (default 2)
   --connections <n>   keep-alive connections (default 256)
   --peers <names>     a comma-separated list (default: all). Of rate: collector,collector-plain,
@@ -32,7 +34,7 @@ const HELP = `npm run bench -- [options]
                       of otlp: collector-encrypted,collector,otel-collector
   --load <name>       body of an event of rate: padded, 1,200 bytes with padding (default); start, a realistic
                       inference-start; mix, events of all kinds from collector demo; gzip, start compressed
-  --events <n>        stored: events in the log (default 10,000,000, about 14 GB); verify: 1,000,000;
+  --events <n>        stored: events in the log (default 10,000,000, about 14 GB); verify, viewer: 1,000,000;
                       postgres: ids in the filled table (default 10,000,000);
                       records, questions: events (default 10,000,000, about 18 GB of free space);
                       otlp: spans while memory is sampled (default 1,000,000);
@@ -90,6 +92,7 @@ const SCENARIOS = {
   },
   hop: { seconds: 40, needs: ['go'] },
   client: { seconds: 8, events: 1_000_000, needs: ['wrk'] },
+  viewer: { seconds: 600, events: 1_000_000 },
 };
 const SMOKE = { rounds: '1', seconds: '1', warmup: '1', connections: '16', events: '2000', sockets: '20' };
 

@@ -42,8 +42,9 @@ for (const file of ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs', 'deploy'
 for (const workspace of workspaces) {
   for (const file of packed(workspace)) copy(path.join(workspace, file));
 }
-// A link in PATH to this file is the command `collector`.
-chmodSync(path.join(target, 'packages/collector/dist/main.js'), 0o755);
+// Links in PATH to these files are the commands `collector` and `collector-viewer`.
+for (const name of ['collector', 'viewer'])
+  chmodSync(path.join(target, `packages/${name}/dist/main.js`), 0o755);
 const npm = [
   'ci',
   '--workspaces',

@@ -141,6 +141,8 @@ export const FIGURES = {
     judgedBy: 'median',
     places: 0,
   },
+  'viewer/run': { title: 'Viewer, a run, p95, ms', atMost: 400, judgedBy: 'max', places: 0 },
+  'viewer/list': { title: 'Viewer, a list, p95, ms', atMost: 400, judgedBy: 'max', places: 0 },
   'questions/lookup': {
     title: 'One run, one event, its proof, the newest 20, runs of a target, s',
     atMost: 0.6,

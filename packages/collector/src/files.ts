@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { admit, admitDirectory, PRIVATE } from './readers.js';
 import { systemCode } from './system-code.js';
 
 /** A file as found under a name. */
@@ -72,7 +73,7 @@ export function handOver(made: string | number, model: string): void {
   }
 }
 
-/** Creates an empty private file if there is none. Its directory must exist. */
+/** Creates an empty file if there is none. Its directory must exist. */
 export function makeFile(file: string): void {
   try {
     nodeFiles.close(nodeFiles.open(file, 'wx+'));
@@ -117,15 +118,18 @@ export async function assertFree(directory: string, bytes: number): Promise<void
 /** Creates a file, replacing one that a crash may have left; never follows a link. */
 async function openNew(file: string): Promise<fs.promises.FileHandle> {
   await fs.promises.rm(file, { force: true });
-  const handle = await fs.promises.open(file, 'wx', 0o600);
+  const handle = await fs.promises.open(file, 'wx', PRIVATE.file);
   handOver(handle.fd, path.dirname(file));
+  admit(handle.fd, file);
   return handle;
 }
 
 export const nodeFiles: Files = {
   open(file, flags) {
-    const fd = fs.openSync(file, flags, 0o600);
-    if (flags === 'wx+') handOver(fd, path.dirname(file));
+    const fd = fs.openSync(file, flags, PRIVATE.file);
+    if (flags !== 'wx+') return fd;
+    handOver(fd, path.dirname(file));
+    admit(fd, file);
     return fd;
   },
   close: (fd) => fs.closeSync(fd),
@@ -152,12 +156,15 @@ export const nodeFiles: Files = {
   rename: (from, to) => fs.renameSync(from, to),
   remove: (file) => fs.rmSync(file, { force: true }),
   makeDirectory(directory) {
-    const first = fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
+    const first = fs.mkdirSync(directory, { recursive: true, mode: PRIVATE.directory });
     if (first === undefined) return;
     const above = path.dirname(path.resolve(first));
-    for (let made = path.resolve(directory); made !== above; made = path.dirname(made)) {
-      handOver(made, above);
-      this.syncDirectory(path.dirname(made));
+    const made: string[] = [];
+    for (let each = path.resolve(directory); each !== above; each = path.dirname(each)) made.unshift(each);
+    for (const each of made) {
+      handOver(each, above);
+      admitDirectory(each);
+      this.syncDirectory(path.dirname(each));
     }
   },
   list: (directory) => fs.readdirSync(directory).sort(),
@@ -234,7 +241,7 @@ export function replaceNow(files: Files, file: string, bytes: Uint8Array): void 
 }
 
 /**
- * Creates a private file durably. It uses a link, because a rename would silently replace an existing file:
+ * Creates a file durably. It uses a link, because a rename would silently replace an existing file:
  * of several processes that create the same file, exactly one succeeds. A crash may leave
  * `<file>.<random>.tmp` behind.
  * @param model whose owner becomes the owner of the file.
@@ -242,11 +249,12 @@ export function replaceNow(files: Files, file: string, bytes: Uint8Array): void 
  */
 export function createDurably(file: string, content: string, model?: string): void {
   const draft = `${file}.${randomBytes(4).toString('hex')}.tmp`;
-  const fd = fs.openSync(draft, 'wx', 0o600);
+  const fd = fs.openSync(draft, 'wx', PRIVATE.file);
   try {
     try {
-      fs.writeFileSync(fd, content);
       if (model !== undefined) handOver(fd, model);
+      admit(fd, file);
+      fs.writeFileSync(fd, content);
       fs.fsyncSync(fd);
     } finally {
       fs.closeSync(fd);

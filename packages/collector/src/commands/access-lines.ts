@@ -3,12 +3,12 @@ import { isObject } from '@clinical-events/protocol';
 import { AccessChain } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 
-const KINDS = ['os', 'oidc', 'proxy'] as const;
+export const ACTOR_KINDS = ['os', 'oidc', 'proxy'] as const;
 
 /** The members of a line. Programs rely on them (docs/INTEGRITY.md, "The access log"). */
 export interface Actor {
   /** The source of the name: the operating system, an OpenID Connect provider, or a proxy. */
-  readonly kind: (typeof KINDS)[number];
+  readonly kind: (typeof ACTOR_KINDS)[number];
   /** The login user; without one, a stated name, the user who called sudo, or the user of the process. */
   readonly name: string;
   /** The role of a person in the viewer; on the host the rights of the system user apply. */
@@ -32,6 +32,9 @@ export interface AccessLine {
   /** Set by the viewer: whether the person used emergency access rights. */
   readonly break_glass?: boolean;
   readonly filter?: Readonly<Record<string, unknown>>;
+  /** Of an end: the number of events that were printed or erased, and whether everything was. */
+  readonly events?: number;
+  readonly complete?: boolean;
   /** User id of the process. */
   readonly uid: number;
   /** Null if the system has no name for the user id. */
@@ -39,6 +42,17 @@ export interface AccessLine {
   readonly login_uid?: number;
   readonly sudo_user?: string;
 }
+
+/** The commands of the lines that a viewer writes for a look. */
+export const VIEWER_LOOKS = [
+  'viewer runs',
+  'viewer run',
+  'viewer report',
+  'viewer proof',
+  'viewer break-glass',
+] as const;
+/** The command in the lines by which a viewer reports that it has followed an erasure. */
+export const VIEWER = 'viewer';
 
 /** Longer than any line that a command appends. */
 export const LONGEST_LINE = 16 << 20;
@@ -84,7 +98,7 @@ function isActor(value: unknown): value is Actor {
   if (typeof value !== 'object' || value === null) return false;
   const { kind, name, role, proven, stated } = value as Record<string, unknown>;
   return (
-    KINDS.some((each) => each === kind) &&
+    ACTOR_KINDS.some((each) => each === kind) &&
     typeof name === 'string' &&
     [role, stated].every((each) => each === undefined || typeof each === 'string') &&
     (proven === undefined || typeof proven === 'boolean')
@@ -134,30 +148,59 @@ export interface FollowingMirror {
   readonly followed: string | null;
 }
 
+/** The same of a viewer, which has names in its own catalogue. */
+export interface FollowingViewer {
+  readonly viewer: string;
+  readonly followed: string | null;
+}
+
 /** The mirrors that have reported anything, ordered by their first report. */
 export async function mirrorsOf(dataDirectory: string, action: string): Promise<FollowingMirror[]> {
-  const found = new Map<string, FollowingMirror>();
-  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${FOLLOWED}"`)) {
-    if (command !== FOLLOWED || typeof filter?.['mirror'] !== 'string') continue;
-    const { mirror } = filter;
-    const known = found.get(mirror)?.followed ?? null;
-    found.set(mirror, { mirror, followed: known ?? (filter['erased'] === action ? at : null) });
+  const found = await followersOf(dataDirectory, FOLLOWED, action);
+  return found.map(([mirror, followed]) => ({ mirror, followed }));
+}
+
+/** The viewers that have reported anything, ordered by their first report. */
+export async function viewersOf(dataDirectory: string, action: string): Promise<FollowingViewer[]> {
+  const found = await followersOf(dataDirectory, VIEWER, action);
+  return found.map(([viewer, followed]) => ({ viewer, followed }));
+}
+
+/** @param by the command of the reports, and the member of their filter that identifies the follower. */
+async function followersOf(
+  dataDirectory: string,
+  by: string,
+  action: string,
+): Promise<(readonly [id: string, followed: string | null])[]> {
+  const found = new Map<string, string | null>();
+  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${by}"`)) {
+    const id = filter?.[by];
+    if (command !== by || typeof id !== 'string') continue;
+    found.set(id, found.get(id) ?? (filter?.['erased'] === action ? at : null));
   }
-  return [...found.values()];
+  return [...found];
+}
+
+/** The first lines of accesses that contain a text. */
+async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<AccessLine> {
+  for await (const line of accessLines(dataDirectory, (bytes) => bytes?.includes(text) === true))
+    if (typeof line === 'object' && line.state === 'begun') yield line;
 }
 
 /**
- * The first lines of accesses that contain a text: from the host's log, then from a mirror's log of its
- * readings.
+ * Lines of the host's log, then of a mirror's log of its readings.
+ * @param fits selects lines before they are parsed.
  */
-async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<AccessLine> {
+export async function* accessLines(
+  dataDirectory: string,
+  fits: (bytes: Buffer | undefined) => boolean = () => true,
+): AsyncGenerator<ReturnType<typeof lineIn>> {
   for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
     const chain = new AccessChain(LONGEST_LINE);
     for await (const piece of log.lines()) {
-      const found: AccessLine[] = [];
+      const found: ReturnType<typeof lineIn>[] = [];
       chain.take(piece, (bytes) => {
-        const line = bytes?.includes(text) === true ? lineIn(bytes) : undefined;
-        if (typeof line === 'object' && line.state === 'begun') found.push(line);
+        if (fits(bytes)) found.push(lineIn(bytes));
       });
       yield* found;
     }

@@ -27,6 +27,10 @@ const COMMANDS: Readonly<Record<CommandWord, { summary: string; load: () => Prom
   runs: { summary: 'list runs, the newest first', load: () => import('./runs.js') },
   names: { summary: 'list the models, applications and users of runs', load: () => import('./names.js') },
   records: { summary: 'assemble runs and export them', load: () => import('./records/records.js') },
+  'access-log': {
+    summary: 'list who looked at the runs of a person',
+    load: () => import('./who-looked.js'),
+  },
   report: {
     summary: 'summarise the runs of a period on one page',
     load: () => optionalPackage<CommandFile>('report'),

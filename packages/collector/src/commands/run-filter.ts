@@ -27,7 +27,7 @@ const DEFAULT_LIMIT = 20;
 export type AskedRuns = RunFilter & { readonly clock: Clock };
 
 /** Outcome words as typed, with dashes. */
-const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
+export const OUTCOMES_ASKED = OUTCOME_WORDS.map((word) => word.replace('_', '-'));
 
 const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
   'thumbs-up': 'up',
@@ -44,7 +44,7 @@ const FEEDBACK: Readonly<Record<string, FeedbackAsked>> = {
 export const FEEDBACK_ASKED = Object.keys(FEEDBACK);
 
 /** States of a run: its completeness is "incomplete", it contradicts itself, or a model call failed. */
-const STATES = ['incomplete', 'contradictory', 'failed'] as const;
+export const STATES = ['incomplete', 'contradictory', 'failed'] as const;
 /** The options that select runs. @param most the noun for what --limit counts. */
 export function filterOptions(most: string): Record<string, OwnOption> {
   return {

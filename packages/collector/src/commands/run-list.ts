@@ -85,10 +85,18 @@ export function eventsOf({ counts }: Pick<RunSummary, 'counts'>): number {
   return EVENT_KINDS.reduce((sum, kind) => sum + counts[kind], 0);
 }
 
-function feedbackText({ feedback, thumbs, ratings, ratingSum }: RunSummary): string {
+function feedbackText(run: RunSummary): string {
+  const said = feedbackOf(run);
+  return said.length === 0 ? NONE : said.join(', ');
+}
+
+type FeedbackCounts = Pick<RunSummary, 'feedback' | 'thumbs' | 'ratings' | 'ratingSum'>;
+
+/** The feedback of a run in words, such as `2 thumbs up`; empty without feedback. */
+export function feedbackOf({ feedback, thumbs, ratings, ratingSum }: FeedbackCounts): string[] {
   const { text, survey, other_words, unreadable } = feedback;
   const rated = sumOf(ratings);
-  const said = [
+  return [
     timesText(thumbs.up, 'thumbs up'),
     timesText(thumbs.down, 'thumbs down'),
     timesText(feedback.thumbs - thumbs.up - thumbs.down, 'thumbs'),
@@ -99,7 +107,6 @@ function feedbackText({ feedback, thumbs, ratings, ratingSum }: RunSummary): str
     timesText(other_words, 'other words'),
     timesText(unreadable, 'unreadable'),
   ].filter((part) => part !== '');
-  return said.length === 0 ? NONE : said.join(', ');
 }
 
 function sumOf(numbers: readonly number[]): number {
@@ -128,19 +135,25 @@ function tokensText({ input, output }: RunSummary['tokens']): string {
   return input === null && output === null ? NONE : `${input ?? NONE}/${output ?? NONE}`;
 }
 
-/** Noteworthy facts, except a contradicting outcome, which has its own column. */
 function noteText(run: RunSummary): string {
+  const notes = notesOf(run);
+  return notes.length === 0 ? NONE : notes.join(', ');
+}
+
+type Noted = Pick<RunSummary, 'level' | 'conflicts' | 'outcomesDiffer' | 'call' | 'failedCalls' | 'counts'>;
+
+/** Noteworthy facts, except a contradicting outcome, which has its own column. */
+export function notesOf(run: Noted): string[] {
   const { level, conflicts, outcomesDiffer } = run;
-  const notes = [
+  return [
     ...failedText(run),
     ...(level === 'incomplete' || level === 'erased' ? [level] : []),
     ...(conflicts.length > 0 ? ['conflict'] : []),
     ...(outcomesDiffer ? ['outcomes differ'] : []),
   ];
-  return notes.length === 0 ? NONE : notes.join(', ');
 }
 
-function failedText({ call, failedCalls, counts }: RunSummary): string[] {
+function failedText({ call, failedCalls, counts }: Noted): string[] {
   if (failedCalls === 0) return [];
   if (counts['inference-start'] > 1) return [`${failedCalls} failed`];
   return [call?.ending !== 'failed' || call.status === null ? 'failed' : `failed (${call.status})`];

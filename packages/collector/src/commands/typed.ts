@@ -11,6 +11,7 @@ const NAMES = [
     'runs',
     'names',
     'records',
+    'access-log',
     'report',
     'import',
     'encryption-keys',

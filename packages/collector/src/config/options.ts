@@ -143,6 +143,13 @@ const OPTIONS = {
     help: 'directory of the keys that sign checkpoints, or command:PROGRAM for a key in a KMS',
     appliesTo: [...SIGNING, 'backup', 'quarantine'],
   },
+  'read-group': {
+    type: 'text',
+    default: '',
+    otherwise: 'none: only the owner reads the files',
+    help: 'group that may read events, proofs, holds and payload keys, for collector-viewer; a name or number',
+    appliesTo: ['serve', 'mirror'],
+  },
   'log-origin': {
     type: 'text',
     default: '',

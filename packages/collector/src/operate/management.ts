@@ -7,6 +7,7 @@ import { createSecureContext, type TLSSocket } from 'node:tls';
 import { ERRORS, type ErrorCode, errorBody } from '@clinical-events/protocol';
 import type { Log } from '../ingest/refusal-log.js';
 import { type CertificatePem, secureContextOf } from '../ingest/tls.js';
+import { PAGE_HEADERS } from './page-headers.js';
 import { apiDocs, type Page } from './api-docs.js';
 import { consoleFiles, documentOf } from './console-page.js';
 import { Gate } from './gate.js';
@@ -42,12 +43,7 @@ const HEADERS = {
   'Content-Security-Policy':
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
-  'Referrer-Policy': 'no-referrer',
-  'Cross-Origin-Opener-Policy': 'same-origin',
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Cache-Control': 'no-store',
+  ...PAGE_HEADERS,
 };
 const TEXT = 'text/plain; charset=utf-8';
 const JSON_TYPE = 'application/json; charset=utf-8';

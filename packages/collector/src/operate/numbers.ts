@@ -276,6 +276,11 @@ const OTHER_NUMBERS: readonly Declared<Facts>[] = [
       certificates.map(({ name, notAfter }) => [{ certificate: name }, seconds(notAfter)]),
   }),
   counter({
+    name: 'collector_break_glass_total',
+    help: 'Looks with break-glass in collector-viewer since the start.',
+    read: ({ breakGlass }) => breakGlass.looks,
+  }),
+  counter({
     name: 'collector_clock_steps_total',
     help: 'How often the wall clock was set by more than a second.',
     read: ({ clockSteps }) => clockSteps.count,

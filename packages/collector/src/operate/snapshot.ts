@@ -139,6 +139,8 @@ export interface Snapshot {
   readonly clockSteps: { readonly count: number; readonly last: ClockStep | undefined };
   /** Log lines that could not be written to standard error, and when the last one was dropped. */
   readonly droppedLines: { readonly lines: number; readonly at: number | undefined };
+  /** Looks with break-glass in the viewer since the start, and the time of the last one. */
+  readonly breakGlass: { readonly looks: number; readonly at: number | undefined };
   /** Whether a file of the signing key in the data directory is missing. */
   readonly keyGone: boolean;
   /** Undefined until the data directory's file system has answered once. */

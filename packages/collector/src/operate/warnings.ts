@@ -33,6 +33,7 @@ const MERGE_LATE_MS = MINUTE_MS;
 const STALLED_MS = 5000;
 const FEW_MONTHS = 3;
 const CLOCK_STEP_SHOWN_MS = DAY_MS;
+const BREAK_GLASS_SHOWN_MS = DAY_MS;
 const DROPPED_SHOWN_MS = 60 * MINUTE_MS;
 /** A follower copies every few seconds; a large copy takes minutes. */
 const FOLLOWER_MAX_AGE_MS = 5 * MINUTE_MS;
@@ -258,6 +259,17 @@ const OF_THE_OPERATION = {
         if (left > SOON_DAYS * DAY_MS) return false;
         return { title: `The certificate ${name} ${when}`, ...(left < DAY_MS && { severity: 'critical' }) };
       }),
+  },
+  break_glass: {
+    alert: 'CollectorBreakGlass',
+    severity: 'warning',
+    what_to_do:
+      'Someone used break-glass in collector-viewer. The access log has the person, the stated reason and ' +
+      'each page; see docs/guide/alerts.md, CollectorBreakGlass.',
+    find: ({ now, breakGlass: { looks, at } }) =>
+      at !== undefined &&
+      now - at <= BREAK_GLASS_SHOWN_MS &&
+      `${counted(looks, 'look')} with break-glass since the start, the last one ${duration(now - at)} ago`,
   },
   clock_stepped: {
     alert: 'CollectorClockStepped',

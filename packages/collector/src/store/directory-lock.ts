@@ -13,6 +13,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { type HeldFile, exists, makeFile, nodeFiles } from '../files.js';
+import { OPEN } from '../readers.js';
 
 /** A starting collector waits this long, because `isLocked` takes a shared lock for an instant. */
 const PATIENCE_MS = 250;
@@ -104,11 +105,14 @@ function isLockedError(error: unknown): boolean {
 
 /**
  * Checks whether other users can enter a data directory. This is only reported, because group access may be
- * intended for a back-up. Files that the collector creates are private, regardless of the umask.
+ * intended for a back-up, unless --read-group opened it. Files that the collector creates are private or open
+ * to that group, regardless of the umask.
  * @returns the fault and its fix; undefined if there is none.
  */
 export function exposureOf(dataDirectory: string): string | undefined {
   // On Windows Node derives modes from one read-only bit.
-  if (process.platform === 'win32' || (fs.statSync(dataDirectory).mode & 0o077) === 0) return undefined;
+  if (process.platform === 'win32') return undefined;
+  const { mode } = fs.statSync(dataDirectory);
+  if ((mode & 0o077) === 0 || (mode & 0o7777) === OPEN.entered) return undefined;
   return `${dataDirectory} can be entered by other users; it holds patient data: chmod 700`;
 }

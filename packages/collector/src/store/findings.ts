@@ -425,6 +425,8 @@ const REBUILD = 'the next command that needs it, or the collector, rebuilds it';
 /** The checks of `doctor` that are not findings of `verify`. */
 export const CHECKS = {
   directory_exposed: (why: string) => warning('directory', why),
+  directory_open: (directory: string, group: string) =>
+    ok('directory', `${directory}, events and proofs in it are open to the group ${group} (--read-group)`),
   directory_private: (directory: string) => ok('directory', `${directory}, only its owner has access`),
   lock_faulty: (why: string) => damage('lock', why),
   lock_held: () => ok('lock', 'a collector is running on it'),

@@ -157,6 +157,8 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['token in clear', { tokenInClear: true }, ['warning operator_token_in_clear']],
   ['catalogue', { catalogueTroubleSince: NOW - DAY }, ['warning catalogue_fails']],
   ['exposed', { exposed: true }, ['warning data_directory_exposed']],
+  ['break-glass', { breakGlass: { looks: 1, at: NOW - DAY } }, ['warning break_glass']],
+  ['break-glass long ago', { breakGlass: { looks: 1, at: NOW - DAY - 1 } }, []],
 ])('[R-833] %s', (_name, facts, expected) => {
   expect(ids(facts)).toEqual(expected);
   for (const { title, what_to_do } of warningsOf({ ...WELL, ...facts })) {
@@ -191,6 +193,7 @@ test('[R-833] the gravest come first, and all at once are told', () => {
     keysCurrent: false,
     certificates: [{ name: 'ingest', notAfter: NOW + 2 * DAY }],
     clockSteps: { count: 1, last: { at: NOW, by: 5000 } },
+    breakGlass: { looks: 2, at: NOW },
     droppedLines: { lines: 1, at: NOW },
     catalogueTroubleSince: NOW - DAY,
     exposed: true,

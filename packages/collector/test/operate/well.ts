@@ -47,6 +47,7 @@ export const WELL: Facts = {
   keys: [use({}), use({ expiresAt: NOW + 15 * DAY })],
   keysCurrent: true,
   certificates: [{ name: 'ingest', notAfter: NOW + 15 * DAY }],
+  breakGlass: { looks: 0, at: undefined },
   clockSteps: { count: 0, last: undefined },
   catalogueTroubleSince: undefined,
   exposed: false,

@@ -42,6 +42,7 @@ import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/sto
 import { openStore } from '@clinical-events/collector/store/open-to-read';
 import { readHistory } from '@clinical-events/collector/tree/key-files';
 import { readMirrorNote, writeMirrorNote } from '@clinical-events/collector/tree/state-files';
+import { offerAccessSocket } from '@clinical-events/collector/commands/access-socket';
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import {
   CommandFailure,
@@ -50,9 +51,13 @@ import {
   reasonOf,
   usage,
 } from '@clinical-events/collector/commands/exit-codes';
-import { encryptionOf } from '@clinical-events/collector/commands/payload-encryption';
+import {
+  encryptionOf,
+  type EncryptionSettings,
+} from '@clinical-events/collector/commands/payload-encryption';
 import { ProgressBar } from '@clinical-events/collector/commands/terminal';
 import { holdDirectory } from '@clinical-events/collector/commands/held-directory';
+import { applyReadGroup, readGroupFault } from '@clinical-events/collector/commands/read-group';
 import { holdsLog } from '@clinical-events/collector/commands/regular-files';
 import { describeAddress, parseAddress } from '../address.js';
 import { openForReading } from '../driver.js';
@@ -81,6 +86,8 @@ const BATCH_BYTES = 4 << 20;
 const NO_SALT = Buffer.alloc(SALT_BYTES);
 /** Number of entries after which the tree grows over them and its hashes are written. */
 const STAGE_EVERY = 65_536;
+/** Pages of one session with break-glass are reported once. */
+const BREAK_GLASS_EVERY_MS = 900_000;
 const KEEP_EVERY_MS = 3_600_000;
 const BAR_FROM_ENTRIES = 200_000;
 
@@ -110,6 +117,7 @@ async function run(config: Config, once: boolean): Promise<void> {
       report(`warning: ${what}${error === undefined ? '' : `: ${reasonOf(error)}`}`);
     // The mirror has its own keys, so that a loss of the log's keys does not affect it.
     const own = { dataDir, encryption: 'on', encryptionKeys: '', kek: '' } as const;
+    openToReadGroup(config, shared.encryptionKeys === undefined ? { ...own, encryption: 'off' } : own);
     const store = await openForWriting({
       ...{ directory: dataDir, segmentBytes: config.segmentBytes, lock: lock.file, ledgerId, onTrouble },
       ...(shared.encryptionKeys !== undefined && {
@@ -125,7 +133,7 @@ async function run(config: Config, once: boolean): Promise<void> {
       const held = await heldIn(dataDir, store);
       const mirror = new Mirror(config, shared, store, stop.signal, held, notes);
       if (!once) compaction.start(COMPACTION_LOOK_MS);
-      await (once ? mirror.once() : mirror.follow());
+      await (once ? mirror.once() : withAccessSocket(dataDir, () => mirror.follow()));
       if (once) await compaction.look();
     } finally {
       await compaction.close();
@@ -145,6 +153,34 @@ async function run(config: Config, once: boolean): Promise<void> {
     await shared.close();
     lock.release();
   }
+}
+
+/** Offers the access socket during the work. A mirror follows its log without it, too. */
+async function withAccessSocket(dataDir: string, work: () => Promise<void>): Promise<void> {
+  let warnedAt = -Infinity;
+  const socket = await offerAccessSocket(dataDir, () => {
+    if (performance.now() - warnedAt >= BREAK_GLASS_EVERY_MS)
+      report('warning: break-glass was used in collector-viewer; the access log has the reason');
+    warnedAt = performance.now();
+  }).catch((error: unknown) => {
+    report(
+      `warning: the access socket cannot be offered, so collector-viewer shows nothing: ${reasonOf(error)}`,
+    );
+    return undefined;
+  });
+  try {
+    await work();
+  } finally {
+    await socket?.close();
+  }
+}
+
+/** Opens the files to `--read-group`, or makes them private again. @throws CommandFailure */
+function openToReadGroup({ readGroup }: Config, own: EncryptionSettings): void {
+  const settings = { ...own, readGroup };
+  const fault = readGroupFault(settings);
+  if (fault !== undefined) throw usage(`--read-group: ${fault}`);
+  applyReadGroup(settings);
 }
 
 /** Opens the log, with its payload keys if payloads are encrypted. */

@@ -6,17 +6,8 @@
 import { OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
 import type { GroupNumbers } from '../report-numbers.js';
 import type { Share } from '../statistics.js';
-import {
-  type Html,
-  type Inner,
-  NOTHING,
-  countOf,
-  countText,
-  html,
-  ofText,
-  percent,
-  wholePercent,
-} from './wording.js';
+import { type Html, type Inner, NOTHING, html } from './html.js';
+import { countOf, countText, ofText, percent, wholePercent } from './wording.js';
 
 export interface NamedGroup {
   readonly name: string;

@@ -11,15 +11,12 @@ import {
 } from '../report-numbers.js';
 import { axis, intervals, shareText } from './charts.js';
 import { OLD_DAYS } from './notes.js';
+import { Html, type Inner, NOTHING, html } from './html.js';
 import {
   CONFLICT_TEXT,
-  Html,
-  type Inner,
-  NOTHING,
   countOf,
   countText,
   dateText,
-  html,
   intervalText,
   latencyText,
   modelText,

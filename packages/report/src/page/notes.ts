@@ -2,7 +2,8 @@
 import type { GroupNumbers, ReportNumbers } from '../report-numbers.js';
 import { DAY_MS } from '@clinical-events/collector/quantity';
 import { table } from './tables.js';
-import { type Html, NOTHING, countText, html, instantText } from './wording.js';
+import { type Html, NOTHING, html } from './html.js';
+import { countText, instantText } from './wording.js';
 
 const CLOCKS = {
   received: 'Times are those of the collector’s clock: an event is counted at its receipt.',
@@ -118,6 +119,24 @@ export function countingNotes({ clock, log }: ReportNumbers): Html {
 /** @returns a `collector runs` command with these options, for the shell of the log's host. */
 export type RunsCommand = (options: readonly string[]) => string;
 
+/** How the page leads to the runs behind a number: by a command, or in the viewer by a link. */
+export interface RunsListed {
+  readonly summary: string;
+  readonly caption: string;
+  readonly column: string;
+  /** @param options as `collector runs` takes them: `--name`, value, and so on. */
+  cell(options: readonly string[]): Html;
+}
+
+export function byCommands(command: RunsCommand): RunsListed {
+  return {
+    summary: 'How to list the runs behind these numbers',
+    caption: 'Commands for the host of the log',
+    column: 'command',
+    cell: (options) => html`<code>${command(options)}</code>`,
+  };
+}
+
 /** From this age on, a run without an outcome is a finding. */
 export const OLD_DAYS = 30;
 /** The default limit of `collector runs`. */
@@ -139,32 +158,26 @@ export interface ListedGroup {
 }
 
 /**
- * @returns a table of commands, each of which lists exactly the runs of a number; nothing without such runs.
+ * @returns a table with a command or link for each number, which lists exactly its runs; nothing without such
+ *   runs.
  */
 export function runCommands(
   report: ReportNumbers,
   groups: readonly ListedGroup[],
-  { id, command }: { id: string; command: RunsCommand },
+  { id, listed }: { id: string; listed: RunsListed },
 ): Html {
   const rows = groups
     .filter(({ model = '' }) => !UNCOPIABLE.test(model))
     .flatMap((group) =>
       listingsOf(group.numbers, report).map((found) => [
         groups.length === 1 ? found.name : `${group.name}: ${found.name}`,
-        html`<code>${command([...found.options, ...conditions(report, group, found)])}</code>`,
+        listed.cell([...found.options, ...conditions(report, group, found)]),
         countText(found.runs),
       ]),
     );
   if (rows.length === 0) return NOTHING;
-  const head = ['runs', 'command', 'number'];
-  return table({
-    id,
-    caption: 'Commands for the host of the log',
-    head,
-    texts: 2,
-    rows,
-    classes: 'commands',
-  });
+  const head = ['runs', listed.column, 'number'];
+  return table({ id, caption: listed.caption, head, texts: 2, rows, classes: 'commands' });
 }
 
 function listingsOf(group: GroupNumbers, report: ReportNumbers): Listing[] {

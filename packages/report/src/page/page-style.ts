@@ -2,7 +2,7 @@
  * The style of the page: for wide and narrow screens, light and dark, and A4 paper, including black and
  * white.
  */
-import { Html } from './wording.js';
+import { Html } from './html.js';
 
 const DASHES = ['none', '7 4', '2 3', '10 3 2 3', '1 4', '14 4'];
 

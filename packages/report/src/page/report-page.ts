@@ -4,17 +4,21 @@
 import { isEmpty, type ModelNumbers, type ReportNumbers, type VersionNumbers } from '../report-numbers.js';
 import { arrivals, groupTable, versionOverview } from './tables.js';
 import { groupFigures, type NamedGroup, type Steps } from './charts.js';
-import { countingNotes, runCommands, type ListedGroup, type RunsCommand } from './notes.js';
-import { findingsOf, findingsTable } from './findings.js';
 import {
-  html,
-  Html,
-  NOTHING,
+  byCommands,
+  countingNotes,
+  runCommands,
+  type ListedGroup,
+  type RunsCommand,
+  type RunsListed,
+} from './notes.js';
+import { findingsOf, findingsTable } from './findings.js';
+import { html, Html, NOTHING, folded } from './html.js';
+import {
   clockWarning,
   countOf,
   countText,
   dateText,
-  folded,
   hasSeveralCalls,
   instantText,
   intervalText,
@@ -28,14 +32,35 @@ import {
 } from './wording.js';
 import { STYLE } from './page-style.js';
 
+export { STYLE };
+export type { RunsListed };
+
 const POLICY = new Html("default-src 'none'; style-src 'unsafe-inline'");
 /** Limits: models with their own part of the page, and their newest versions. */
 const MOST_MODELS = 12;
 const MOST_VERSIONS = 6;
 
+/** The parts of the page, for a document with the style {@link STYLE}. */
+export interface ReportParts {
+  readonly title: string;
+  readonly header: Html;
+  /** The contents of `main`. */
+  readonly main: Html;
+  readonly footer: Html;
+}
+
+export function reportParts(numbers: ReportNumbers, listed: RunsListed): ReportParts {
+  return {
+    title: `Clinical AI in use, ${periodText(numbers.since, numbers.until)}`,
+    header: header(numbers),
+    main: isEmpty(numbers) ? emptiness(numbers) : contents(numbers, listed),
+    footer: footer(numbers),
+  };
+}
+
 /** @param command makes the commands that list the runs behind a number. */
 export function reportPage(numbers: ReportNumbers, command: RunsCommand): string {
-  const title = `Clinical AI in use, ${periodText(numbers.since, numbers.until)}`;
+  const parts = reportParts(numbers, byCommands(command));
   const page = html`<!doctype html>
     <html lang="en">
       <head>
@@ -43,16 +68,16 @@ export function reportPage(numbers: ReportNumbers, command: RunsCommand): string
         <meta http-equiv="Content-Security-Policy" content="${POLICY}" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
-        <title>${title}</title>
+        <title>${parts.title}</title>
         <style>
           ${STYLE}
         </style>
       </head>
       <body>
         <div class="page">
-          ${header(numbers)}
-          <main>${isEmpty(numbers) ? emptiness(numbers) : contents(numbers, command)}</main>
-          ${footer(numbers)}
+          ${parts.header}
+          <main>${parts.main}</main>
+          ${parts.footer}
         </div>
       </body>
     </html> `;
@@ -86,11 +111,10 @@ function emptiness({ log }: ReportNumbers): Html {
 
 type Lists = (groups: readonly ListedGroup[], id: string) => Html;
 
-function contents(numbers: ReportNumbers, command: RunsCommand): Html {
+function contents(numbers: ReportNumbers, listed: RunsListed): Html {
   const shown = numbers.models.slice(0, MOST_MODELS);
   const steps = { unit: numbers.steps.unit, ends: stepEnds(numbers) };
-  const lists: Lists = (groups, id) =>
-    folded('How to list the runs behind these numbers', runCommands(numbers, groups, { id, command }));
+  const lists: Lists = (groups, id) => folded(listed.summary, runCommands(numbers, groups, { id, listed }));
   const all = [{ name: 'all runs', numbers: numbers.all }];
   const more = numbers.models.length - shown.length;
   return html`${summary(numbers, lists)}

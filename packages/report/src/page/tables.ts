@@ -5,22 +5,18 @@ import { CONFLICT_WORDS, type GroupNumbers, MISSING_WORDS, type ReportNumbers } 
 import { FEEDBACK_WORDS, OUTCOME_WORDS, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
 import { type NamedGroup, type Steps, bars, figure, medianText } from './charts.js';
 import type { Share } from '../statistics.js';
+import { type Html, type Inner, NOTHING, folded, html } from './html.js';
 import {
   CONFLICT_TEXT,
   ENDING_TEXT,
   FEEDBACK_TEXT,
-  type Html,
-  type Inner,
   MISSING_TEXT,
-  NOTHING,
   ageText,
   countOf,
   countText,
   dateText,
   decimal,
-  folded,
   hasSeveralCalls,
-  html,
   intervalText,
   latencyText,
   modelText,

@@ -101,7 +101,7 @@ function callsOf({ metadata }: ClinicalRecord, columns: number): string {
 }
 
 /** The number of the call of each event, by event id; empty for a run with one call. */
-function callNumbers({ metadata }: ClinicalRecord): ReadonlyMap<string, number> {
+export function callNumbers({ metadata }: ClinicalRecord): ReadonlyMap<string, number> {
   const numbers = new Map<string, number>();
   if (!isOfSeveral(metadata)) return numbers;
   for (const [place, call] of metadata.calls.entries())
@@ -125,7 +125,7 @@ function callRows(call: ClinicalRecord['metadata']['call']): [string, string][] 
 }
 
 /** The ending, with status and error if known. */
-function endingWords(ending: string, status: unknown, errorName: unknown): string[] {
+export function endingWords(ending: string, status: unknown, errorName: unknown): string[] {
   const code = numberIn(status);
   return [
     ending,
@@ -244,13 +244,13 @@ function memberText(name: string, value: unknown, columns: number): string {
  * The instrumentation that made the event (docs/reference/instrumentation.md); undefined for the
  * application's own.
  */
-function makerOf({ system_metadata }: RecordedEvent): string | undefined {
+export function makerOf({ system_metadata }: RecordedEvent): string | undefined {
   const { by } = (system_metadata?.['instrumentation'] ?? {}) as Readonly<Record<string, unknown>>;
   return typeof by === 'string' ? by : undefined;
 }
 
 /** The origin of times: the first start, or else the first readable event. */
-function startOf(events: readonly RecordedEvent[]): number | undefined {
+export function startOf(events: readonly RecordedEvent[]): number | undefined {
   const start = events.find(({ kind, timestamp }) => kind === 'inference-start' && timestamp !== null);
   const first = start ?? events.find(({ timestamp }) => timestamp !== null);
   return first?.timestamp == null ? undefined : millisecondsOf(first.timestamp);
@@ -268,7 +268,7 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
 /** A duration in its two largest units. */
-function duration(milliseconds: number): string {
+export function duration(milliseconds: number): string {
   if (milliseconds < SECOND) return `${milliseconds} ms`;
   if (milliseconds < MINUTE) return `${(milliseconds / SECOND).toFixed(1)} s`;
   if (milliseconds < HOUR)
@@ -334,7 +334,7 @@ function feedbackWords(feedback: Readonly<Record<string, unknown>>): unknown[] {
 }
 
 /** A rating on the scale of R-115; undefined for other values. */
-function ratingWords(value: unknown): string | undefined {
+export function ratingWords(value: unknown): string | undefined {
   const rating = numberIn(value);
   return rating !== undefined && rating >= 0 && rating <= MOST_RATING
     ? `${rating} of ${MOST_RATING}`

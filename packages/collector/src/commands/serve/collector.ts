@@ -29,6 +29,7 @@ import {
   noteListening,
   requiresCertificate,
 } from '../listening.js';
+import { AccessSocketWorker } from './access-socket-worker.js';
 import { Follower } from './follower.js';
 import { version } from '../typed.js';
 import type { QueueEnd } from './ledger-thread.js';
@@ -102,6 +103,7 @@ export async function runCollector(start: Start): Promise<ExitCode> {
   const thread = await openLedger(context, intake, publisher, status);
   await using follower = openFollower(context);
   status.follower = follower;
+  status.accessSocket = openAccessSocket(context);
   // From now on a signal leads to an orderly end. This precedes the first connection.
   signals.endInOrder();
   const listeners = await openListeners(context, intake);
@@ -141,6 +143,7 @@ export async function runCollector(start: Start): Promise<ExitCode> {
 
 /** The parts in closing order: a part is closed before those that it uses. */
 const CLOSING = [
+  'access-socket',
   'follower',
   'reload',
   'ingest',
@@ -312,6 +315,14 @@ function openFollower({ config, log, closing, counters }: Context): Follower | u
     follower.end().catch(() => undefined);
   });
   return follower;
+}
+
+/** Undefined for a log in a database, whose readers use a mirror. */
+function openAccessSocket({ config, log, closing }: Context): AccessSocketWorker | undefined {
+  if (isShared(config)) return undefined;
+  const socket = new AccessSocketWorker(config.dataDir, log);
+  closing.add('access-socket', () => socket.end());
+  return socket;
 }
 
 interface Listeners {

@@ -8,9 +8,10 @@ import { CertificateUnusable, ServerCertificate, type TlsOptions } from '../../i
 import { TrustedProxies } from '../../ingest/trusted-proxies.js';
 import { OperatorToken } from '../../operate/operator-token.js';
 import { kekFault } from '../../privacy/key-encryption-key.js';
-import { storeFault } from '../../store/open.js';
+import { isShared, storeFault } from '../../store/open.js';
 import { parseSinks, type SinkSpec } from '../../tree/sink.js';
 import { Unusable } from '../../unusable.js';
+import { readGroupFault } from '../read-group.js';
 
 export interface ResolvedConfig {
   /** Undefined for plain HTTP. */
@@ -47,6 +48,8 @@ export async function findSettings({ sound, faults: before, sourceOf }: ConfigRe
   if (fault !== undefined) report('store', fault);
   const noKek = sound.kek ? kekFault(sound.kek) : undefined;
   if (noKek !== undefined) report('kek', noKek);
+  const notOpened = noKek === undefined ? groupFault(sound) : undefined;
+  if (notOpened !== undefined) report('read-group', notOpened);
   const found = {
     sinks: understood(report, 'checkpoint-sink', parseSinks, checkpointSink),
     trustedProxies: understood(report, 'trusted-proxies', (text) => new TrustedProxies(text), trustedProxies),
@@ -71,6 +74,16 @@ export async function resolveConfig(
   const { found, faults } = await findSettings(reading);
   if (reading.config === undefined || faults.length > 0) throw new ConfigError(faults);
   return { config: reading.config, resolved: found as ResolvedConfig };
+}
+
+/** Why the files cannot be opened to `--read-group`; undefined if another option that this needs is invalid. */
+function groupFault({ dataDir, store, readGroup, ...keys }: Sound): string | undefined {
+  const { encryption, encryptionKeys, kek } = keys;
+  if (dataDir === undefined || store === undefined || readGroup === undefined || readGroup === '')
+    return undefined;
+  if (encryption === undefined || encryptionKeys === undefined || kek === undefined) return undefined;
+  if (isShared({ store })) return 'this log is in a database: give the option to collector mirror';
+  return readGroupFault({ dataDir, readGroup, encryption, encryptionKeys, kek });
 }
 
 async function tlsOf(

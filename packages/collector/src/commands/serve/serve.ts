@@ -6,6 +6,7 @@ import { openKeys } from '../../store/open-keys.js';
 import { type Call, defineCommand } from '../define.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdDirectory } from '../held-directory.js';
+import { applyReadGroup } from '../read-group.js';
 import { checkConfig } from './check.js';
 import { runCollector, type Start } from './collector.js';
 import { LineWriter, openServeLog } from './log.js';
@@ -89,6 +90,7 @@ async function serveUntilStopped(
   const { log } = serveLog;
   assertNoMirror(config.dataDir);
   const held = holdDirectory(config.dataDir);
+  applyReadGroup(config);
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
   const { exposure: forgeable } = resolved.trustedProxies;

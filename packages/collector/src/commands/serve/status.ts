@@ -25,6 +25,7 @@ import {
 import { checkpointOf } from '../../tree/log-view.js';
 import type { Publisher } from '../../tree/publisher.js';
 import { exposureOf } from '../../store/directory-lock.js';
+import type { AccessSocketWorker } from './access-socket-worker.js';
 import type { Follower } from './follower.js';
 import type { LedgerWorker } from './ledger-worker.js';
 import { isGone, liesElsewhere, type KeyPlace } from '../../tree/key-files.js';
@@ -67,6 +68,7 @@ export class RunningStatus {
   listener: Listener | undefined;
   otlpSide: { readonly listener: Listener; readonly receiver: OtlpReceiver } | undefined;
   follower: Follower | undefined;
+  accessSocket: AccessSocketWorker | undefined;
   #phase: Phase = 'starting';
   #checkpoint: CheckpointState | undefined;
   /** The last report of the ledger's thread, wrapped in a list; undefined before the first report. */
@@ -120,6 +122,7 @@ export class RunningStatus {
       connections: (this.listener?.connections ?? 0) + (this.otlpSide?.listener.connections ?? 0),
       index: this.thread?.index,
       privacy: this.thread?.privacy,
+      breakGlass: this.accessSocket?.breakGlass ?? { looks: 0, at: undefined },
       runs: this.follower?.tally,
       catalogueTroubleSince: this.follower?.troubleSince,
       keys: listed,

@@ -21,6 +21,7 @@ import { readMirrorNote } from '../../tree/state-files.js';
 import { encryptionFindings } from '../encryption-findings.js';
 import { CommandFailure, EXIT, type ExitCode, onStop } from '../exit-codes.js';
 import { keysLost } from '../listening.js';
+import { readGroupOf } from '../read-group.js';
 import { findingsTable, printableJson, ProgressBar } from '../terminal.js';
 import { proofFindings, sharedProofFindings } from './proof-findings.js';
 import { checkDataDirectory, holds, holdsLog } from '../regular-files.js';
@@ -285,7 +286,9 @@ function holdsLedger(dataDir: string): boolean {
 
 function directoryFinding(dataDir: string): StoreFinding {
   const exposure = exposureOf(dataDir);
-  return exposure === undefined ? CHECKS.directory_private(dataDir) : CHECKS.directory_exposed(exposure);
+  if (exposure !== undefined) return CHECKS.directory_exposed(exposure);
+  const group = readGroupOf(dataDir);
+  return group === undefined ? CHECKS.directory_private(dataDir) : CHECKS.directory_open(dataDir, group);
 }
 
 function lockFinding(dataDir: string, running: boolean): StoreFinding {

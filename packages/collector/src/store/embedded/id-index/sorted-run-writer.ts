@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import { handOver } from '../../../files.js';
+import { admit, PRIVATE } from '../../../readers.js';
 import {
   ENTRIES_PER_PAGE,
   PAGE_BYTES,
@@ -73,8 +74,9 @@ export class RunWriter {
     this.#layout = layoutOf(header.count);
     this.#table = new Uint32Array(this.#layout.tableWords);
     this.#unfinished = path.join(directory, this.name + UNFINISHED);
-    this.#fd = files.openSync(this.#unfinished, CREATING, 0o600);
+    this.#fd = files.openSync(this.#unfinished, CREATING, PRIVATE.file);
     handOver(this.#fd, directory);
+    admit(this.#fd, this.#unfinished);
   }
 
   add(hi: number, lo: number, addressLow: number, addressHigh: number): void {

@@ -1,0 +1,191 @@
+/**
+ * The socket `access.sock` in a data directory, through which a viewer appends its looks to the access log.
+ * It takes one JSON object per line and answers one line: `{"kept":true}` once the line of the access log is
+ * on stable storage, or `{"refused":"reason"}`. Nothing can be read, changed or removed through it.
+ */
+import fs from 'node:fs';
+import net from 'node:net';
+import path from 'node:path';
+import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
+import { handOver } from '../files.js';
+import { systemCode } from '../system-code.js';
+import { readMirrorNote } from '../tree/state-files.js';
+import { LONGEST_REQUEST, OpenLooks } from './look-lines.js';
+
+const NAME = 'access.sock';
+/** Maximum bytes of a path in the address of a socket (unix(7)), without its zero byte. */
+const LONGEST_ADDRESS = 107;
+const MOST_CONNECTIONS = 64;
+/** How long a refused connection may take to read its answer, in milliseconds. */
+const REFUSED_MS = 5000;
+const LINE_FEED = 0x0a;
+/** Set on a directory that `serve --read-group` has opened for a group: set-group-id, and r-x for the group. */
+const OPEN_TO_GROUP = 0o2050;
+
+/** The address of the socket in a data directory. */
+export interface SocketAddress {
+  readonly address: string;
+  /** Call it once the address is no longer needed. */
+  readonly release: () => void;
+}
+
+/** A path that is too long for an address leads through a descriptor of the directory. */
+export function socketAddress(dataDir: string): SocketAddress {
+  const file = path.join(dataDir, NAME);
+  return Buffer.byteLength(file) <= LONGEST_ADDRESS
+    ? { address: file, release: () => undefined }
+    : throughDescriptor(dataDir);
+}
+
+/** @param flags further flags with which the directory is opened. */
+function throughDescriptor(directory: string, flags = 0): SocketAddress {
+  const { O_RDONLY, O_DIRECTORY } = fs.constants;
+  let fd: number | undefined = fs.openSync(directory, O_RDONLY | O_DIRECTORY | flags);
+  return {
+    address: `/proc/self/fd/${fd}/${NAME}`,
+    release() {
+      if (fd !== undefined) fs.closeSync(fd);
+      fd = undefined;
+    },
+  };
+}
+
+export interface AccessSocket {
+  /** Ends all connections and removes the socket. */
+  close(): Promise<void>;
+}
+
+/**
+ * Offers the socket. Each append blocks the calling thread until it is on stable storage.
+ * @param onBreakGlass called after a look with break-glass was logged.
+ * @throws if the socket cannot be created, or if another process answers on it.
+ */
+export async function offerAccessSocket(
+  dataDir: string,
+  onBreakGlass: () => void = () => undefined,
+): Promise<AccessSocket> {
+  const file = path.join(dataDir, NAME);
+  const connections = new Set<net.Socket>();
+  const server = net.createServer((socket) => {
+    connections.add(socket);
+    socket.on('close', () => connections.delete(socket));
+    serve(socket, dataDir, onBreakGlass);
+  });
+  server.maxConnections = MOST_CONNECTIONS;
+  try {
+    await assertUnused(dataDir);
+    await bind(server, dataDir);
+  } catch (error) {
+    server.close();
+    throw error;
+  }
+  return {
+    async close() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of connections) socket.destroy();
+      await closed;
+      fs.rmSync(file, { force: true });
+    },
+  };
+}
+
+/**
+ * Binds the socket in a private directory and moves it, so that its mode is set before another user can
+ * connect, and root changes the mode and the owner of nothing else.
+ */
+async function bind(server: net.Server, dataDir: string): Promise<void> {
+  const made = fs.mkdtempSync(path.join(dataDir, `${NAME}-`));
+  const { address, release } = throughDescriptor(made, fs.constants.O_NOFOLLOW);
+  try {
+    if (fs.statSync(path.dirname(address)).uid !== process.getuid?.())
+      throw new Error(`the directory for ${NAME} was exchanged`);
+    await listening(server, address);
+    fs.chmodSync(address, isOpenToGroup(dataDir) ? 0o660 : 0o600);
+    handOver(address, dataDir);
+    fs.renameSync(address, path.join(dataDir, NAME));
+  } finally {
+    release();
+    fs.rmSync(made, { recursive: true, force: true });
+  }
+}
+
+function listening(server: net.Server, address: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(address, () => {
+      server.off('error', reject);
+      // Too many open files: the connection is refused, and the next one may succeed.
+      server.on('error', () => undefined);
+      resolve();
+    });
+  });
+}
+
+/** The socket of a process that has ended is replaced. @throws if a process answers, or it is no socket. */
+async function assertUnused(dataDir: string): Promise<void> {
+  const stat = fs.lstatSync(path.join(dataDir, NAME), { throwIfNoEntry: false });
+  if (stat === undefined) return;
+  if (!stat.isSocket()) throw new Error(`${NAME} in the data directory is not a socket`);
+  const { address, release } = socketAddress(dataDir);
+  const answered = new Promise<void>((resolve, reject) => {
+    const socket = net.connect(address, () => {
+      socket.destroy();
+      reject(new Error(`another process offers ${NAME} in the data directory`));
+    });
+    socket.once('error', (error) => (systemCode(error) === 'ECONNREFUSED' ? resolve() : reject(error)));
+  });
+  await answered.finally(release);
+}
+
+function isOpenToGroup(directory: string): boolean {
+  return (fs.statSync(directory).mode & OPEN_TO_GROUP) === OPEN_TO_GROUP;
+}
+
+/** Answers the requests of a connection in their order. An unfit request ends it. */
+function serve(socket: net.Socket, dataDir: string, onBreakGlass: () => void): void {
+  const looks = new OpenLooks();
+  let waiting: Buffer = Buffer.alloc(0);
+  const refuse = (reason: string) => {
+    socket.removeAllListeners('data');
+    socket.end(answer({ refused: reason }), () => socket.destroy());
+    // It may never read the answer.
+    socket.setTimeout(REFUSED_MS, () => socket.destroy());
+  };
+  socket.on('error', () => socket.destroy());
+  socket.on('drain', () => socket.resume());
+  socket.on('data', (bytes: Buffer) => {
+    waiting = waiting.length === 0 ? bytes : Buffer.concat([waiting, bytes]);
+    for (let end = waiting.indexOf(LINE_FEED); end >= 0; end = waiting.indexOf(LINE_FEED)) {
+      const request = waiting.subarray(0, end);
+      waiting = waiting.subarray(end + 1);
+      if (request.length > LONGEST_REQUEST) return refuse('the request is too long');
+      const look = looks.lineOf(request);
+      if (typeof look === 'string') return refuse(look);
+      const fault = append(dataDir, look.line);
+      if (fault === undefined) {
+        look.kept();
+        if (look.isBreakGlass) onBreakGlass();
+      }
+      const { reading } = look;
+      const said = fault === undefined ? { kept: true, ...(reading && { reading }) } : { refused: fault };
+      // A sender that does not read its answers has to wait.
+      if (!socket.write(answer(said))) socket.pause();
+    }
+    if (waiting.length > LONGEST_REQUEST) refuse('the request is too long');
+  });
+}
+
+function answer(said: object): string {
+  return `${JSON.stringify(said)}\n`;
+}
+
+/** @returns the reason if the line could not be stored; undefined once it is on stable storage. */
+function append(dataDir: string, line: string): string | undefined {
+  try {
+    const isMirror = readMirrorNote(dataDir) !== undefined;
+    (isMirror ? openReadingsLog(dataDir) : openAccessLog(dataDir)).append(line);
+    return undefined;
+  } catch (error) {
+    return `the access log cannot be written (${systemCode(error) ?? 'unknown error'})`;
+  }
+}

@@ -1,0 +1,75 @@
+/** What the server gives each page about runs. The pages around a login are in people/page-types.ts. */
+import type { ReportNumbers } from '@clinical-events/report/report-numbers';
+import type { Acting, FoundProof, FoundRun, ReadingState, Role, RunsPage } from '../contract.js';
+
+/** What stands around every page of a role. */
+export interface Frame {
+  readonly acting: Acting;
+  /** The other roles of the person, with the address where each begins. */
+  readonly otherRoles: readonly { readonly role: Role; readonly path: string }[];
+  readonly state: ReadingState;
+  /** The end of break-glass (RFC 3339); undefined in other roles. */
+  readonly grantedUntil: string | undefined;
+  /** For the form that signs out, and for the form that looks a person up. */
+  readonly signOutToken: string;
+  readonly formToken: string;
+}
+
+export interface RunsShown extends Frame {
+  /** The members of the form as sent; `target` and `user` only after a POST. */
+  readonly form: Readonly<Record<string, string>>;
+  /** What was wrong with the form; then there is no list. */
+  readonly problem: string | undefined;
+  readonly names: {
+    readonly organisations: readonly string[];
+    readonly applications: readonly string[];
+    readonly models: readonly string[];
+  };
+  /** Whether the role may look up a patient or a caller. */
+  readonly mayNamePersons: boolean;
+  readonly list: RunsPage | undefined;
+  /** From 1. */
+  readonly page: number;
+}
+
+export interface RunShown extends Frame {
+  readonly run: FoundRun;
+  /** False for an auditor. */
+  readonly withContents: boolean;
+  /** The number of the first event on this part of the page, from 0. */
+  readonly from: number;
+}
+
+export interface ProofShown extends Frame {
+  readonly proof: FoundProof;
+  readonly organisation: string;
+}
+
+export interface ReportShown extends Frame {
+  readonly form: Readonly<Record<string, string>>;
+  readonly problem: string | undefined;
+  readonly names: RunsShown['names'];
+  /** Undefined for the form alone. */
+  readonly numbers: ReportNumbers | undefined;
+}
+
+/** A page, with the headers that it needs in place of the common ones, such as another CSP. */
+export interface MadePage {
+  readonly html: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A refusal within a role: not found, not permitted, not readable now, look not recorded. */
+export interface RefusalShown extends Frame {
+  readonly title: string;
+  readonly sentences: readonly string[];
+}
+
+/** Each returns a whole page. The query of a report that is shown has the member `show`. */
+export interface LogPages {
+  runs(shown: RunsShown): MadePage;
+  run(shown: RunShown): MadePage;
+  proof(shown: ProofShown): MadePage;
+  report(shown: ReportShown): MadePage;
+  refusal(shown: RefusalShown): MadePage;
+}

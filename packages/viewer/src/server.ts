@@ -1,0 +1,309 @@
+/** The pages over HTTP: each is permitted, made, recorded in the access log, and then sent. */
+import fs from 'node:fs';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import {
+  type Acting,
+  type Look,
+  LookRefused,
+  type Looks,
+  NotReadable,
+  type Reading,
+  type ReadingState,
+  type Role,
+  ROLES,
+} from './contract.js';
+import { FilterFault, listFrom, reportFrom } from './filters.js';
+import type { Frame, LogPages, MadePage } from './pages/page-types.js';
+import { type Page, PERMITS } from './people/guard.js';
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+const HTML = 'text/html; charset=utf-8';
+/** The package ships this file at its source: the path is right from `dist` and from `src`. */
+const STYLE = new URL('../src/pages/viewer.css', import.meta.url);
+
+/** What the people's side gives for a request of a role: the person and the forms, or a refusal. */
+export interface Admitted extends Omit<Frame, 'state'> {
+  readonly acting: Acting;
+}
+
+/** @returns undefined after it has answered the request with a refusal. */
+export type Admit = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  role: Role,
+  page: Page,
+) => Admitted | undefined;
+
+export interface ServerParts {
+  readonly reading: Reading;
+  readonly looks: Looks;
+  readonly pages: LogPages;
+  readonly admit: Admit;
+  readonly onFailure: (error: unknown) => void;
+}
+
+/** A page that is ready to be recorded and sent. */
+interface Ready {
+  readonly page: MadePage;
+  readonly look?: Omit<Look, 'acting'>;
+  readonly events?: number;
+  readonly status?: number;
+  /** A file to download in place of the page. */
+  readonly file?: { readonly name: string; readonly text: string };
+}
+
+/** Thrown for a page that cannot be shown; the sentences are for the person. */
+class Refusal extends Error {
+  override name = 'Refusal';
+  constructor(
+    readonly status: number,
+    readonly title: string,
+    readonly sentences: readonly string[],
+  ) {
+    super(title);
+  }
+}
+
+type Make = (request: FastifyRequest, frame: Frame) => Promise<Ready>;
+
+export function registerPages(app: FastifyInstance, parts: ServerParts): void {
+  const { reading, pages } = parts;
+  const style = fs.readFileSync(STYLE, 'utf8');
+  app.get('/viewer.css', (_, reply) => reply.type('text/css; charset=utf-8').send(style));
+  app.get('/livez', (_, reply) => reply.type('text/plain; charset=utf-8').send('ok'));
+  const page = (name: Page, make: Make) => (request: FastifyRequest, reply: FastifyReply) =>
+    answer(parts, { request, reply, name, make });
+  app.get(
+    '/:role/runs',
+    page('runs', (request, frame) => listPage(reading, pages, frame, request.query, false)),
+  );
+  app.post(
+    '/:role/runs',
+    page('lookup', (request, frame) => listPage(reading, pages, frame, request.body, true)),
+  );
+  app.get(
+    '/:role/runs/:id',
+    page('run', (request, frame) => runPage(reading, pages, frame, request)),
+  );
+  app.get(
+    '/:role/proof/:id',
+    page('proof', (request, frame) => proofPage(reading, pages, frame, request)),
+  );
+  app.get(
+    '/:role/report',
+    page('report', (request, frame) => reportPage(reading, pages, frame, request)),
+  );
+}
+
+interface Asked {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly name: Page;
+  readonly make: Make;
+}
+
+async function answer(parts: ServerParts, { request, reply, name, make }: Asked): Promise<FastifyReply> {
+  const { role: word } = request.params as { readonly role: string };
+  const role = ROLES.find((each) => each === word);
+  if (role === undefined) {
+    reply.callNotFound();
+    return reply;
+  }
+  const admitted = parts.admit(request, reply, role, name);
+  if (admitted === undefined) return reply;
+  const frame = { ...admitted, state: await stateOf(parts.reading) };
+  let ready: Ready;
+  try {
+    ready = await make(request, frame);
+  } catch (error) {
+    return refuse(parts, reply, frame, error);
+  }
+  return send(parts, reply, frame, ready);
+}
+
+/** The look is durable before the first byte of the page leaves. */
+async function send(
+  parts: ServerParts,
+  reply: FastifyReply,
+  frame: Frame,
+  ready: Ready,
+): Promise<FastifyReply> {
+  const { look, events = 0, page, status = 200, file } = ready;
+  if (look !== undefined) {
+    let end: Awaited<ReturnType<Looks['begin']>>;
+    try {
+      end = await parts.looks.begin({ ...look, acting: frame.acting });
+    } catch (error) {
+      return refuse(parts, reply, frame, error);
+    }
+    reply.raw.once('close', () => {
+      end({ events, complete: reply.raw.writableFinished }).catch(parts.onFailure);
+    });
+  }
+  reply.code(status).headers(page.headers ?? {});
+  if (file === undefined) return reply.type(HTML).send(page.html);
+  return reply
+    .type('application/octet-stream')
+    .header('Content-Disposition', `attachment; filename="${file.name}"`)
+    .send(file.text);
+}
+
+function refuse(
+  { pages, onFailure }: ServerParts,
+  reply: FastifyReply,
+  frame: Frame,
+  error: unknown,
+): FastifyReply {
+  const { status, title, sentences } = refusalOf(error, onFailure);
+  const { html, headers = {} } = pages.refusal({ ...frame, title, sentences });
+  return reply.code(status).headers(headers).type(HTML).send(html);
+}
+
+function refusalOf(error: unknown, onFailure: (error: unknown) => void): Refusal {
+  if (error instanceof Refusal) return error;
+  if (error instanceof NotReadable) return new Refusal(503, 'This cannot be shown now', [error.message]);
+  onFailure(error);
+  if (error instanceof LookRefused)
+    return new Refusal(503, 'Nothing is shown', [
+      'This look could not be recorded in the access log, so nothing is shown.',
+      'Ask the operator of the collector.',
+    ]);
+  return new Refusal(500, 'This page failed', [
+    'The viewer could not make the page. Its log has the reason.',
+  ]);
+}
+
+/** The state stands in the frame of each page; without it a page would say less, and not fail. */
+async function stateOf(reading: Reading): Promise<ReadingState> {
+  try {
+    return await reading.state();
+  } catch {
+    const unknown = { progress: 0, keys: 'none', entries: 0, asOf: undefined } as const;
+    return { ...unknown, catalogue: 'unusable', reason: 'The log cannot be read now.' };
+  }
+}
+
+async function listPage(
+  reading: Reading,
+  pages: LogPages,
+  frame: Frame,
+  sent: unknown,
+  isLookup: boolean,
+): Promise<Ready> {
+  const { scope, role } = frame.acting;
+  const mayNamePersons = PERMITS[role].lookup;
+  const names = await namesIn(reading, frame);
+  const about = { ...frame, names, mayNamePersons };
+  try {
+    const { filter, offset, limit, page, logged, form } = listFrom(
+      sent,
+      isLookup && mayNamePersons,
+      Date.now(),
+    );
+    const list = await reading.runs({ scope, filter, offset, limit });
+    return {
+      page: pages.runs({ ...about, form, problem: undefined, list, page }),
+      look: { what: 'runs', filter: logged },
+      events: list.runs.reduce(
+        (sum, { counts }) => sum + Object.values(counts).reduce((a, b) => a + b, 0),
+        0,
+      ),
+    };
+  } catch (error) {
+    if (!(error instanceof FilterFault)) throw error;
+    const shown = { ...about, form: {}, problem: error.message, list: undefined, page: 1 };
+    return { page: pages.runs(shown), status: 400 };
+  }
+}
+
+/** Without names the form has text fields, and the list says why it cannot be made. */
+async function namesIn(
+  reading: Reading,
+  { acting, state }: Frame,
+): Promise<Awaited<ReturnType<Reading['names']>>> {
+  if (state.catalogue !== 'ready') return { organisations: [], applications: [], models: [] };
+  return reading.names(acting.scope);
+}
+
+async function runPage(
+  reading: Reading,
+  pages: LogPages,
+  frame: Frame,
+  { params, query }: FastifyRequest,
+): Promise<Ready> {
+  const { id = '' } = params as { readonly id?: string };
+  const { organisation, from } = query as { readonly organisation?: string; readonly from?: string };
+  const withContents = PERMITS[frame.acting.role].contents;
+  const recordId = id.toLowerCase();
+  const run = UUID.test(id)
+    ? await reading.run({
+        scope: frame.acting.scope,
+        recordId,
+        organisation: textOf(organisation),
+        withContents,
+      })
+    : undefined;
+  if (run === undefined)
+    throw new Refusal(404, 'No such run', ['There is no run with this id that you may see.']);
+  const { events, organisation: of } = run.record.metadata;
+  return {
+    page: pages.run({ ...frame, run, withContents, from: numberOf(from) }),
+    look: { what: 'run', filter: { run: recordId, organisation: of, contents: withContents } },
+    events: events.length,
+  };
+}
+
+async function proofPage(
+  reading: Reading,
+  pages: LogPages,
+  frame: Frame,
+  { params, query }: FastifyRequest,
+): Promise<Ready> {
+  const { id = '' } = params as { readonly id?: string };
+  const { organisation: of, download } = query as {
+    readonly organisation?: string;
+    readonly download?: string;
+  };
+  const organisation = textOf(of);
+  const asked = { scope: frame.acting.scope, eventId: id.toLowerCase(), organisation: organisation ?? '' };
+  const proof = UUID.test(id) && organisation !== undefined ? await reading.proof(asked) : undefined;
+  if (proof === undefined)
+    throw new Refusal(404, 'No such event', ['There is no event with this id that you may see.']);
+  const { eventId, recordId, text } = proof;
+  return {
+    page: pages.proof({ ...frame, proof, organisation: asked.organisation }),
+    look: { what: 'proof', filter: { event: eventId, run: recordId, organisation } },
+    events: 1,
+    ...(download !== undefined && { file: { name: `${eventId}.tlog-proof`, text } }),
+  };
+}
+
+async function reportPage(
+  reading: Reading,
+  pages: LogPages,
+  frame: Frame,
+  { query }: FastifyRequest,
+): Promise<Ready> {
+  const names = await namesIn(reading, frame);
+  const isShown = Object.hasOwn(Object(query) as object, 'show');
+  try {
+    const { asked, logged, form } = reportFrom(query);
+    const numbers = isShown ? await reading.report({ ...asked, scope: frame.acting.scope }) : undefined;
+    const page = pages.report({ ...frame, form, names, problem: undefined, numbers });
+    return numbers === undefined
+      ? { page }
+      : { page, look: { what: 'report', filter: logged }, events: numbers.all.events };
+  } catch (error) {
+    if (!(error instanceof FilterFault)) throw error;
+    const shown = { ...frame, form: {}, names, problem: error.message, numbers: undefined };
+    return { page: pages.report(shown), status: 400 };
+  }
+}
+
+function textOf(sent: unknown): string | undefined {
+  return typeof sent === 'string' && sent !== '' ? sent : undefined;
+}
+
+function numberOf(sent: unknown): number {
+  return typeof sent === 'string' && /^\d{1,7}$/.test(sent) ? Number(sent) : 0;
+}
