@@ -5,18 +5,42 @@ import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { EXIT } from '../../packages/collector/src/commands/exit-codes.js';
 import { readConfig } from '../../packages/collector/src/config.js';
-import { LONGEST_STOP_S, ROOT, textOf } from './repository.js';
+import { OPEN } from '../../packages/collector/src/readers.js';
+import { configFrom, LONGEST_STOP_S, ROOT, textOf } from './repository.js';
 
 const UNIT = 'deploy/systemd/collector.service';
+const VIEWER = 'deploy/systemd/collector-viewer.service';
+const DROP_IN = 'deploy/systemd/collector-read-group.conf';
 const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
 
-/** The values of each setting, by name; a unit may say one more than once. */
-const settings = new Map<string, string[]>();
-for (const line of textOf(UNIT).split('\n')) {
-  const [, name, value] = /^([A-Z]\w*)=(.*)$/.exec(line) ?? [];
-  if (name !== undefined) settings.set(name, [...(settings.get(name) ?? []), value ?? '']);
+/** The values of each setting of a unit, by name; a unit may say one more than once. */
+function settingsOf(file: string): Map<string, string[]> {
+  const settings = new Map<string, string[]>();
+  for (const line of textOf(file).split('\n')) {
+    const [, name, value] = /^([A-Z]\w*)=(.*)$/.exec(line) ?? [];
+    if (name !== undefined) settings.set(name, [...(settings.get(name) ?? []), value ?? '']);
+  }
+  return settings;
 }
+
+const settings = settingsOf(UNIT);
 const one = (name: string) => settings.get(name)?.join(' | ');
+
+/** Has systemd judge a unit. @param more what a drop-in adds. */
+function expectUnderstood(file: string, more = ''): void {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-unit-'));
+  onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
+  const unit = path.join(directory, path.basename(file));
+  // It looks whether the programs are there, which on this host are elsewhere.
+  const here = `${textOf(file)}\n${more}`
+    .replaceAll('/usr/bin/node', process.execPath)
+    .replace(/^(RequiresMountsFor|User|Group|SupplementaryGroups|EnvironmentFile)=.*$/gm, '');
+  fs.writeFileSync(unit, here);
+  const verified = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' });
+  expect(verified.stdout + verified.stderr).not.toMatch(/Unknown|Failed to parse|ignoring/i);
+  const secure = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=20', unit]);
+  expect(secure.status).toBe(0);
+}
 
 describe('[R-1400] the systemd unit', () => {
   test('is told by the collector how it goes, from whatever process says it', () => {
@@ -82,17 +106,78 @@ describe('[R-1400] the systemd unit', () => {
   });
 
   test.skipIf(!hasAnalyze)('is understood by systemd, and leaves little open', () => {
-    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-unit-'));
-    onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-    const unit = path.join(directory, 'collector.service');
-    // It looks whether the programs are there, which on this host are elsewhere.
-    const here = textOf(UNIT)
-      .replaceAll('/usr/bin/node', process.execPath)
-      .replace(/^(RequiresMountsFor|User|Group)=.*$/gm, '');
-    fs.writeFileSync(unit, here);
-    const verified = spawnSync('systemd-analyze', ['verify', '--man=no', unit], { encoding: 'utf8' });
-    expect(verified.stdout + verified.stderr).not.toMatch(/Unknown|Failed to parse|ignoring/i);
-    const secure = spawnSync('systemd-analyze', ['security', '--offline=true', '--threshold=20', unit]);
-    expect(secure.status).toBe(0);
+    expectUnderstood(UNIT);
+  });
+});
+
+describe('[R-2045] the unit of the viewer, and the drop-in that opens files to it', () => {
+  const viewer = settingsOf(VIEWER);
+  const dropIn = settingsOf(DROP_IN);
+  const of = (name: string) => viewer.get(name)?.join(' | ');
+  const group = of('SupplementaryGroups') ?? '';
+
+  test('the viewer is a user of its own in the group that the collector opens files to', () => {
+    expect([of('User'), of('Group'), group]).toEqual([
+      'collector-viewer',
+      'collector-viewer',
+      'collector-read',
+    ]);
+    expect(dropIn.get('Environment')).toEqual([`COLLECTOR_READ_GROUP=${group}`]);
+    const [[name = '', value = ''] = []] = (dropIn.get('Environment') ?? []).map((each) => each.split('='));
+    expect(configFrom({ [name]: value }).readGroup).toBe(group);
+    const users = textOf('deploy/systemd/collector.sysusers');
+    for (const line of [`g ${group} -`, `m collector ${group}`, `m collector-viewer ${group}`])
+      expect(users.split('\n')).toContain(line);
+    expect(users).toMatch(/^u collector-viewer - /m);
+  });
+
+  test('systemd leaves the directories to the group and to the mode that the collector sets', () => {
+    expect(dropIn.get('Group')).toEqual([group]);
+    // Files for the collector alone, such as its configuration, keep their group.
+    expect(dropIn.get('SupplementaryGroups')).toEqual([one('Group')]);
+    expect(dropIn.get('StateDirectoryMode')).toEqual([OPEN.entered.toString(8)]);
+    expect(dropIn.get('RestrictSUIDSGID')).toEqual(['no']);
+  });
+
+  test('the viewer may read where the collector writes, and writes only its own state', () => {
+    const readable = (of('ReadOnlyPaths') ?? '').split(/[ |]+/).map((place) => place.replace(/^-/, ''));
+    const written = [...(one('StateDirectory') ?? '').split(' ').map((name) => `/var/lib/${name}`)];
+    const mounted = (one('ReadWritePaths') ?? '').split(' ').map((place) => place.replace(/^-/, ''));
+    expect(readable).toEqual([...written, ...mounted]);
+    expect([of('StateDirectory'), of('StateDirectoryMode'), of('ProtectSystem')]).toEqual([
+      'collector-viewer',
+      '0700',
+      'strict',
+    ]);
+    expect(of('ReadWritePaths')).toBeUndefined();
+    const [command = ''] = viewer.get('ExecStart') ?? [];
+    expect(command).toContain(' --data-dir /var/lib/collector ');
+    expect(command).toContain(' --state-dir /var/lib/collector-viewer ');
+    expect(command).toContain(' --host 127.0.0.1 ');
+  });
+
+  test('is as closed as the unit of the collector', () => {
+    const hardening = [...settings].filter(([name]) =>
+      /^(NoNew|Capab|Ambient|Protect|Private|Proc|Restrict(?!.*Status)|Remove|Lock|Keyring|SystemCall|Memory|LimitCORE)/.test(
+        name,
+      ),
+    );
+    expect(hardening.length).toBeGreaterThan(25);
+    for (const [name, values] of hardening) expect([name, viewer.get(name)]).toEqual([name, values]);
+  });
+
+  test('variables of the unit are in the example of its environment, and are options of the viewer', () => {
+    const [command = ''] = viewer.get('ExecStart') ?? [];
+    const named = [...command.matchAll(/\$(\w+)/g)].map(([, name]) => name);
+    const example = [...textOf('deploy/systemd/collector-viewer.env').matchAll(/^(\w+)=(.*)$/gm)];
+    expect(example.map(([, name]) => name)).toEqual(named);
+    const options = example.flatMap(([, , value = '']) => value.split(' '));
+    const names = options.filter((word) => word.startsWith('--'));
+    expect(names).toEqual(['--auth', '--url', '--client-id', '--client-secret', '--kek']);
+  });
+
+  test.skipIf(!hasAnalyze)('are understood by systemd, and leave little open', () => {
+    expectUnderstood(VIEWER);
+    expectUnderstood(UNIT, textOf(DROP_IN));
   });
 });

@@ -14,7 +14,7 @@ import {
 } from './contract.js';
 import { FilterFault, listFrom, reportFrom } from './filters.js';
 import type { Frame, LogPages, MadePage } from './pages/page-types.js';
-import type { Page } from './people/guard.js';
+import { type Page, PERMITS } from './people/guard.js';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const HTML = 'text/html; charset=utf-8';
@@ -79,7 +79,7 @@ export function registerPages(app: FastifyInstance, parts: ServerParts): void {
   );
   app.post(
     '/:role/runs',
-    page('persons', (request, frame) => listPage(reading, pages, frame, request.body, true)),
+    page('lookup', (request, frame) => listPage(reading, pages, frame, request.body, true)),
   );
   app.get(
     '/:role/runs/:id',
@@ -191,7 +191,7 @@ async function listPage(
   isLookup: boolean,
 ): Promise<Ready> {
   const { scope, role } = frame.acting;
-  const mayNamePersons = role !== 'auditor';
+  const mayNamePersons = PERMITS[role].lookup;
   const names = await namesIn(reading, frame);
   const about = { ...frame, names, mayNamePersons };
   try {
@@ -233,7 +233,7 @@ async function runPage(
 ): Promise<Ready> {
   const { id = '' } = params as { readonly id?: string };
   const { organisation, from } = query as { readonly organisation?: string; readonly from?: string };
-  const withContents = frame.acting.role !== 'auditor';
+  const withContents = PERMITS[frame.acting.role].contents;
   const recordId = id.toLowerCase();
   const run = UUID.test(id)
     ? await reading.run({

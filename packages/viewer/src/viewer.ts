@@ -21,12 +21,10 @@ import { ownUrl, type ViewerOptions } from './options.js';
 import { SECURITY_HEADERS } from './pages/headers.js';
 import { logPages } from './pages/pages.js';
 import { peoplePages } from './pages/people-pages.js';
-import { isRefused } from './people/guard.js';
-import { offerLinks } from './people/local.js';
 import { type People, registerPeople } from './people/register.js';
 import { RolesFaults } from './people/roles.js';
 import { openReading } from './reading/open-reading.js';
-import { type Admit, registerPages } from './server.js';
+import { registerPages } from './server.js';
 
 /** A form has a reason of a thousand characters, or the id of a person. */
 const HTML = 'text/html; charset=utf-8';
@@ -43,7 +41,7 @@ export async function runViewer(options: ViewerOptions): Promise<ExitCode> {
   const app = appOf(certificate, log);
   const people = await peopleOf(app, { options, looks, log, isTls: certificate !== undefined });
   registerPages(app, {
-    ...{ reading, looks, pages: logPages, admit: admitOf(people) },
+    ...{ reading, looks, pages: logPages, admit: people.admit },
     onFailure: (error) => log.error({ reason: messageOf(error) }, 'a page could not be shown'),
   });
   await listen(app, options);
@@ -51,16 +49,13 @@ export async function runViewer(options: ViewerOptions): Promise<ExitCode> {
     (app.server as unknown as TlsServer).setSecureContext(secureContextOf(pem));
   });
   log.info({ host: options.host, port: portOf(app), auth: options.auth.kind }, 'listening');
-  const endLinks =
-    options.auth.kind === 'local'
-      ? offerLinks(people, process.stdin, (text) => process.stdout.write(text))
-      : () => undefined;
+  people.listening();
   const watching = watchCatalogue(reading, log);
   log.info({ reason: await stopped }, 'stopping');
   clearInterval(watching);
-  endLinks();
   certificate?.stop();
   await app.close();
+  await people.close();
   await reading.close();
   await looks.close();
   return EXIT.ok;
@@ -142,9 +137,8 @@ async function peopleOf(app: FastifyInstance, { options, looks, log, isTls }: Pe
   });
   try {
     return await registerPeople(app, {
-      ...{ auth, rolesFile, pages: peoplePages, clock: Date.now },
+      ...{ auth, rolesFile, pages: peoplePages, log },
       url: () => url ?? ownUrl(host, portOf(app), isTls),
-      log: (message, fields = {}) => log.info(fields, message),
       async onBreakGlass(acting) {
         const end = await looks.begin({ acting, what: 'break-glass', filter: {} });
         await end({ events: 0, complete: true });
@@ -154,33 +148,6 @@ async function peopleOf(app: FastifyInstance, { options, looks, log, isTls }: Pe
     if (!(error instanceof RolesFaults)) throw error;
     throw new CommandFailure(`--roles: ${error.faults.join('; ')}`, EXIT.usage, { cause: error });
   }
-}
-
-/** Who acts on a page of a role, or a refusal as a page. */
-function admitOf(people: People): Admit {
-  return (request: FastifyRequest, reply: FastifyReply, role, page) => {
-    const acting = people.actingFor(request, role, page);
-    if (isRefused(acting)) {
-      const { status, why, sentence } = acting;
-      if (why === 'reason' && request.method === 'GET') void reply.redirect('/break-glass', 303);
-      else {
-        const link = why === 'signed-out' ? 'sign-in' : 'roles';
-        const title = why === 'signed-out' ? 'Signed out' : 'Not permitted';
-        void reply
-          .code(status)
-          .type(HTML)
-          .send(peoplePages.message({ title, sentences: [sentence], link }));
-      }
-      return undefined;
-    }
-    return {
-      acting,
-      otherRoles: people.rolesOf(request).filter((each) => each.role !== role),
-      grantedUntil: role === 'break-glass' ? people.grantedUntil(request) : undefined,
-      signOutToken: people.formToken(request, '/sign-out'),
-      formToken: people.formToken(request, `/${role}/runs`),
-    };
-  };
 }
 
 /** @throws CommandFailure if the address is in use or not permitted. */

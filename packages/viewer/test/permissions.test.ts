@@ -11,6 +11,7 @@ import {
 } from '../../collector/test/running/collector-process.js';
 import {
   looksIn,
+  PROXY,
   ProxyPerson,
   rolesFile,
   type RunningViewer,
@@ -57,7 +58,7 @@ beforeAll(async () => {
   const scoped = { organisations: ['st-mary'], applications: ['sepsis'] };
   viewer = await startViewer([
     ...['--data-dir', dataDir, '--state-dir', path.join(directory, 'state')],
-    ...['--auth', 'proxy:X-Remote-User', '--url', 'http://127.0.0.1:9'],
+    ...['--auth', 'proxy:X-Remote-User', '--url', PROXY],
     '--roles',
     rolesFile(directory, [
       { role: 'reviewer', groups: ['safety'], ...scoped },
@@ -144,10 +145,11 @@ test.each(ROLES)('[R-2047] %s has a report or not, and may look up a patient or 
   const person = await personIn(role);
   const report = await person.get(`/${role}/report?show=1`);
   expect(report.status).toBe(role === 'clinician' ? 403 : 200);
-  const found = await person.post(`/${role}/runs`, { target: PATIENT }, `/${role}/runs`);
+  const list = `/${role}/runs`;
+  const found = await person.post(list, { target: PATIENT });
   expect(found.status).toBe(role === 'auditor' ? 403 : 200);
   if (role !== 'auditor') expect(found.text).toContain(runs['own']?.run);
-  const none = await person.post(`/${role}/runs`, { target: 'patient-nobody-has' }, `/${role}/runs`);
+  const none = await person.post(list, { target: 'patient-without-runs' });
   if (role !== 'auditor') expect(none.text).not.toContain(runs['own']?.run);
 });
 
@@ -193,7 +195,7 @@ test('[R-2042] each page that left has its two lines, with person, role and what
 
 test('[R-2042] [R-2041] no patient is in the access log, and the lines verify', async () => {
   const person = new ProxyPerson(viewer, 'reviewer-2', 'safety');
-  await person.post('/reviewer/runs', { target: PATIENT }, '/reviewer/runs');
+  await person.post('/reviewer/runs', { target: PATIENT });
   await expect.poll(() => looksIn(dataDir).at(-1)?.['state']).toBe('ended');
   expect(looksIn(dataDir).at(-2)).toMatchObject({ command: 'viewer runs', filter: { target: true } });
   expect(fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8')).not.toContain(PATIENT);

@@ -148,16 +148,37 @@ export interface FollowingMirror {
   readonly followed: string | null;
 }
 
+/** The same of a viewer, which has names in its own catalogue. */
+export interface FollowingViewer {
+  readonly viewer: string;
+  readonly followed: string | null;
+}
+
 /** The mirrors that have reported anything, ordered by their first report. */
 export async function mirrorsOf(dataDirectory: string, action: string): Promise<FollowingMirror[]> {
-  const found = new Map<string, FollowingMirror>();
-  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${FOLLOWED}"`)) {
-    if (command !== FOLLOWED || typeof filter?.['mirror'] !== 'string') continue;
-    const { mirror } = filter;
-    const known = found.get(mirror)?.followed ?? null;
-    found.set(mirror, { mirror, followed: known ?? (filter['erased'] === action ? at : null) });
+  const found = await followersOf(dataDirectory, FOLLOWED, action);
+  return found.map(([mirror, followed]) => ({ mirror, followed }));
+}
+
+/** The viewers that have reported anything, ordered by their first report. */
+export async function viewersOf(dataDirectory: string, action: string): Promise<FollowingViewer[]> {
+  const found = await followersOf(dataDirectory, VIEWER, action);
+  return found.map(([viewer, followed]) => ({ viewer, followed }));
+}
+
+/** @param by the command of the reports, and the member of their filter that identifies the follower. */
+async function followersOf(
+  dataDirectory: string,
+  by: string,
+  action: string,
+): Promise<(readonly [id: string, followed: string | null])[]> {
+  const found = new Map<string, string | null>();
+  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${by}"`)) {
+    const id = filter?.[by];
+    if (command !== by || typeof id !== 'string') continue;
+    found.set(id, found.get(id) ?? (filter?.['erased'] === action ? at : null));
   }
-  return [...found.values()];
+  return [...found];
 }
 
 /** The first lines of accesses that contain a text. */

@@ -8,7 +8,16 @@ import path from 'node:path';
 import { exists } from '../files.js';
 import { kekFileOf, type KeyPlaces } from '../privacy/key-directories.js';
 import { KeysUnfit } from '../privacy/key-vault.js';
-import { directoryMode, isForReaders, OPEN, OPEN_DIRECTORIES, PRIVATE, SET_GROUP_ID } from '../readers.js';
+import {
+  directoryMode,
+  isForReaders,
+  isOpenToReaders,
+  O_PATH,
+  OPEN,
+  OPEN_DIRECTORIES,
+  PRIVATE,
+  SET_GROUP_ID,
+} from '../readers.js';
 import { notesKeys, readKeyPlaces } from '../store/key-places.js';
 import { systemCode } from '../system-code.js';
 import { Unusable } from '../unusable.js';
@@ -23,8 +32,7 @@ export interface ReadGroupSettings extends EncryptionSettings {
 const GETENT = '/usr/bin/getent';
 const ANSWERED_MS = 5000;
 const GROUP_BITS = 0o070;
-/** Opens a file only to name it (open(2)); Node.js has no constant for it. */
-const O_PATH = 0o10000000;
+const UNIT = '; under systemd use deploy/systemd/collector-read-group.conf';
 
 /** The number of a group; undefined if the host has no such group. */
 function groupId(group: string): number | undefined {
@@ -34,8 +42,8 @@ function groupId(group: string): number | undefined {
 
 /** The group to which a data directory is open, or its number if it has no name here; undefined if none. */
 export function readGroupOf(dataDir: string): string | undefined {
-  const { mode, gid } = fs.statSync(dataDir);
-  if ((mode & 0o7777) !== OPEN.entered) return undefined;
+  if (!isOpenToReaders(dataDir)) return undefined;
+  const { gid } = fs.statSync(dataDir);
   const entry = groupsOfHost().find(([, , number]) => number === String(gid)) ?? askedGroup(String(gid));
   return entry?.[0] ?? String(gid);
 }
@@ -146,12 +154,12 @@ export function applyReadGroup(settings: ReadGroupSettings): void {
   const former = [...noted, ...leftOut.map(({ directory }) => directory)];
   const wanted = readGroup === '' ? [] : [dataDir, ...(keysOf(settings)?.directories ?? [])];
   for (const directory of [dataDir, ...former])
-    if (!wanted.includes(directory) && isMarked(directory)) closeAll(directory, OPEN.entered);
+    if (!wanted.includes(directory) && isMarked(directory)) close(directory);
   if (wanted.length === 0) return;
   const gid = groupId(readGroup);
   if (gid === undefined) throw new Unusable(`--read-group: there is no group ${readGroup} on this host`);
   for (const directory of wanted)
-    if (exists(directory)) openAll(directory, OPEN.entered, { gid, group: readGroup });
+    if (exists(directory)) openAll(fs.realpathSync(directory), OPEN.entered, { gid, group: readGroup });
 }
 
 /** A group, and the name by which it was given. */
@@ -179,14 +187,25 @@ function openAll(directory: string, mode: number, to: Group): void {
   opened(directory, mode);
   for (const entry of fs.readdirSync(directory, { withFileTypes: true })) {
     const place = path.join(directory, entry.name);
-    const within = entry.isDirectory() ? directoryMode(entry.name) : undefined;
+    const open = directoryMode(entry.name);
+    if (open !== undefined && entry.isSymbolicLink())
+      throw new Unusable(`--read-group: ${place} is a symbolic link: mount its disk there`);
+    const within = entry.isDirectory() ? open : undefined;
     if (within !== undefined) openAll(place, within, to);
     else if (entry.isFile() && isForReaders(place, mode)) opened(place, OPEN.file);
     else if (entry.isFile() || entry.isDirectory()) withhold(place, to.gid);
   }
 }
 
-/** Makes what the option opened private, and its directories last: they show that this is not done. */
+/** Makes everything that the option opened private. @throws Unusable */
+function close(directory: string): void {
+  const place = fs.realpathSync(directory);
+  closeAll(place, OPEN.entered);
+  if ((fs.statSync(place).mode & GROUP_BITS) !== 0)
+    throw new Unusable(`${directory} is open to a group and cannot be made private: chmod 700`);
+}
+
+/** Closes each directory last: while it is marked, another start repeats this. */
 function closeAll(directory: string, mode: number): void {
   changed(directory, (name) => setMode(name, PRIVATE.directory | SET_GROUP_ID));
   for (const entry of fs.readdirSync(directory, { withFileTypes: true })) {
@@ -210,8 +229,10 @@ function withhold(place: string, gid: number): void {
 
 /** Opens a file or directory to a group. @returns the reason why that is not possible. */
 function openFault(place: string, mode: number, { gid, group }: Group): string | undefined {
-  const notKept = `the file system of ${path.dirname(place)} keeps no groups or no access rights`;
-  const notMember = `this user cannot give files to the group ${group}: make it a member`;
+  const notMember = `this process is not in the group ${group}, and so cannot give it files${UNIT}`;
+  const notKept =
+    `the file system of ${path.dirname(place)} keeps no groups and access rights, or the group ${group} is ` +
+    `not known in this container${UNIT}`;
   const isMember =
     process.getuid?.() === 0 || [process.getegid?.(), ...(process.getgroups?.() ?? [])].includes(gid);
   return changed(place, (name, found) => {
@@ -220,7 +241,7 @@ function openFault(place: string, mode: number, { gid, group }: Group): string |
     if (found.gid !== gid && !setGroup(name, found.uid, gid)) return notKept;
     if (!setMode(name, mode & 0o777)) return notKept;
     if ((mode & SET_GROUP_ID) === 0 || setMode(name, mode)) return undefined;
-    return 'this process may not set the set-group-id bit of a directory (in systemd: RestrictSUIDSGID=no)';
+    return `this process may not set the set-group-id bit of a directory${UNIT}`;
   });
 }
 

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { beginAccess } from '../../src/commands/access-log.js';
 import type { Certificate } from '../../src/commands/lifecycle/certificate.js';
 import { type ErasureFacts, keepErasureRecord } from '../../src/commands/lifecycle/erasure-record.js';
 import { answerTo, layRequest, type LifecycleAnswer, WRITER } from '../../src/ledger/lifecycle.js';
@@ -122,6 +123,29 @@ async function erase(
   expect(answer?.state).not.toBe('refused');
   return action;
 }
+
+test('[R-2050] the certificate lists the viewers that have reported, and when they followed', async () => {
+  const action = await beside(() => erase((sequence) => sequence === 7));
+  expect(await json(action)).toMatchObject({ viewers: [] });
+  expect(await text(action)).toContain('Viewers none has reported');
+  const [first, second, earlier] = [randomUUID(), randomUUID(), randomUUID()];
+  const report = (viewer: string, erased: string, command = 'viewer') =>
+    beginAccess(dataDir, { command, filter: { viewer, erased } })({ events: 0, complete: true });
+  report(first, earlier);
+  report(second, earlier);
+  report(second, action);
+  report(second, action);
+  report(randomUUID(), action, 'viewer run');
+  const { viewers } = await json(action);
+  const at = expect.stringMatching(/^20..-..-..T/) as string;
+  expect(viewers).toEqual([
+    { viewer: first, followed: null },
+    { viewer: second, followed: at },
+  ]);
+  expect(await text(action)).toContain(
+    `Viewers ${first} has not followed yet; ${second} followed ${viewers[1]?.followed}`,
+  );
+});
 
 describe('[R-1344] the certificate of an erasure', () => {
   test('says what, about which period, under which case, who, what is left and why, and how it is checked', async () => {

@@ -109,7 +109,7 @@ class Site {
         const found = /"port":(\d+),.*"msg":"listening"/.exec(log);
         if (found !== null) resolve(Number(found[1]));
       });
-      void end.then(({ stderr }) => reject(new Error(stderr)));
+      end.then(({ stderr }) => reject(new Error(stderr)), reject);
     });
     await expect.poll(() => this.key).not.toBe('');
     const stop = async () => {
@@ -153,6 +153,13 @@ class Site {
     expect(stderr).toBe('');
     const found = JSON.parse(stdout) as { files: string[]; directories: string[] };
     return { files: this.#patterns(found.files), directories: this.#patterns(found.directories) };
+  }
+
+  /** What others than the owner have rights on, in a directory or on itself. */
+  opened(directory: string): string[] {
+    return ['', ...fs.readdirSync(directory, { recursive: true, encoding: 'utf8' })].filter(
+      (name) => (fs.statSync(path.join(directory, name)).mode & 0o077) !== 0,
+    );
   }
 
   #patterns(paths: readonly string[]): string[] {
@@ -204,9 +211,11 @@ const NOTHING = { files: [], directories: [] };
 const READ = (dataDir: string, eventId: string) => {
   const url = (name: string) => JSON.stringify(pathToFileURL(path.join(DIST, name)).href);
   return `
+    import net from 'node:net';
+    import { once } from 'node:events';
     import { openStore } from ${url('store/open-to-read.js')};
     import { isLocked } from ${url('store/directory-lock.js')};
-    import { proveEvent } from ${url('commands/proof.js')};
+    import { proveEvent } from ${url('commands/event-proof.js')};
     import { readMirrorNote } from ${url('tree/state-files.js')};
     const dataDir = ${JSON.stringify(dataDir)};
     const { events, tree } = openStore(dataDir);
@@ -221,6 +230,9 @@ const READ = (dataDir: string, eventId: string) => {
     const mayBeSigned = () => isLocked(dataDir);
     const reading = { events, files: events, tree, dataDir, place: dataDir, mayBeSigned };
     const { proof } = await proveEvent(reading, ${JSON.stringify(eventId)}, 'default');
+    const socket = net.connect(dataDir + '/access.sock');
+    await once(socket, 'connect');
+    socket.destroy();
     console.log(JSON.stringify({
       ...found,
       proof: proof.split('\\n')[0],
@@ -261,6 +273,7 @@ describe('[R-2045] files that are open to a group', () => {
     const after = await site.fill(collector.port);
     expect(await site.readableBy(readingUser)).toEqual(lists);
     expect(await site.readableBy({ uid: STRANGER, gid: STRANGER })).toEqual(NOTHING);
+    await expect.poll(() => fs.existsSync(path.join(dataDir, 'access.sock'))).toBe(true);
     for (const eventId of [last, after]) {
       const script = ['--input-type=module', '-e', READ(dataDir, eventId)];
       const read = await ended(spawnAs(readingUser, site.homeOf(readingUser), script));
@@ -270,19 +283,63 @@ describe('[R-2045] files that are open to a group', () => {
         ...{ proof: expect.stringContaining('tlog-proof') as string, isLocked: true, mirror: null },
       });
     }
+    const backup = path.join(site.homeOf(collectorUser), 'backup');
+    await site.ok('backup', backup, '--keys-elsewhere');
+    expect(site.opened(backup)).toEqual([]);
     await collector.stop();
     expect((await site.run(['doctor'])).stdout).toContain(`open to the group ${READERS} (--read-group)`);
 
     await (await site.start()).stop();
     expect(await site.readableBy(readingUser)).toEqual(NOTHING);
-    const modes = [dataDir, site.keys, site.mirror].flatMap((directory) =>
-      ['', ...fs.readdirSync(directory, { recursive: true, encoding: 'utf8' })].flatMap((name) => {
-        const stat = fs.statSync(path.join(directory, name));
-        // Directories that nobody else can reach keep the mark that they inherited.
-        const mode = (stat.mode & 0o777).toString(8);
-        return mode === (stat.isDirectory() ? '700' : '600') ? [] : [`${name}: ${mode}`];
-      }),
+    for (const directory of [dataDir, site.keys, site.mirror]) expect(site.opened(directory)).toEqual([]);
+  });
+
+  test('is refused by a start and by --check where it is not possible, each in a sentence', async () => {
+    if (!isRoot) return void process.stdout.write('not run: processes of other users need root\n');
+    const site = new Site();
+    const { dataDir, keys } = site;
+    const faults = async (args: readonly string[], user = collectorUser) => {
+      const { code, stderr } = await site.run(['serve', '--port', '0', ...args], user);
+      const checked = await site.run(['serve', '--check', '--port', '0', ...args], user);
+      expect([code, checked.code]).toEqual([2, 2]);
+      // A check may report more.
+      expect(checked.stderr).toContain(stderr);
+      // Commands are named as they are called.
+      const told = stderr.replace(/\S+\/collector (?=encryption-keys|mirror)/, 'collector ');
+      return told.replace('collector: --read-group: ', '').trim();
+    };
+    const group = ['--read-group', String(READERS)];
+    const unit = '; under systemd use deploy/systemd/collector-read-group.conf';
+    expect(await faults(['--read-group', 'no-such-group', ...site.encrypted])).toBe(
+      'there is no group no-such-group on this host',
     );
-    expect(modes).toEqual([]);
+    expect(await faults([...group, ...site.encrypted], { uid: COLLECTOR, gid: PRIMARY })).toBe(
+      `this process is not in the group ${READERS}, and so cannot give it files${unit}`,
+    );
+    const beside = (file: string) =>
+      `the key that wraps the payload keys is beside them (${file}): keep it elsewhere, by --kek file:PATH ` +
+      'or command:PROGRAM at the first start, later by collector encryption-keys rewrap';
+    // A first start would create it there.
+    expect(await faults(group)).toBe(beside(path.join(dataDir, 'encryption-keys/kek')));
+    const named = path.join(keys, 'named');
+    fs.copyFileSync(path.join(site.homeOf(collectorUser), 'kek'), named);
+    fs.chownSync(named, COLLECTOR, PRIMARY);
+    const within = ['--encryption-keys', keys, '--kek', `file:${named}`];
+    expect(await faults([...group, ...within])).toBe(beside(named));
+    expect(await faults([...group, '--encryption-keys', 'postgres://keys/keys', '--kek', 'file:/kek'])).toBe(
+      'the payload keys are in PostgreSQL, which cannot be opened to a group of this host',
+    );
+    expect(await faults([...group, '--store', 'postgres://log/log'])).toContain(
+      'this log is in a database: give the option to collector mirror',
+    );
+    expect(fs.readdirSync(dataDir)).toEqual([]);
+
+    const linked = path.join(dataDir, 'ledger');
+    fs.symlinkSync(site.root, linked);
+    const { code, stderr } = await site.run(['serve', '--port', '0', ...group, '--encryption', 'off']);
+    expect([code, stderr]).toEqual([
+      2,
+      `collector: --read-group: ${linked} is a symbolic link: mount its disk there\n`,
+    ]);
   });
 });

@@ -134,6 +134,27 @@ test('[R-1320] a mirror of an encrypted log encrypts by keys of its own, and eve
   await Promise.all([one.stop(), other.stop()]);
 });
 
+test('[R-2045] a mirror opens its files to a group, once its own wrapping key is not beside its keys', async () => {
+  const { one, other } = await filled();
+  const mirror = place('mirror');
+  const group = ['--read-group', String(process.getegid?.() ?? 0)];
+  const asked = ['mirror', '--store', store, '--data-dir', mirror, '--once', ...kek()];
+  const refused = await run([...asked, ...group]);
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('is beside them')]);
+  await succeeds(...asked);
+  fs.writeFileSync(place('mirror-kek'), newKekFile(), { mode: 0o600 });
+  await succeeds('encryption-keys', 'rewrap', `file:${place('mirror-kek')}`, '--data-dir', mirror);
+  const modes = () =>
+    ['', 'ledger', 'checkpoints/mirror.json', 'checkpoints/latest', 'encryption-keys/names.keys'].map(
+      (name) => (fs.statSync(path.join(mirror, name)).mode & 0o7777).toString(8),
+    );
+  await succeeds(...asked, ...group);
+  expect(modes()).toEqual(['2710', '2750', '640', '640', '640']);
+  await succeeds(...asked);
+  expect(modes()).toEqual(['700', '700', '600', '600', '600']);
+  await Promise.all([one.stop(), other.stop()]);
+});
+
 const SUBJECT = 'patient-4711';
 const OTHER = 'patient-0815';
 

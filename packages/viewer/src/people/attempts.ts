@@ -13,6 +13,11 @@ export class Attempts {
     this.#clock = clock;
   }
 
+  /** The number of addresses in memory. */
+  get size(): number {
+    return this.#addresses.size;
+  }
+
   /** Counts an attempt. @returns whether it is permitted. */
   take(address: string): boolean {
     const now = this.#clock();

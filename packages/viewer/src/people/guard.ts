@@ -4,15 +4,15 @@ import { type Acting, ROLES, type Role, type Scope } from '../contract.js';
 import type { Roles } from './roles.js';
 import type { Sessions } from './sessions.js';
 
-/** `persons`: a list of the runs of a patient or caller. `contents`: a run with its texts and persons. */
-export const PAGES = ['runs', 'persons', 'run', 'contents', 'report', 'proof'] as const;
+/** `lookup`: a list of the runs of a patient or caller. `contents`: a run with its texts and persons. */
+export const PAGES = ['runs', 'lookup', 'run', 'contents', 'report', 'proof'] as const;
 export type Page = (typeof PAGES)[number];
 
 export const PERMITS: Readonly<Record<Role, Readonly<Record<Page, boolean>>>> = {
-  reviewer: { runs: true, persons: true, run: true, contents: true, report: true, proof: true },
-  clinician: { runs: true, persons: true, run: true, contents: true, report: false, proof: true },
-  auditor: { runs: true, persons: false, run: true, contents: false, report: true, proof: true },
-  'break-glass': { runs: true, persons: true, run: true, contents: true, report: true, proof: true },
+  reviewer: { runs: true, lookup: true, run: true, contents: true, report: true, proof: true },
+  clinician: { runs: true, lookup: true, run: true, contents: true, report: false, proof: true },
+  auditor: { runs: true, lookup: false, run: true, contents: false, report: true, proof: true },
+  'break-glass': { runs: true, lookup: true, run: true, contents: true, report: true, proof: true },
 };
 
 /** Why a page is not shown. */

@@ -1,24 +1,26 @@
 /** `--auth local`: a one-time link on the terminal, for trying the viewer on one's own host. */
 import { userInfo } from 'node:os';
 import type { Person } from '../contract.js';
-import { isSame, newToken, sha256 } from './sessions.js';
+import { isSame, newToken, sha256 } from './tokens.js';
 
 const VALID_MS = 10 * 60_000;
 
 export class LocalLinks {
   readonly #clock: () => number;
+  readonly #url: () => URL;
   #link: { readonly sha256: string; readonly until: number } | undefined;
 
-  /** @param clock milliseconds since 1970 UTC. */
-  constructor(clock: () => number) {
+  /** @param clock milliseconds since 1970 UTC. @param url of the viewer. */
+  constructor(clock: () => number, url: () => URL) {
     this.#clock = clock;
+    this.#url = url;
   }
 
-  /** A new link, in place of the former. @param url of the viewer. */
-  issue(url: URL): URL {
+  /** A new link, in place of the former. */
+  issue(): URL {
     const token = newToken();
     this.#link = { sha256: sha256(token), until: this.#clock() + VALID_MS };
-    return new URL(`/sign-in/link?token=${token}`, url);
+    return new URL(`/sign-in/link?token=${token}`, this.#url());
   }
 
   get isUsable(): boolean {
@@ -40,28 +42,23 @@ export function localPerson(groups: readonly string[]): Person {
   return { kind: 'os', name: username, callerId: username, groups };
 }
 
+export interface Terminal {
+  readonly input: { readonly isTTY?: boolean } & Pick<NodeJS.ReadStream, 'on' | 'off' | 'unref'>;
+  readonly print: (text: string) => void;
+}
+
 /**
  * Prints a one-time link, and on a terminal a new one at Enter when the former was used or expired.
  * @returns ends it.
  */
-export function offerLinks(
-  links: { localLink(): URL | undefined; readonly hasUsableLink: boolean },
-  input: { readonly isTTY?: boolean } & Pick<NodeJS.ReadStream, 'on' | 'off' | 'unref'>,
-  print: (text: string) => void,
-): () => void {
-  const offer = () => {
-    const link = links.localLink();
-    if (link !== undefined) print(`Sign in within ten minutes, once: ${link.href}\n`);
-  };
-  const entered = () => {
-    if (links.hasUsableLink) print('The last link can still be used.\n');
-    else offer();
-  };
+export function offerLinks(links: LocalLinks, { input, print }: Terminal): () => void {
+  const offer = () => print(`Sign in within ten minutes, once: ${links.issue().href}\n`);
+  const entered = () => (links.isUsable ? print('The last link can still be used.\n') : offer());
   offer();
   if (input.isTTY !== true) return () => undefined;
   print('For another link after that, press Enter.\n');
   input.on('data', entered);
   // Waiting for Enter keeps no process alive.
   input.unref();
-  return () => input.off('data', entered);
+  return () => void input.off('data', entered);
 }

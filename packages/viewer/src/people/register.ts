@@ -2,31 +2,30 @@
 import fastifyCookie from '@fastify/cookie';
 import fastifyFormbody from '@fastify/formbody';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Acting } from '../contract.js';
+import type { Acting, Role } from '../contract.js';
 import { Attempts } from './attempts.js';
-import { type ActingFor, guardOf } from './guard.js';
-import { LocalLinks, localPerson } from './local.js';
+import { type ActingFor, type Page, type Refused, guardOf, isRefused } from './guard.js';
+import { LocalLinks, type Terminal, localPerson, offerLinks } from './local.js';
 import { LoginRefused, Provider, type ProviderLogin } from './oidc.js';
 import { isOwnHost, isSameOrigin } from './origins.js';
 import { FORM_TOKEN, type MessageShown, type PeoplePages, type RoleShown } from './page-types.js';
-import { type ProxyHeaders, personOf } from './proxy.js';
-import { EVERY_ROLE, type PersonRoles, type Roles, openRoles } from './roles.js';
+import { type ProxyHeaders, isLoopbackAddress, personOf } from './proxy.js';
+import { EVERY_ROLE, type PeopleLog, type PersonRoles, type Roles, openRoles } from './roles.js';
 import {
   BREAK_GLASS_MINUTES,
   LEAST_REASON,
   MOST_REASON,
   type Session,
   Sessions,
-  isToken,
-  newToken,
   reasonFrom,
 } from './sessions.js';
+import { isToken, newToken } from './tokens.js';
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The session of the request; its person was checked. */
     viewerSession: Session | undefined;
-    /** Why there is no session, as a sentence, where more is known than that nobody signed in. */
+    /** Why there is no session, as a sentence; undefined if the person did not sign in yet. */
     viewerProblem: string | undefined;
   }
 }
@@ -47,29 +46,41 @@ export interface PeopleOptions {
   /** The address in a browser; called once the viewer listens. */
   readonly url: () => URL;
   readonly rolesFile: string | undefined;
-  /** Messages and fields hold no token, code, name or id of a person. */
-  readonly log: (message: string, fields?: Readonly<Record<string, string | number>>) => void;
+  readonly log: PeopleLog;
   /** Milliseconds since 1970 UTC. */
-  readonly clock: () => number;
+  readonly clock?: () => number;
   /** Records the look; if it rejects, break-glass is not granted. */
   readonly onBreakGlass: (acting: Acting) => Promise<void>;
   readonly pages: PeoplePages;
+  /** Where the one-time links of `--auth local` appear. */
+  readonly terminal?: Terminal;
+}
+
+/** A person who may see a page, and what the frame of the page shows about the login. */
+interface Admitted {
+  readonly acting: Acting;
+  readonly otherRoles: readonly Pick<RoleShown, 'role' | 'path'>[];
+  /** The end of break-glass (RFC 3339); undefined in other roles. */
+  readonly grantedUntil: string | undefined;
+  readonly signOutToken: string;
+  /** For the form that posts to `/ROLE/runs`. */
+  readonly formToken: string;
 }
 
 export interface People {
   readonly actingFor: ActingFor;
-  /** The roles of the person of a request, with the address where each begins. */
-  rolesOf(request: FastifyRequest): readonly RoleShown[];
-  /** The hidden field of a form. @param path that the form posts to. */
-  formToken(request: FastifyRequest, path: string): string;
-  /** Until when break-glass is granted in the session of a request (RFC 3339). */
-  grantedUntil(request: FastifyRequest): string | undefined;
-  /** A new one-time link, in place of the former; undefined unless `--auth local`. */
-  localLink(): URL | undefined;
-  /** Whether the last one-time link can still be used. */
-  readonly hasUsableLink: boolean;
+  /** @returns undefined after it has answered the request with a refusal, or the way to sign in. */
+  admit(request: FastifyRequest, reply: FastifyReply, role: Role, page: Page): Admitted | undefined;
+  /** Once the address is known: prints the one-time link of `--auth local`. */
+  listening(): void;
+  close(): Promise<void>;
 }
 
+const FORM = 'application/x-www-form-urlencoded';
+const FORM_BYTES = 64 << 10;
+const TERMINAL: Terminal = { input: process.stdin, print: (text) => void process.stdout.write(text) };
+/** Routes that show nothing and need no session. */
+const OPEN = ['/livez', '/viewer.css'];
 const CALLBACK = '/sign-in/callback';
 const LINK = '/sign-in/link';
 
@@ -79,7 +90,7 @@ const LINK = '/sign-in/link';
  */
 export async function registerPeople(app: FastifyInstance, options: PeopleOptions): Promise<People> {
   await app.register(fastifyCookie);
-  await app.register(fastifyFormbody, { bodyLimit: 64 * 1024 });
+  if (!app.hasContentTypeParser(FORM)) await app.register(fastifyFormbody, { bodyLimit: FORM_BYTES });
   const door = new Door(options);
   app.decorateRequest('viewerSession', undefined);
   app.decorateRequest('viewerProblem', undefined);
@@ -90,10 +101,12 @@ export async function registerPeople(app: FastifyInstance, options: PeopleOption
   app.post('/sign-out', (request, reply) => door.signOut(request, reply));
   app.get('/break-glass', (request, reply) => door.breakGlass(request, reply, undefined));
   app.post('/break-glass', (request, reply) => door.grant(request, reply));
-  if (options.auth.kind === 'oidc') {
-    app.get('/sign-in/begin', { exposeHeadRoute: false }, (request, reply) => door.begin(request, reply));
-    app.get(CALLBACK, { exposeHeadRoute: false }, (request, reply) => door.callback(request, reply));
-    await door.provider?.prepare();
+  const { provider } = door;
+  if (provider !== undefined) {
+    const once = { exposeHeadRoute: false };
+    app.get('/sign-in/begin', once, (request, reply) => door.begin(provider, request, reply));
+    app.get(CALLBACK, once, (request, reply) => door.callback(provider, request, reply));
+    await provider.prepare();
   }
   if (options.auth.kind === 'local') {
     app.get(LINK, (request, reply) => door.showLink(request, reply));
@@ -105,6 +118,7 @@ export async function registerPeople(app: FastifyInstance, options: PeopleOption
 /** What the routes share. */
 class Door {
   readonly #options: PeopleOptions;
+  readonly #actingFor: ActingFor;
   readonly #roles: Roles;
   readonly #sessions: Sessions;
   readonly #attempts: Attempts;
@@ -112,36 +126,74 @@ class Door {
   readonly provider: Provider | undefined;
 
   constructor(options: PeopleOptions) {
-    const { auth, rolesFile, clock } = options;
+    const { auth, rolesFile, clock = Date.now } = options;
     this.#options = options;
     if (rolesFile === undefined && auth.kind !== 'local') throw new Error('a roles file is needed');
-    this.#roles = rolesFile === undefined ? EVERY_ROLE : openRoles({ ...options, file: rolesFile });
+    this.#roles = rolesFile === undefined ? EVERY_ROLE : openRoles({ ...options, clock, file: rolesFile });
     this.#sessions = new Sessions(clock);
     this.#attempts = new Attempts(clock);
-    this.#links = new LocalLinks(clock);
+    this.#links = new LocalLinks(clock, options.url);
+    this.#actingFor = guardOf(this.#roles, this.#sessions);
     if (auth.kind === 'oidc')
-      this.provider = new Provider({ ...options, ...auth, callerClaim: () => this.#roles.callerClaim });
+      this.provider = new Provider({
+        ...options,
+        ...auth,
+        clock,
+        callerClaim: () => this.#roles.callerClaim,
+      });
   }
 
   people(): People {
-    const [links, sessions] = [this.#links, this.#sessions];
-    const { auth, url } = this.#options;
+    const { auth, terminal = TERMINAL } = this.#options;
+    let stop: (() => void) | undefined;
     return {
-      actingFor: guardOf(this.#roles, sessions),
-      rolesOf: ({ viewerSession }) => (viewerSession === undefined ? [] : this.#rolesShown(viewerSession)),
-      formToken: ({ viewerSession }, path) =>
-        viewerSession === undefined ? '' : sessions.formToken(viewerSession, path),
-      grantedUntil: (request) => this.#grantedUntil(request.viewerSession),
-      localLink: () => (auth.kind === 'local' ? links.issue(url()) : undefined),
-      get hasUsableLink() {
-        return links.isUsable;
+      actingFor: this.#actingFor,
+      admit: (request, reply, role, page) => this.#admit(request, reply, role, page),
+      listening: () => {
+        if (auth.kind === 'local') stop = offerLinks(this.#links, terminal);
+      },
+      close: () => {
+        stop?.();
+        return Promise.resolve();
       },
     };
+  }
+
+  #admit(request: FastifyRequest, reply: FastifyReply, role: Role, page: Page): Admitted | undefined {
+    const acting = this.#actingFor(request, role, page);
+    const { viewerSession: session } = request;
+    if (isRefused(acting) || session === undefined) {
+      if (isRefused(acting)) this.#refuse(request, reply, acting);
+      return undefined;
+    }
+    return {
+      acting,
+      otherRoles: this.#shownRoles(session).filter((each) => each.role !== role),
+      grantedUntil: role === 'break-glass' ? this.#grantedUntil(session) : undefined,
+      signOutToken: this.#sessions.formToken(session, '/sign-out'),
+      formToken: this.#sessions.formToken(session, `/${role}/runs`),
+    };
+  }
+
+  #refuse(request: FastifyRequest, reply: FastifyReply, { status, why, sentence }: Refused): FastifyReply {
+    const isGet = request.method === 'GET' || request.method === 'HEAD';
+    if (why === 'reason' && isGet) return reply.redirect('/break-glass', 303);
+    if (why === 'signed-out')
+      return isGet && request.viewerProblem === undefined
+        ? reply.redirect('/sign-in', 303)
+        : this.#signedOut(request, reply);
+    return this.#message(reply, status, { title: 'Not permitted', sentences: [sentence], link: 'roles' });
   }
 
   /** For each request: refuses another host's name, and finds the session. */
   async enter(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const { auth, url } = this.#options;
+    if (OPEN.includes(request.routeOptions.url ?? '')) return undefined;
+    if (auth.kind === 'local' && !isLoopbackAddress(request.socket.remoteAddress))
+      return this.#message(reply, 403, {
+        ...{ title: 'Not here', link: undefined },
+        sentences: ['This viewer is for its own host alone.'],
+      });
     if (!isOwnHost(request.raw, url()))
       return this.#message(reply, 421, {
         ...{ title: 'Another address', link: undefined },
@@ -205,7 +257,7 @@ class Door {
     const { viewerSession: session } = request;
     if (session === undefined) return reply.redirect('/sign-in', 303);
     const { notes } = this.#rolesOf(session);
-    const shown = this.#rolesShown(session);
+    const shown = this.#shownRoles(session);
     const [first] = shown;
     if (first !== undefined && shown.length === 1 && notes.length === 0)
       return reply.redirect(first.path, 303);
@@ -232,14 +284,13 @@ class Door {
     return page(reply, how === 'proxy' ? 401 : 200, pages.signIn({ how, problem: request.viewerProblem }));
   }
 
-  async begin(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    if (this.provider === undefined) return reply.callNotFound();
+  async begin(provider: Provider, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     if (!this.#attempts.take(request.ip)) return this.#tooMany(reply);
     // One cookie for a browser: two tabs may sign in at the same time.
     const known = request.cookies[this.#loginCookie];
     const browser = isToken(known) ? known : newToken();
     try {
-      const to = await this.provider.begin(browser);
+      const to = await provider.begin(browser);
       reply.setCookie(this.#loginCookie, browser, { ...this.#attributes, sameSite: 'lax', maxAge: 600 });
       return await page(reply.header('location', to.href), 303, '');
     } catch (error) {
@@ -247,12 +298,11 @@ class Door {
     }
   }
 
-  async callback(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    if (this.provider === undefined) return reply.callNotFound();
+  async callback(provider: Provider, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     if (!this.#attempts.take(request.ip)) return this.#tooMany(reply);
     try {
       const query = request.url.slice(CALLBACK.length + 1);
-      const { person, login } = await this.provider.finish(query, request.cookies[this.#loginCookie]);
+      const { person, login } = await provider.finish(query, request.cookies[this.#loginCookie]);
       reply.clearCookie(this.#loginCookie, this.#attributes);
       return await this.#enterAs(request, reply, person, login);
     } catch (error) {
@@ -330,9 +380,8 @@ class Door {
     try {
       await this.#options.onBreakGlass({ person, role: 'break-glass', scope, reason: stated.reason });
     } catch (error) {
-      this.#options.log('break-glass was not granted: it could not be recorded', {
-        code: error instanceof Error ? error.name : 'unknown',
-      });
+      const code = error instanceof Error ? error.name : 'unknown';
+      this.#options.log.warn({ code }, 'break-glass was not granted: it could not be recorded');
       return this.#message(reply, 503, {
         ...{ title: 'Not granted', link: 'roles' },
         sentences: ['Your reason could not be recorded, so break-glass is not granted. Try again later.'],
@@ -364,7 +413,7 @@ class Door {
     return session;
   }
 
-  #rolesShown(session: Session): RoleShown[] {
+  #shownRoles(session: Session): readonly RoleShown[] {
     return [...this.#rolesOf(session).roles].map(([role, { organisations, applications }]) => {
       const isAsked = role === 'break-glass' && this.#grantedUntil(session) === undefined;
       return { role, path: isAsked ? '/break-glass' : `/${role}/runs`, organisations, applications };
@@ -402,7 +451,7 @@ class Door {
 
   #refused(reply: FastifyReply, error: unknown): FastifyReply {
     if (!(error instanceof LoginRefused)) throw error;
-    this.#options.log('a login was refused', { code: error.code });
+    this.#options.log.warn({ code: error.code }, 'a login was refused');
     return this.#message(reply, error.status, {
       ...{ title: 'Not signed in', sentences: [error.message], link: 'sign-in' },
     });

@@ -1,5 +1,6 @@
 /** The roles file: which groups have which role, in which organisations and applications. */
 import fs from 'node:fs';
+import { readJson } from '@clinical-events/collector/ledger/strict-json';
 import { isObject } from '@clinical-events/protocol';
 import { type Person, ROLES, type Role, type Scope } from '../contract.js';
 
@@ -42,6 +43,12 @@ export class RolesFaults extends Error {
 const CALLER_CLAIM = 'preferred_username';
 const MOST_BYTES = 1 << 20;
 const LONGEST = 256;
+const MOST_DEPTH = 8;
+const JSON_FAULTS = {
+  invalid_json: 'the file is not JSON',
+  nesting_too_deep: 'the file is nested too deeply',
+  duplicate_key: 'an object has two members of the same name',
+};
 const STAT_MS = 1000;
 const ALL = '*';
 
@@ -56,9 +63,15 @@ export const EVERY_ROLE: Roles = {
   groups: [],
 };
 
+/** Lines of the log hold no token, code, name or id of a person. */
+export interface PeopleLog {
+  info(fields: Readonly<Record<string, string | number>>, message: string): void;
+  warn(fields: Readonly<Record<string, string | number>>, message: string): void;
+}
+
 export interface RolesOptions {
   readonly file: string;
-  readonly log: (message: string, fields?: Readonly<Record<string, string | number>>) => void;
+  readonly log: PeopleLog;
   /** Milliseconds since 1970 UTC. */
   readonly clock: () => number;
 }
@@ -79,10 +92,10 @@ export function openRoles({ file, log, clock }: RolesOptions): Roles {
     stamp = found;
     try {
       now = readRoles(file);
-      log('roles file read again', { entries: now.entries.length });
+      log.info({ entries: now.entries.length }, 'roles file read again');
     } catch (error) {
       if (!(error instanceof RolesFaults)) throw error;
-      log('roles file has faults, the former roles stay', { faults: error.message });
+      log.warn({ faults: error.message }, 'roles file has faults, the former roles stay');
     }
     return now;
   };
@@ -108,7 +121,7 @@ function stampOf(file: string): string {
     : `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
 }
 
-/** Joins entries, as far as the join permits nothing that no entry permits. */
+/** Joins the entries of each role, unless the join would permit what no entry permits. */
 function joined(person: Person, entries: readonly Entry[]): PersonRoles {
   const roles = new Map<Role, Scope>();
   const notes: string[] = [];
@@ -172,12 +185,8 @@ function readRoles(file: string): RolesFile {
 
 /** @throws RolesFaults with every fault. */
 export function rolesFrom(text: string): RolesFile {
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    throw new RolesFaults(['the file is not JSON']);
-  }
+  const { value, fault } = { value: undefined, ...readJson(text, MOST_DEPTH) };
+  if (fault !== undefined) throw new RolesFaults([JSON_FAULTS[fault.code]]);
   const faults: string[] = [];
   const check = new Check(faults);
   const file = check.object(value, 'the file', ['roles', 'caller_claim']);
@@ -200,6 +209,9 @@ function entryFrom(value: unknown, place: string, check: Check): unknown {
   const { organisations, applications = ALL } = entry;
   if (organisations !== ALL) check.names(organisations, `${place}.organisations`, ', or "*"');
   if (applications !== ALL) check.names(applications, `${place}.applications`, ', or "*"');
+  // R-2048, and what its page says.
+  if (entry['role'] === 'break-glass' && (organisations !== ALL || applications !== ALL))
+    check.fault(place, 'break-glass shows everything: give organisations "*" and no applications');
   return {
     role: entry['role'],
     groups: check.names(entry['groups'], `${place}.groups`),
@@ -220,7 +232,7 @@ function checkJoins(entries: readonly Entry[], faults: string[]): void {
     );
     if (other >= 0)
       faults.push(
-        `roles[${at}]: roles[${other}] gives the same role to the same group, and together they would permit ` +
+        `roles[${at}]: roles[${other}] gives the same role to the same group, and joined they would permit ` +
           'more than each alone: give both the same organisations or the same applications',
       );
   });

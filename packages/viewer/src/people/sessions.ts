@@ -1,10 +1,12 @@
 /** Sessions in memory: their cookies, their ends, form tokens, and break-glass. */
-import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHmac, randomBytes } from 'node:crypto';
 import type { Person } from '../contract.js';
 import type { ProviderLogin } from './oidc.js';
+import { isSame, isToken, newToken, sha256 } from './tokens.js';
 
 const IDLE_MS = 15 * 60_000;
 const LONGEST_MS = 12 * 3_600_000;
+const SET_BACK_MS = 60_000;
 const MOST = 10_000;
 const MOST_PER_PERSON = 20;
 
@@ -104,7 +106,8 @@ export class Sessions {
 
   #isLive({ usedAt, begunAt }: Session): boolean {
     const now = this.#clock();
-    return now - usedAt < IDLE_MS && now - begunAt < LONGEST_MS;
+    // A clock that was set back would prolong a session.
+    return now - usedAt > -SET_BACK_MS && now - usedAt < IDLE_MS && now - begunAt < LONGEST_MS;
   }
 
   #makeRoom(ofPerson: string): void {
@@ -122,29 +125,12 @@ export class Sessions {
 
 /** The stated reason of break-glass, or why it is not accepted, as a sentence. */
 export function reasonFrom(given: unknown): { readonly reason: string } | { readonly problem: string } {
-  const reason = typeof given === 'string' ? given.trim() : '';
-  const seen = [...reason.replaceAll(/[\p{Default_Ignorable_Code_Point}\p{Cf}\s]+/gu, ' ').trim()].length;
-  if (/\p{Cc}/u.test(reason)) return { problem: 'Write the reason in one line, without control characters.' };
-  if (seen < LEAST_REASON) return { problem: `Write a reason of at least ${LEAST_REASON} characters.` };
-  if ([...reason].length > MOST_REASON)
+  const reason = typeof given === 'string' ? given.replaceAll(/\s*[\r\n]\s*/g, ' ').trim() : '';
+  const visible = reason.replaceAll(/[\p{Default_Ignorable_Code_Point}\p{Cf}\s]+/gu, ' ').trim();
+  if (/\p{Cc}/u.test(reason)) return { problem: 'Write the reason without control characters.' };
+  if (Array.from(visible).length < LEAST_REASON)
+    return { problem: `Write a reason of at least ${LEAST_REASON} characters.` };
+  if (Array.from(reason).length > MOST_REASON)
     return { problem: `Write a reason of at most ${MOST_REASON.toLocaleString('en')} characters.` };
   return { reason };
-}
-
-/** 256 random bits as text. */
-export function newToken(): string {
-  return randomBytes(32).toString('base64url');
-}
-
-export function isToken(text: unknown): text is string {
-  return typeof text === 'string' && /^[\w-]{43}$/.test(text);
-}
-
-/** Compares without a hint by the time that it takes. */
-export function isSame(a: string, b: string): boolean {
-  return timingSafeEqual(Buffer.from(sha256(a)), Buffer.from(sha256(b)));
-}
-
-export function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('base64url');
 }

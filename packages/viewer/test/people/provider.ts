@@ -4,7 +4,7 @@ import { type IncomingMessage, type Server, type ServerResponse, createServer } 
 import { Provider } from 'oidc-provider';
 import { freePort } from '../../../../test/free-port.js';
 
-export interface Account {
+interface Account {
   groups: readonly string[];
   /** The provider no longer knows a disabled account. */
   disabled?: boolean;
@@ -21,6 +21,8 @@ export interface ProviderSettings {
   /** Whether groups are in the ID token, and not in userinfo alone. */
   readonly groupsInIdToken?: boolean;
   readonly accessSeconds?: number;
+  /** `localhost` is another site than the viewer's 127.0.0.1 for a browser. */
+  readonly host?: 'localhost' | '127.0.0.1';
 }
 
 export interface TestProvider {
@@ -44,7 +46,7 @@ const other = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey;
 
 export async function startProvider(settings: ProviderSettings): Promise<TestProvider> {
   const port = await freePort();
-  const issuer = new URL(`http://127.0.0.1:${port}/`);
+  const issuer = new URL(`http://${settings.host ?? '127.0.0.1'}:${port}/`);
   const accounts = structuredClone(settings.accounts) as Record<string, Account>;
   const provider = new Provider(issuer.origin, configurationOf(settings, accounts));
   let server: Server | undefined;

@@ -1,10 +1,11 @@
 /** A server with the routes around a login, pages that are JSON, and a clock that tests set. */
+import { EventEmitter } from 'node:events';
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import Fastify from 'fastify';
 import { freePort } from '../../../../test/free-port.js';
-import type { Acting } from '../../src/contract.js';
+import type { Acting, Role } from '../../src/contract.js';
 import type { Page } from '../../src/people/guard.js';
 import type { PeoplePages } from '../../src/people/page-types.js';
 import { type People, type PeopleAuth, registerPeople } from '../../src/people/register.js';
@@ -41,6 +42,9 @@ export interface TestViewer {
   recording: boolean;
   /** Lines of the log. */
   readonly lines: string[];
+  /** What the terminal shows, and what is typed there. */
+  readonly printed: string[];
+  readonly keyboard: EventEmitter;
   close(): Promise<void>;
 }
 
@@ -51,6 +55,9 @@ export async function startViewer(
     readonly host?: string;
     readonly https?: object;
     readonly roles?: object | false;
+    /** In place of pages that are JSON. */
+    readonly pages?: PeoplePages;
+    readonly headers?: Readonly<Record<string, string>>;
   } = {},
 ): Promise<TestViewer> {
   const { host = '127.0.0.1', https, roles = ROLES_FILE } = settings;
@@ -60,6 +67,10 @@ export async function startViewer(
   const rolesFile = path.join(directory, 'roles.json');
   fs.writeFileSync(rolesFile, JSON.stringify(roles));
   const app = Fastify(https === undefined ? {} : ({ https } as object));
+  app.addHook('onRequest', (_, reply, done) => {
+    reply.headers(settings.headers ?? {});
+    done();
+  });
   const viewer = {
     url: own,
     rolesFile,
@@ -67,30 +78,40 @@ export async function startViewer(
     looks: [] as Acting[],
     recording: true,
     lines: [] as string[],
+    printed: [] as string[],
+    keyboard: Object.assign(new EventEmitter(), { isTTY: true, unref: () => undefined }),
   };
+  const line = (fields: object, message: string) =>
+    void viewer.lines.push(`${message} ${JSON.stringify(fields)}`);
   const people = await registerPeople(app, {
     auth: typeof auth === 'function' ? await auth(own) : auth,
     url: () => settings.url ?? own,
     rolesFile: roles === false ? undefined : rolesFile,
-    log: (message, fields) => viewer.lines.push(`${message} ${JSON.stringify(fields ?? {})}`),
+    log: { info: line, warn: line },
     clock: () => viewer.now,
     async onBreakGlass(acting) {
       if (!viewer.recording) throw new Error('full disk');
       viewer.looks.push(acting);
       return Promise.resolve();
     },
-    pages: PAGES,
+    pages: settings.pages ?? PAGES,
+    terminal: { input: viewer.keyboard as never, print: (text) => void viewer.printed.push(text) },
   });
   app.get<{ Params: { role: string; page: Page } }>('/:role/:page', (request) => ({
     acts: people.actingFor(request, request.params.role, request.params.page),
-    formToken: people.formToken(request, `/${request.params.role}/runs`),
-    signOutToken: people.formToken(request, '/sign-out'),
   }));
+  app.get<{ Params: { role: Role; page: Page } }>('/:role/:page/admitted', async (request, reply) => {
+    const admitted = people.admit(request, reply, request.params.role, request.params.page);
+    return admitted === undefined ? reply : { admitted };
+  });
+  app.get('/viewer.css', (_, reply) => reply.type('text/css').send(''));
   app.post('/:role/runs', () => ({ posted: true }));
   await app.listen({ host, port });
+  people.listening();
   return Object.assign(viewer, {
     people,
     close: async () => {
+      await people.close();
       app.server.closeAllConnections();
       await app.close();
       fs.rmSync(directory, { recursive: true });

@@ -7,6 +7,8 @@ import type { EventKind } from '@clinical-events/protocol';
 import { ENVIRONMENT } from '../../../collector/test/running/collector-process.js';
 import { sampleEvent } from '../../../collector/test/running/sample-events.js';
 
+/** The address of the proxy in a browser: it has no server. */
+export const PROXY = 'http://127.0.0.1:9';
 const MAIN = path.resolve(import.meta.dirname, '../../dist/main.js');
 
 export interface RunningViewer {
@@ -112,10 +114,14 @@ export class ProxyPerson {
   /** Posts a form with the form token of a page. @param page the address of the page that has the form. */
   async post(address: string, form: Readonly<Record<string, string>>, page = address): Promise<Answer> {
     const { text } = await this.get(page);
-    const [, token = ''] = /name="form_token" value="([^"]+)"/.exec(text) ?? [];
+    const forms = [...text.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs)];
+    const posting = forms.find(
+      ([, head = '']) => /method="post"/.test(head) && head.includes(`"${address}"`),
+    );
+    const [, token = ''] = /name="form_token" value="([^"]+)"/.exec(posting?.[2] ?? '') ?? [];
     return this.#ask(address, {
       method: 'POST',
-      headers: { 'Content-Type': 'application/x-www-form-urlencoded', Origin: this.viewer.url },
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded', Origin: PROXY },
       body: new URLSearchParams({ form_token: token, ...form }).toString(),
     });
   }

@@ -140,6 +140,7 @@ function placeRows(certificate: Certificate): string[][] {
           legible(key_wrapped_by),
     ],
     ...(mirror_of === null ? [] : [['Mirrors', mirrorsText(certificate)]]),
+    ['Viewers', viewersText(certificate)],
     ['Encrypted bytes removed', bytesText(certificate)],
     [
       'Copies of keys',
@@ -166,10 +167,17 @@ function awayText({ keys_away, mirror_of }: Certificate): string {
 }
 
 function mirrorsText({ mirrors }: Certificate): string {
-  const each = mirrors.map(({ mirror, followed }) =>
-    followed === null ? `${mirror} has not followed yet` : `${mirror} followed ${followed}`,
-  );
+  const each = mirrors.map(({ mirror, followed }) => followedText(mirror, followed));
   return each.join('; ') || 'none has reported yet';
+}
+
+function viewersText({ viewers }: Certificate): string {
+  const each = viewers.map(({ viewer, followed }) => followedText(viewer, followed));
+  return each.join('; ') || 'none has reported';
+}
+
+function followedText(id: string, followed: string | null): string {
+  return followed === null ? `${legible(id)} has not followed yet` : `${legible(id)} followed ${followed}`;
 }
 
 function bytesText({ bytes_removed, bytes_left, mirror_of }: Certificate): string {

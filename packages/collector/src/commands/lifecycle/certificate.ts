@@ -9,7 +9,7 @@ import { compactedAt } from '../../store/open-state.js';
 import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { type FollowingMirror, mirrorsOf } from '../access-lines.js';
+import { type FollowingMirror, type FollowingViewer, mirrorsOf, viewersOf } from '../access-lines.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { version } from '../typed.js';
 import { cosigners, newestCheckpoint } from '../verify/log-checkpoints.js';
@@ -99,6 +99,8 @@ export interface Certificate {
    * key.
    */
   readonly mirrors: readonly FollowingMirror[];
+  /** The viewers that have reported that they replaced the names key of their own catalogue. */
+  readonly viewers: readonly FollowingViewer[];
   readonly tool: string;
   /** Ids of the events, by organisation. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
@@ -162,6 +164,7 @@ export async function certificateOf(
       key_epoch_ended: instant(since.find((each) => each.said.does === 'rotate')?.at),
       mirror_of,
       mirrors: mirror_of === null ? [] : await mirrorsOf(dataDir, action),
+      viewers: await viewersOf(dataDir, action),
     };
   } finally {
     await tree.close();
