@@ -8,6 +8,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 import { handOver } from '../files.js';
+import { isOpenToReaders, O_PATH } from '../readers.js';
 import { systemCode } from '../system-code.js';
 import { readMirrorNote } from '../tree/state-files.js';
 import { LONGEST_REQUEST, type LookLine, OpenLooks } from './look-lines.js';
@@ -20,8 +21,6 @@ const MOST_CONNECTIONS = 64;
 const REFUSED_MS = 5000;
 const TOO_LONG = 'the request is too long';
 const LINE_FEED = 0x0a;
-/** Set on a directory that `serve --read-group` has opened for a group: set-group-id, and r-x for the group. */
-const OPEN_TO_GROUP = 0o2050;
 
 /** The address of the socket in a data directory. */
 export interface SocketAddress {
@@ -40,8 +39,8 @@ export function socketAddress(dataDir: string): SocketAddress {
 
 /** @param flags further flags with which the directory is opened. */
 function throughDescriptor(directory: string, flags = 0): SocketAddress {
-  const { O_RDONLY, O_DIRECTORY } = fs.constants;
-  let fd: number | undefined = fs.openSync(directory, O_RDONLY | O_DIRECTORY | flags);
+  // A group may enter the directory, and not list it: O_PATH needs no right to read.
+  let fd: number | undefined = fs.openSync(directory, O_PATH | fs.constants.O_DIRECTORY | flags);
   return {
     address: `/proc/self/fd/${fd}/${NAME}`,
     release() {
@@ -101,7 +100,7 @@ async function bind(server: net.Server, dataDir: string): Promise<void> {
     if (fs.statSync(path.dirname(address)).uid !== process.getuid?.())
       throw new Error(`the directory for ${NAME} was exchanged`);
     await listening(server, address);
-    fs.chmodSync(address, isOpenToGroup(dataDir) ? 0o660 : 0o600);
+    fs.chmodSync(address, isOpenToReaders(dataDir) ? 0o660 : 0o600);
     handOver(address, dataDir);
     fs.renameSync(address, path.join(dataDir, NAME));
   } finally {
@@ -136,10 +135,6 @@ async function assertUnused(dataDir: string): Promise<void> {
     socket.once('error', (error) => (systemCode(error) === 'ECONNREFUSED' ? resolve() : reject(error)));
   });
   await answered.finally(release);
-}
-
-function isOpenToGroup(directory: string): boolean {
-  return (fs.statSync(directory).mode & OPEN_TO_GROUP) === OPEN_TO_GROUP;
 }
 
 /**

@@ -10,6 +10,7 @@ import { runs } from '../../../../test/property-runs.js';
 import { freePort } from '../../../../test/free-port.js';
 import { type AccessLine, lineIn } from '../../src/commands/access-lines.js';
 import { type AccessSocket, offerAccessSocket, socketAddress } from '../../src/commands/access-socket.js';
+import { applyReadGroup } from '../../src/commands/read-group.js';
 import { writeMirrorNote } from '../../src/tree/state-files.js';
 import { run, start, temporaryDirectory } from '../running/collector-process.js';
 
@@ -303,7 +304,8 @@ describe('the access socket', () => {
   });
 
   test('[R-2045] may be used by the group to which the directory is open', async () => {
-    fs.chmodSync(dataDir, 0o2750);
+    const group = { dataDir, readGroup: String(process.getegid?.() ?? 0) };
+    applyReadGroup({ ...group, encryption: 'off', encryptionKeys: '', kek: '' });
     await offered();
     expect(fs.statSync(path.join(dataDir, 'access.sock')).mode & 0o777).toBe(0o660);
   });
