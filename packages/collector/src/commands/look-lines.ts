@@ -85,13 +85,10 @@ export class OpenLooks {
     if (typeof reading !== 'string' || said === undefined) return 'no such look has begun on this connection';
     if (!isCount(events)) return 'events is not a count';
     if (typeof complete !== 'boolean') return 'complete is neither true nor false';
-    return built(
-      { reading, state: 'ended', ...said, events, complete },
-      {
-        ...{ reading: undefined, isBreakGlass: false },
-        kept: () => this.#open.delete(reading),
-      },
-    );
+    // Before the line is stored: the next request may arrive together with this one.
+    this.#open.delete(reading);
+    const more = { reading: undefined, isBreakGlass: false, kept: () => undefined };
+    return built({ reading, state: 'ended', ...said, events, complete }, more);
   }
 }
 

@@ -106,6 +106,23 @@ describe('the access socket', () => {
     );
   });
 
+  test('[R-2041] stores looks that arrive together with one flush, and what precedes an unfit request', async () => {
+    await offered();
+    const client = new Client();
+    await client.ask(LOOK);
+    const flushes = vi.spyOn(fs, 'fsyncSync');
+    client.send(`${JSON.stringify(LOOK)}\n${JSON.stringify(LOOK)}\nno JSON\n${JSON.stringify(LOOK)}\n`);
+    expect([await client.answer(), await client.answer(), await client.answer()]).toMatchObject([
+      { kept: true },
+      { kept: true },
+      { refused: 'the request is not JSON' },
+    ]);
+    await client.closed;
+    expect(logged()).toHaveLength(3);
+    expect(flushes).toHaveBeenCalledTimes(1);
+    flushes.mockRestore();
+  });
+
   const refused: [string, unknown][] = [
     ['another command', { ...LOOK, command: 'erase apply' }],
     ['a command of the host', { ...LOOK, command: 'events' }],
@@ -159,8 +176,9 @@ describe('the access socket', () => {
     const [one, other] = [new Client(), new Client()];
     const end = { state: 'ended', reading: (await one.ask(LOOK))?.['reading'], events: 1, complete: true };
     expect(await other.ask(end)).toEqual({ refused: 'no such look has begun on this connection' });
-    expect(await one.ask(end)).toEqual({ kept: true });
-    expect(await one.ask(end)).toHaveProperty('refused');
+    one.send(`${JSON.stringify(end)}\n`.repeat(2));
+    expect(await one.answer()).toEqual({ kept: true });
+    expect(await one.answer()).toHaveProperty('refused');
     expect(logged()).toHaveLength(2);
   });
 
@@ -355,12 +373,17 @@ describe('collector serve', () => {
     await collector.stop();
   });
 
-  test('[R-2041] warns and continues if it cannot offer the socket', async () => {
-    fs.mkdirSync(path.join(dataDir, 'access.sock'), { recursive: true });
+  test('[R-2041] warns and continues if it cannot offer the socket, and tries again', async () => {
+    const place = path.join(dataDir, 'access.sock');
+    fs.mkdirSync(place);
     const collector = await start(dataDir);
     await expect.poll(() => collector.output.stderr).toContain('the access socket cannot be offered');
     expect((await fetch(`${collector.url}/v1/inference-start`)).status).toBe(404);
+    fs.rmdirSync(place);
+    await expect.poll(() => collector.output.stderr).toContain('the access socket is offered');
+    expect(await new Client().ask(LOOK)).toMatchObject({ kept: true });
     expect(await collector.stop()).toBe(0);
+    expect(fs.existsSync(place)).toBe(false);
   });
 
   test('[R-2044] counts looks with break-glass, and warns without a name', async () => {

@@ -121,7 +121,7 @@ function stampOf(file: string): string {
     : `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
 }
 
-/** Joins entries, as far as the join permits nothing that no entry permits. */
+/** Joins the entries of each role, unless the join would permit what no entry permits. */
 function joined(person: Person, entries: readonly Entry[]): PersonRoles {
   const roles = new Map<Role, Scope>();
   const notes: string[] = [];
@@ -209,6 +209,9 @@ function entryFrom(value: unknown, place: string, check: Check): unknown {
   const { organisations, applications = ALL } = entry;
   if (organisations !== ALL) check.names(organisations, `${place}.organisations`, ', or "*"');
   if (applications !== ALL) check.names(applications, `${place}.applications`, ', or "*"');
+  // R-2048, and what its page says.
+  if (entry['role'] === 'break-glass' && (organisations !== ALL || applications !== ALL))
+    check.fault(place, 'break-glass shows everything: give organisations "*" and no applications');
   return {
     role: entry['role'],
     groups: check.names(entry['groups'], `${place}.groups`),
@@ -229,7 +232,7 @@ function checkJoins(entries: readonly Entry[], faults: string[]): void {
     );
     if (other >= 0)
       faults.push(
-        `roles[${at}]: roles[${other}] gives the same role to the same group, and together they would permit ` +
+        `roles[${at}]: roles[${other}] gives the same role to the same group, and joined they would permit ` +
           'more than each alone: give both the same organisations or the same applications',
       );
   });

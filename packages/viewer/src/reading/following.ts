@@ -101,6 +101,8 @@ export class Following {
     this.#keys = this.#opened.keys();
     const catalogue = this.#open(log);
     if (this.#keys === 'away') throw new KeysAway('payload keys cannot be read');
+    // An update may take long.
+    if (this.#asOf === undefined) this.#show(undefined);
     const isThrough = await this.#update(catalogue, log);
     if (isThrough) {
       this.#asOf = new Date().toISOString();

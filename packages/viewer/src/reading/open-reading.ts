@@ -149,6 +149,7 @@ class ThreadedReading implements Reading {
   }
 
   async close(): Promise<void> {
+    if (this.#closed.signal.aborted) return;
     this.#closed.abort();
     await Promise.all([this.#follower.stop(), this.#questions.stop(), this.#reports.stop()]);
     this.lock.release();
@@ -170,7 +171,7 @@ class ThreadedReading implements Reading {
   #hear(said: FollowerSays): void {
     if ('trouble' in said) return this.#report(said.trouble);
     if ('followed' in said) {
-      void this.#reportFollowed(said.followed);
+      this.#reportFollowed(said.followed).catch(() => undefined);
       return;
     }
     this.#state = said.state;

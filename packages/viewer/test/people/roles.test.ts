@@ -54,7 +54,7 @@ test('[R-2047] groups give roles, and entries of a role are joined', () => {
   expect(roles.of(person('Audit')).roles.size).toBe(0);
 });
 
-test('[R-2047] a role whose areas cannot be combined is withheld, and so is a clinician without an id', () => {
+test('[R-2047] areas that cannot be joined are withheld, and a clinician without an id', () => {
   const { roles } = rolesOf({
     roles: [
       { role: 'reviewer', groups: ['a'], organisations: ['north'], applications: ['sepsis'] },
@@ -98,6 +98,10 @@ test('[R-2047] every fault of the file is reported with its place', () => {
   expect(faultsOf('[]')).toHaveLength(2);
   expect(faultsOf('{"roles":[],"roles":[]}')).toEqual(['an object has two members of the same name']);
   expect(faultsOf('{"roles":[]}')).toHaveLength(1);
+  const narrow = { role: 'break-glass', groups: ['g'], organisations: ['north'] };
+  expect(faultsOf(JSON.stringify({ roles: [narrow] }))).toEqual([
+    expect.stringContaining('shows everything'),
+  ]);
   const [a, b] = [
     { role: 'reviewer', groups: ['g', 'h'], organisations: ['north'], applications: ['sepsis'] },
     { role: 'reviewer', groups: ['h'], organisations: ['south'] },

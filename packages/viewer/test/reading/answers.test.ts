@@ -337,10 +337,17 @@ test('[R-2050] names are sealed by a key of the viewer, which only its user can 
     .map((file) => fs.readFileSync(file));
   expect(files.some((bytes) => bytes.includes('patient-7'))).toBe(false);
   expect(files.some((bytes) => bytes.includes(cipher?.seal('patient-7') ?? 'none'))).toBe(true);
-  const key = path.join(stateDir, 'names-keys', '0000000001.key');
-  expect(fs.statSync(key).mode & 0o777).toBe(0o600);
+  const keyOf = (number: number) => path.join(stateDir, 'names-keys', `000000000${number}.key`);
+  expect(fs.statSync(keyOf(1)).mode & 0o777).toBe(0o600);
+  const keys = new NamesKeys(stateDir);
+  // A replacement that was interrupted before, and after, the names were sealed again.
+  keys.add();
+  const interrupted = await followed();
+  expect(keys.ciphers().map(({ id }) => Number(id.slice(0, 10)))).toEqual([2]);
+  expect(interrupted.troubles).toEqual([]);
+  expect((await answers()('runs', listOf(ALL, { target: 'patient-7' }))).runs).toHaveLength(1);
   // Without its key the catalogue is of no use.
-  fs.rmSync(key);
+  fs.rmSync(keyOf(2));
   const { states } = await followed();
   expect(states.at(-1)).toMatchObject({ catalogue: 'ready', entries: 5 * RUNS });
 });
