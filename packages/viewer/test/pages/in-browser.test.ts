@@ -47,7 +47,7 @@ async function open(
   page.on('console', (message) => complaints.push(message.text()));
   page.on('dialog', (dialog) => {
     complaints.push(dialog.message());
-    void dialog.dismiss();
+    dialog.dismiss().catch(() => undefined);
   });
   const headers = { ...SECURITY_HEADERS, ...made.headers };
   await page.route('**/*', (route) => {

@@ -40,8 +40,8 @@ describe('[R-2049] text of models and persons', () => {
         // Marks are taken back; a text that has such words itself is not of interest.
         fc.pre(!/U\+|×/.test(text));
         const back = marked(text).text.replace(/<span class="mark">([^<]*)<\/span>/g, (_, names: string) =>
-          names.replace(/U\+([0-9A-F]+)(?: ×([\d,]+))? ?/g, (__, hex: string, times = '1') =>
-            `&#x${hex};`.repeat(Number(times.replaceAll(',', ''))),
+          names.replace(/U\+([0-9A-F]+)(?: ×([\d,]+))? ?/g, (__, hex: string, times: string | undefined) =>
+            `&#x${hex};`.repeat(Number(times?.replaceAll(',', '') ?? 1)),
           ),
         );
         expect(textOfMarkup(back)).toBe(text.replaceAll('\r\n', '\n'));
