@@ -129,7 +129,7 @@ test('[R-2042] [R-2046] a reviewer finds a run, reads it, takes its proof, and t
     .getByRole('link', { name: /reviewer/i })
     .first()
     .click();
-  await page.getByLabel('Last outcome').selectOption({ label: 'validated' });
+  await page.getByLabel('Last outcome').selectOption('validated');
   await page.getByRole('button', { name: 'Show runs' }).click();
   await page.locator(`a[href*="${own.run}"]`).first().click();
   expect(await textOf(page)).toContain(SUMMARY);
@@ -177,7 +177,7 @@ test('[R-2048] [R-2044] break-glass needs a reason; the collector counts it and 
   await page.locator('main button').click();
   await page.waitForURL('**/break-glass/runs');
   expect(await textOf(page)).toContain('The patient is in the emergency room.');
-  const look = looksIn(dataDir).findLast(({ command }) => command === 'viewer break-glass');
+  const look = looksIn(dataDir).find(({ command }) => command === 'viewer break-glass');
   expect(look).toMatchObject({ break_glass: true, actor: { name: 'ada', role: 'break-glass' } });
   const [, management] =
     /"port":(\d+),[^\n]*"msg":"management listening"/.exec(collector.output.stderr) ?? [];

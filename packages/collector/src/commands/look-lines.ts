@@ -14,6 +14,8 @@ const LONGEST_LINE = 64 << 10;
 const MOST_OPEN = 1024;
 const MOST_TEXT = 256;
 const MOST_REASON = 2000;
+/** Of a member of a filter: a name in an event may be long. */
+const MOST_VALUE = 1000;
 const MOST_MEMBERS = 24;
 const MEMBER = /^[a-z][a-z_]{0,31}$/;
 const ROLE = /^[a-z][a-z-]{0,31}$/;
@@ -148,7 +150,7 @@ function isText(value: unknown, most: number): value is string {
 }
 
 function isValue(value: unknown): boolean {
-  return typeof value === 'boolean' || Number.isSafeInteger(value) || isText(value, MOST_TEXT);
+  return typeof value === 'boolean' || Number.isSafeInteger(value) || isText(value, MOST_VALUE);
 }
 
 function isId(value: unknown): boolean {

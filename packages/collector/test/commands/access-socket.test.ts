@@ -146,6 +146,17 @@ describe('the access socket', () => {
     ['a member within a member', { ...LOOK, filter: { run: RUN, more: { a: 1 } } }],
     ['a name of a member', { ...LOOK, filter: { run: RUN, 'A B': true } }],
     ['a followed erasure with more', { ...LOOK, command: 'viewer', filter: { viewer: RUN, erased: RUN } }],
+    ['a long member', { ...LOOK, filter: { run: RUN, model: 'm'.repeat(1001) } }],
+    [
+      'a line that a database refuses',
+      {
+        ...LOOK,
+        filter: Object.fromEntries([
+          ['run', RUN],
+          ...'abcdefghijklmnopqrstu'.split('').map((name) => [name, '\u0001'.repeat(1000)]),
+        ]) as object,
+      },
+    ],
     ['a negative user id', { ...LOOK, uid: -1 }],
     ['an end without a beginning', { state: 'ended', reading: RUN, events: 1, complete: true }],
     ['a third state', { ...LOOK, state: 'changed' }],

@@ -86,7 +86,7 @@ const LINK = '/sign-in/link';
 
 /**
  * Adds routes and hooks to a server. Every POST of the server needs the token of its path in a field.
- * @throws RolesFaults
+ * @throws ConfigError if the roles file has faults
  */
 export async function registerPeople(app: FastifyInstance, options: PeopleOptions): Promise<People> {
   await app.register(fastifyCookie);

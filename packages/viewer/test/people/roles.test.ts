@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Person } from '../../src/contract.js';
-import { EVERY_ROLE, RolesFaults, openRoles, rolesFrom } from '../../src/people/roles.js';
+import { ConfigError } from '../../../collector/src/config.js';
+import { EVERY_ROLE, openRoles, rolesFrom } from '../../src/people/roles.js';
 import { ROLES_FILE } from './viewer.js';
 
 function person(...groups: readonly string[]): Person {
@@ -26,7 +27,7 @@ function faultsOf(text: string): readonly string[] {
     rolesFrom(text);
     return [];
   } catch (error) {
-    if (error instanceof RolesFaults) return error.faults;
+    if (error instanceof ConfigError) return error.faults.map(({ message }) => message);
     throw error;
   }
 }
