@@ -6,8 +6,6 @@ import type { Frame } from './page-types.js';
 import { exactly, inline, marked, plain } from './text.js';
 import { capital, ROLE_TEXT, timeHtml, timeText } from './words.js';
 
-export { SECURITY_HEADERS } from './headers.js';
-
 interface Document {
   readonly title: string;
   /** Further elements of `head`. */
@@ -97,7 +95,7 @@ function bar(frame: Frame, current: RolePage['current']): Html {
     </p>`;
 }
 
-export function signOut(token: string): Html {
+function signOut(token: string): Html {
   return html`<form class="sign-out" method="post" action="/sign-out">
     ${hidden(FORM_TOKEN, token)}<button>Sign out</button>
   </form>`;
