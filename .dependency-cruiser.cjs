@@ -3,7 +3,7 @@
 const room = (name) => `^packages/collector/src/${name}/`;
 // What every room may ask; they import nothing but each other.
 const ASKED_BY_ALL_ROOMS =
-  '^packages/collector/src/(clock|files|json-text|loopback|numbers|optional-packages|programs|quantity|shared-index|stray-signals|system-code|unusable|unwritten-database)\\.ts$';
+  '^packages/collector/src/(clock|files|json-text|loopback|numbers|optional-packages|programs|quantity|readers|shared-index|stray-signals|system-code|unusable|unwritten-database)\\.ts$';
 const STORE_DOORS =
   '^packages/collector/src/store/(open|open-to-read|open-to-write|open-to-audit|open-to-copy|open-shared|open-keys|open-access-log|open-state)\\.ts$';
 // The files that define a command of the collector.

@@ -104,8 +104,9 @@ async function disturb(dataDir, scratch) {
   const listed = await collectorCommand('runs', '--data-dir', dataDir, '--limit', '1', '--json');
   const { record_id: run } = JSON.parse(listed);
   const plan = path.join(scratch, 'plan.json');
-  await collectorCommand('erase', 'plan', '--data-dir', dataDir, '--run', run, '--out', plan);
-  await collectorCommand('erase', 'apply', plan, '--data-dir', dataDir, '--reason', 'test-data');
+  const of = ['--data-dir', dataDir, '--by', 'bench'];
+  await collectorCommand('erase', 'plan', ...of, '--run', run, '--out', plan);
+  await collectorCommand('erase', 'apply', plan, ...of, '--reason', 'test-data', '--case', 'bench');
   fs.rmSync(path.join(dataDir, 'catalogue'), { recursive: true, force: true });
 }
 
@@ -135,6 +136,8 @@ export async function viewer({ options, say, print }) {
   const until = performance.now() + options.seconds * 1000;
   const arriving = loop.step(options.seconds, { sender: ARRIVING_EVENTS });
   const disturbing = sleep(options.seconds * 250).then(() => disturb(directory, scratch));
+  // It is awaited after the people.
+  disturbing.catch(() => undefined);
   const seen = await Promise.all(Array.from({ length: PEOPLE }, (_, number) => look(port, number, until)));
   await Promise.all([arriving, disturbing]);
   const { peak } = usageOf(child.pid);

@@ -164,8 +164,8 @@ export const nodeFiles: Files = {
     for (const each of made) {
       handOver(each, above);
       admitDirectory(each);
-      this.syncDirectory(path.dirname(each));
     }
+    for (const each of made.reverse()) this.syncDirectory(path.dirname(each));
   },
   list: (directory) => fs.readdirSync(directory).sort(),
   syncDirectory(directory) {

@@ -12,6 +12,8 @@ export const PRIVATE = { file: 0o600, directory: 0o700 } as const;
 /** The mode of a file, of a directory that readers may list, and of one that they may only enter. */
 export const OPEN = { file: 0o640, listed: 0o2750, entered: 0o2710 } as const;
 export const SET_GROUP_ID = 0o2000;
+/** Opens a file or directory only to name it (open(2)); Node.js has no constant for it. */
+export const O_PATH = process.platform === 'linux' ? 0o10000000 : 0;
 
 /** Directories in which every file is open, except the states in `checkpoints`. */
 const LISTED: ReadonlySet<string> = new Set([
@@ -62,10 +64,7 @@ export function admitDirectory(directory: string): void {
   if (mode !== undefined) fs.chmodSync(directory, mode);
 }
 
-/**
- * Opens a socket in a data directory to the group that may read it, or makes it private.
- * @param socket a name in the data directory itself.
- */
-export function openToReaders(socket: string): void {
-  fs.chmodSync(socket, modeAbove(socket) === OPEN.entered ? 0o660 : PRIVATE.file);
+/** Whether a group may enter a data directory, and so connect to a socket in it. */
+export function isOpenToReaders(dataDir: string): boolean {
+  return (fs.statSync(dataDir).mode & 0o7777) === OPEN.entered;
 }

@@ -1,11 +1,9 @@
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { applyReadGroup, readGroupOf } from '../src/commands/read-group.js';
 import { createDurably, makeFile, nodeFiles, replaceNow } from '../src/files.js';
-import { openToReaders } from '../src/readers.js';
 import { exposureOf } from '../src/store/directory-lock.js';
 import { writeBackupNote, writeMirrorNote } from '../src/tree/state-files.js';
 
@@ -140,17 +138,5 @@ describe('[R-2045] files for readers', () => {
     fs.chmodSync(shared, 0o2775);
     createDurably(path.join(shared, 'plan.json'), 'plan');
     expect(modeOf('ledger/plan.json')).toBe('600');
-  });
-
-  test('a socket is for the group where the data directory is, and private elsewhere', async () => {
-    const socket = inData('access.sock');
-    const server = net.createServer().listen(socket);
-    await new Promise((resolve) => server.once('listening', resolve));
-    onTestFinished(() => void server.close());
-    openToReaders(socket);
-    expect(modeOf('access.sock')).toBe('600');
-    applyReadGroup(settings(GROUP));
-    openToReaders(socket);
-    expect(modeOf('access.sock')).toBe('660');
   });
 });

@@ -11,7 +11,7 @@ const OF_REPORT = ['organisation', 'model', 'since', 'until', 'clock'];
 const OF_PERSONS = ['target', 'user'] as const;
 const LONGEST = 1000;
 /** Runs on a page of the list. */
-export const PAGE_RUNS = 50;
+const PAGE_RUNS = 50;
 const MOST_PAGES = 10_000;
 
 /** Thrown for a filter that cannot be understood; the message names the field. */
@@ -20,7 +20,7 @@ export class FilterFault extends Error {
 }
 
 /** The text members of a query or a body; a repeated member counts once, `only` with all its values. */
-export function formOf(sent: unknown): Form {
+function formOf(sent: unknown): Form {
   const form: Record<string, string> = {};
   for (const [name, value] of Object.entries(Object(sent) as Record<string, unknown>)) {
     const texts = [value].flat().filter((each): each is string => typeof each === 'string' && each !== '');

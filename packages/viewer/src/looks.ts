@@ -7,6 +7,8 @@ import { type Look, LookRefused, type Looks } from './contract.js';
 
 /** How long an answer may take, in milliseconds; a disk may be stuck. */
 const ANSWER_MS = 10_000;
+/** How long answers may take when the viewer stops, in milliseconds. */
+const END_MS = 2000;
 /** Maximum number of requests without an answer. */
 const MOST_WAITING = 1000;
 
@@ -152,7 +154,7 @@ class Connection {
 
   /** Waits for the answers to all requests. */
   async end(): Promise<void> {
-    const timer = setTimeout(() => this.#socket.destroy(), this.answerMs);
+    const timer = setTimeout(() => this.#socket.destroy(), END_MS);
     // The collector closes its end once it has answered all requests.
     this.#socket.end();
     await this.#closed;

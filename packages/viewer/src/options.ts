@@ -1,10 +1,11 @@
 /** The options of `collector-viewer`, checked together: every fault is reported at once. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { ConfigError, type ConfigFault } from '@clinical-events/collector/config';
 import { isLoopback } from '@clinical-events/collector/loopback';
 
 /** The value of --auth. */
-export type Auth =
+type Auth =
   | { readonly kind: 'local' }
   | { readonly kind: 'proxy'; readonly header: string; readonly groupsHeader: string }
   | {
@@ -29,7 +30,7 @@ export interface ViewerOptions {
   readonly tls: TlsFiles | undefined;
 }
 
-export interface TlsFiles {
+interface TlsFiles {
   readonly cert: string;
   readonly key: string;
   readonly clientCa: string | undefined;
@@ -53,23 +54,16 @@ export interface GivenOptions {
   readonly clientCa?: string;
 }
 
-/** Faults of the options, one line each, without a secret. */
-export class OptionFaults extends Error {
-  override name = 'OptionFaults';
-  constructor(readonly faults: readonly string[]) {
-    super(faults.join('\n'));
-  }
-}
-
 const HEADER = /^[A-Za-z][A-Za-z0-9-]{0,63}$/;
 const GROUPS_CLAIM = 'groups';
 const GROUPS_HEADER = 'X-Remote-Groups';
 const KEK = /^(file|command):./;
 
-/** @throws OptionFaults with every fault. */
+/** @throws ConfigError with every fault, without a secret. */
 export function optionsFrom(given: GivenOptions): ViewerOptions {
-  const faults: string[] = [];
-  const fault = (option: string, message: string): undefined => void faults.push(`--${option}: ${message}`);
+  const faults: ConfigFault[] = [];
+  const fault = (option: string, message: string): undefined =>
+    void faults.push({ source: `--${option}`, message });
   const port = /^\d{1,5}$/.test(given.port) && Number(given.port) < 65_536 ? Number(given.port) : undefined;
   if (port === undefined) fault('port', 'give a number from 0 to 65535');
   const auth = authFrom(given, fault);
@@ -80,7 +74,7 @@ export function optionsFrom(given: GivenOptions): ViewerOptions {
   if (auth !== undefined) checkWhere(auth, given, { url, tls }, fault);
   if (given.kek !== undefined && !KEK.test(given.kek)) fault('kek', 'give file:PATH or command:PROGRAM');
   if (given.roles !== undefined && !fs.existsSync(given.roles)) fault('roles', 'there is no such file');
-  if (faults.length > 0 || port === undefined || auth === undefined) throw new OptionFaults(faults);
+  if (faults.length > 0 || port === undefined || auth === undefined) throw new ConfigError(faults);
   return {
     ...{ dataDir: path.resolve(given.dataDir), stateDir: path.resolve(given.stateDir) },
     ...{ host: given.host, port, auth, url, tls, kek: given.kek },

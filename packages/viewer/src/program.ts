@@ -1,9 +1,10 @@
 /** The command line of `collector-viewer`, and its exit code. */
 import fs from 'node:fs';
 import { commandOf } from '@clinical-events/collector/commands/command-line';
+import { ConfigError } from '@clinical-events/collector/config';
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import { CommandFailure, EXIT } from '@clinical-events/collector/commands/exit-codes';
-import { type GivenOptions, OptionFaults, optionsFrom } from './options.js';
+import { type GivenOptions, optionsFrom } from './options.js';
 import { runViewer } from './viewer.js';
 
 const EXAMPLES = `  $ collector-viewer --data-dir /var/lib/collector --auth local
@@ -72,10 +73,10 @@ function report(error: unknown): number {
   const { code = '', exitCode, message } = Object(error) as Error & { code?: string; exitCode?: number };
   // Commander reports help and version as errors too.
   if (code.startsWith('commander.') && exitCode === 0) return EXIT.ok;
-  const lines = error instanceof OptionFaults ? error.faults : [message.replace(/^error: /, '')];
+  const lines = error instanceof ConfigError ? message.split('\n') : [message.replace(/^error: /, '')];
   for (const line of lines) process.stderr.write(`collector-viewer: ${line.replace(/\s*\n\s*/g, ' ')}\n`);
   if (error instanceof CommandFailure) return error.exitCode;
-  return error instanceof OptionFaults || code.startsWith('commander.') ? EXIT.usage : EXIT.failure;
+  return error instanceof ConfigError || code.startsWith('commander.') ? EXIT.usage : EXIT.failure;
 }
 
 function version(): string {

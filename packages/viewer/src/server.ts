@@ -22,17 +22,12 @@ const HTML = 'text/html; charset=utf-8';
 const STYLE = new URL('../src/pages/viewer.css', import.meta.url);
 
 /** What the people's side gives for a request of a role: the person and the forms, or a refusal. */
-export interface Admitted extends Omit<Frame, 'state'> {
+interface Admitted extends Omit<Frame, 'state'> {
   readonly acting: Acting;
 }
 
 /** @returns undefined after it has answered the request with a refusal. */
-export type Admit = (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  role: Role,
-  page: Page,
-) => Admitted | undefined;
+type Admit = (request: FastifyRequest, reply: FastifyReply, role: Role, page: Page) => Admitted | undefined;
 
 export interface ServerParts {
   readonly reading: Reading;

@@ -22,7 +22,6 @@ import { SECURITY_HEADERS } from './pages/headers.js';
 import { logPages } from './pages/pages.js';
 import { peoplePages } from './pages/people-pages.js';
 import { type People, registerPeople } from './people/register.js';
-import { RolesFaults } from './people/roles.js';
 import { openReading } from './reading/open-reading.js';
 import { registerPages } from './server.js';
 
@@ -128,26 +127,21 @@ interface PeopleParts {
   readonly isTls: boolean;
 }
 
-/** @throws CommandFailure with the faults of the roles file. */
-async function peopleOf(app: FastifyInstance, { options, looks, log, isTls }: PeopleParts): Promise<People> {
+/** @throws ConfigError with the faults of the roles file. */
+function peopleOf(app: FastifyInstance, { options, looks, log, isTls }: PeopleParts): Promise<People> {
   const { auth, rolesFile, url, host } = options;
   app.addHook('onRequest', (_, reply, done) => {
     reply.headers(SECURITY_HEADERS);
     done();
   });
-  try {
-    return await registerPeople(app, {
-      ...{ auth, rolesFile, pages: peoplePages, log },
-      url: () => url ?? ownUrl(host, portOf(app), isTls),
-      async onBreakGlass(acting) {
-        const end = await looks.begin({ acting, what: 'break-glass', filter: {} });
-        await end({ events: 0, complete: true });
-      },
-    });
-  } catch (error) {
-    if (!(error instanceof RolesFaults)) throw error;
-    throw new CommandFailure(`--roles: ${error.faults.join('; ')}`, EXIT.usage, { cause: error });
-  }
+  return registerPeople(app, {
+    ...{ auth, rolesFile, pages: peoplePages, log },
+    url: () => url ?? ownUrl(host, portOf(app), isTls),
+    async onBreakGlass(acting) {
+      const end = await looks.begin({ acting, what: 'break-glass', filter: {} });
+      await end({ events: 0, complete: true });
+    },
+  });
 }
 
 /** @throws CommandFailure if the address is in use or not permitted. */

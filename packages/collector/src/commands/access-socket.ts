@@ -8,9 +8,10 @@ import net from 'node:net';
 import path from 'node:path';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 import { handOver } from '../files.js';
+import { isOpenToReaders, O_PATH } from '../readers.js';
 import { systemCode } from '../system-code.js';
 import { readMirrorNote } from '../tree/state-files.js';
-import { LONGEST_REQUEST, OpenLooks } from './look-lines.js';
+import { LONGEST_REQUEST, type LookLine, OpenLooks } from './look-lines.js';
 
 const NAME = 'access.sock';
 /** Maximum bytes of a path in the address of a socket (unix(7)), without its zero byte. */
@@ -18,9 +19,8 @@ const LONGEST_ADDRESS = 107;
 const MOST_CONNECTIONS = 64;
 /** How long a refused connection may take to read its answer, in milliseconds. */
 const REFUSED_MS = 5000;
+const TOO_LONG = 'the request is too long';
 const LINE_FEED = 0x0a;
-/** Set on a directory that `serve --read-group` has opened for a group: set-group-id, and r-x for the group. */
-const OPEN_TO_GROUP = 0o2050;
 
 /** The address of the socket in a data directory. */
 export interface SocketAddress {
@@ -39,8 +39,8 @@ export function socketAddress(dataDir: string): SocketAddress {
 
 /** @param flags further flags with which the directory is opened. */
 function throughDescriptor(directory: string, flags = 0): SocketAddress {
-  const { O_RDONLY, O_DIRECTORY } = fs.constants;
-  let fd: number | undefined = fs.openSync(directory, O_RDONLY | O_DIRECTORY | flags);
+  // A group may enter the directory, and not list it: O_PATH needs no right to read.
+  let fd: number | undefined = fs.openSync(directory, O_PATH | fs.constants.O_DIRECTORY | flags);
   return {
     address: `/proc/self/fd/${fd}/${NAME}`,
     release() {
@@ -100,7 +100,7 @@ async function bind(server: net.Server, dataDir: string): Promise<void> {
     if (fs.statSync(path.dirname(address)).uid !== process.getuid?.())
       throw new Error(`the directory for ${NAME} was exchanged`);
     await listening(server, address);
-    fs.chmodSync(address, isOpenToGroup(dataDir) ? 0o660 : 0o600);
+    fs.chmodSync(address, isOpenToReaders(dataDir) ? 0o660 : 0o600);
     handOver(address, dataDir);
     fs.renameSync(address, path.join(dataDir, NAME));
   } finally {
@@ -137,11 +137,10 @@ async function assertUnused(dataDir: string): Promise<void> {
   await answered.finally(release);
 }
 
-function isOpenToGroup(directory: string): boolean {
-  return (fs.statSync(directory).mode & OPEN_TO_GROUP) === OPEN_TO_GROUP;
-}
-
-/** Answers the requests of a connection in their order. An unfit request ends it. */
+/**
+ * Answers the requests of a connection in their order. An unfit request ends it. Requests that arrived
+ * together share one flush of the disk.
+ */
 function serve(socket: net.Socket, dataDir: string, onBreakGlass: () => void): void {
   const looks = new OpenLooks();
   let waiting: Buffer = Buffer.alloc(0);
@@ -151,27 +150,36 @@ function serve(socket: net.Socket, dataDir: string, onBreakGlass: () => void): v
     // It may never read the answer.
     socket.setTimeout(REFUSED_MS, () => socket.destroy());
   };
+  const keep = (lines: readonly LookLine[]) => {
+    const fault = append(dataDir, lines);
+    const answers = lines.map(({ reading, isBreakGlass, kept }) => {
+      if (fault !== undefined) return answer({ refused: fault });
+      kept();
+      if (isBreakGlass) onBreakGlass();
+      return answer({ kept: true, ...(reading && { reading }) });
+    });
+    // A sender that does not read its answers has to wait.
+    if (!socket.write(answers.join(''))) socket.pause();
+  };
   socket.on('error', () => socket.destroy());
   socket.on('drain', () => socket.resume());
   socket.on('data', (bytes: Buffer) => {
     waiting = waiting.length === 0 ? bytes : Buffer.concat([waiting, bytes]);
+    const lines: LookLine[] = [];
+    let unfit: string | undefined;
     for (let end = waiting.indexOf(LINE_FEED); end >= 0; end = waiting.indexOf(LINE_FEED)) {
       const request = waiting.subarray(0, end);
       waiting = waiting.subarray(end + 1);
-      if (request.length > LONGEST_REQUEST) return refuse('the request is too long');
-      const look = looks.lineOf(request);
-      if (typeof look === 'string') return refuse(look);
-      const fault = append(dataDir, look.line);
-      if (fault === undefined) {
-        look.kept();
-        if (look.isBreakGlass) onBreakGlass();
+      const look = request.length > LONGEST_REQUEST ? TOO_LONG : looks.lineOf(request);
+      if (typeof look === 'string') {
+        unfit = look;
+        break;
       }
-      const { reading } = look;
-      const said = fault === undefined ? { kept: true, ...(reading && { reading }) } : { refused: fault };
-      // A sender that does not read its answers has to wait.
-      if (!socket.write(answer(said))) socket.pause();
+      lines.push(look);
     }
-    if (waiting.length > LONGEST_REQUEST) refuse('the request is too long');
+    if (lines.length > 0) keep(lines);
+    if (unfit === undefined && waiting.length > LONGEST_REQUEST) unfit = TOO_LONG;
+    if (unfit !== undefined) refuse(unfit);
   });
 }
 
@@ -179,11 +187,13 @@ function answer(said: object): string {
   return `${JSON.stringify(said)}\n`;
 }
 
-/** @returns the reason if the line could not be stored; undefined once it is on stable storage. */
-function append(dataDir: string, line: string): string | undefined {
+/** @returns the reason if the lines could not be stored; undefined once they are on stable storage. */
+function append(dataDir: string, lines: readonly LookLine[]): string | undefined {
   try {
     const isMirror = readMirrorNote(dataDir) !== undefined;
-    (isMirror ? openReadingsLog(dataDir) : openAccessLog(dataDir)).append(line);
+    (isMirror ? openReadingsLog(dataDir) : openAccessLog(dataDir)).append(
+      lines.map(({ line }) => line).join('\n'),
+    );
     return undefined;
   } catch (error) {
     return `the access log cannot be written (${systemCode(error) ?? 'unknown error'})`;

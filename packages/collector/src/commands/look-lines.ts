@@ -14,6 +14,8 @@ const LONGEST_LINE = 64 << 10;
 const MOST_OPEN = 1024;
 const MOST_TEXT = 256;
 const MOST_REASON = 2000;
+/** Of a member of a filter: a name in an event may be long. */
+const MOST_VALUE = 1000;
 const MOST_MEMBERS = 24;
 const MEMBER = /^[a-z][a-z_]{0,31}$/;
 const ROLE = /^[a-z][a-z-]{0,31}$/;
@@ -85,13 +87,10 @@ export class OpenLooks {
     if (typeof reading !== 'string' || said === undefined) return 'no such look has begun on this connection';
     if (!isCount(events)) return 'events is not a count';
     if (typeof complete !== 'boolean') return 'complete is neither true nor false';
-    return built(
-      { reading, state: 'ended', ...said, events, complete },
-      {
-        ...{ reading: undefined, isBreakGlass: false },
-        kept: () => this.#open.delete(reading),
-      },
-    );
+    // Before the line is stored: the next request may arrive together with this one.
+    this.#open.delete(reading);
+    const more = { reading: undefined, isBreakGlass: false, kept: () => undefined };
+    return built({ reading, state: 'ended', ...said, events, complete }, more);
   }
 }
 
@@ -151,7 +150,7 @@ function isText(value: unknown, most: number): value is string {
 }
 
 function isValue(value: unknown): boolean {
-  return typeof value === 'boolean' || Number.isSafeInteger(value) || isText(value, MOST_TEXT);
+  return typeof value === 'boolean' || Number.isSafeInteger(value) || isText(value, MOST_VALUE);
 }
 
 function isId(value: unknown): boolean {

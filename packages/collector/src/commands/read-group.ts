@@ -8,7 +8,16 @@ import path from 'node:path';
 import { exists } from '../files.js';
 import { kekFileOf, type KeyPlaces } from '../privacy/key-directories.js';
 import { KeysUnfit } from '../privacy/key-vault.js';
-import { directoryMode, isForReaders, OPEN, OPEN_DIRECTORIES, PRIVATE, SET_GROUP_ID } from '../readers.js';
+import {
+  directoryMode,
+  isForReaders,
+  isOpenToReaders,
+  O_PATH,
+  OPEN,
+  OPEN_DIRECTORIES,
+  PRIVATE,
+  SET_GROUP_ID,
+} from '../readers.js';
 import { notesKeys, readKeyPlaces } from '../store/key-places.js';
 import { systemCode } from '../system-code.js';
 import { Unusable } from '../unusable.js';
@@ -24,8 +33,6 @@ const GETENT = '/usr/bin/getent';
 const ANSWERED_MS = 5000;
 const GROUP_BITS = 0o070;
 const UNIT = '; under systemd use deploy/systemd/collector-read-group.conf';
-/** Opens a file only to name it (open(2)); Node.js has no constant for it. */
-const O_PATH = 0o10000000;
 
 /** The number of a group; undefined if the host has no such group. */
 function groupId(group: string): number | undefined {
@@ -35,8 +42,8 @@ function groupId(group: string): number | undefined {
 
 /** The group to which a data directory is open, or its number if it has no name here; undefined if none. */
 export function readGroupOf(dataDir: string): string | undefined {
-  const { mode, gid } = fs.statSync(dataDir);
-  if ((mode & 0o7777) !== OPEN.entered) return undefined;
+  if (!isOpenToReaders(dataDir)) return undefined;
+  const { gid } = fs.statSync(dataDir);
   const entry = groupsOfHost().find(([, , number]) => number === String(gid)) ?? askedGroup(String(gid));
   return entry?.[0] ?? String(gid);
 }

@@ -10,6 +10,7 @@ import { runs } from '../../../../test/property-runs.js';
 import { freePort } from '../../../../test/free-port.js';
 import { type AccessLine, lineIn } from '../../src/commands/access-lines.js';
 import { type AccessSocket, offerAccessSocket, socketAddress } from '../../src/commands/access-socket.js';
+import { applyReadGroup } from '../../src/commands/read-group.js';
 import { writeMirrorNote } from '../../src/tree/state-files.js';
 import { run, start, temporaryDirectory } from '../running/collector-process.js';
 
@@ -105,6 +106,23 @@ describe('the access socket', () => {
     );
   });
 
+  test('[R-2041] stores looks that arrive together with one flush, and what precedes an unfit request', async () => {
+    await offered();
+    const client = new Client();
+    await client.ask(LOOK);
+    const flushes = vi.spyOn(fs, 'fsyncSync');
+    client.send(`${JSON.stringify(LOOK)}\n${JSON.stringify(LOOK)}\nno JSON\n${JSON.stringify(LOOK)}\n`);
+    expect([await client.answer(), await client.answer(), await client.answer()]).toMatchObject([
+      { kept: true },
+      { kept: true },
+      { refused: 'the request is not JSON' },
+    ]);
+    await client.closed;
+    expect(logged()).toHaveLength(3);
+    expect(flushes).toHaveBeenCalledTimes(1);
+    flushes.mockRestore();
+  });
+
   const refused: [string, unknown][] = [
     ['another command', { ...LOOK, command: 'erase apply' }],
     ['a command of the host', { ...LOOK, command: 'events' }],
@@ -128,6 +146,17 @@ describe('the access socket', () => {
     ['a member within a member', { ...LOOK, filter: { run: RUN, more: { a: 1 } } }],
     ['a name of a member', { ...LOOK, filter: { run: RUN, 'A B': true } }],
     ['a followed erasure with more', { ...LOOK, command: 'viewer', filter: { viewer: RUN, erased: RUN } }],
+    ['a long member', { ...LOOK, filter: { run: RUN, model: 'm'.repeat(1001) } }],
+    [
+      'a line that a database refuses',
+      {
+        ...LOOK,
+        filter: Object.fromEntries([
+          ['run', RUN],
+          ...'abcdefghijklmnopqrstu'.split('').map((name) => [name, '\u0001'.repeat(1000)]),
+        ]) as object,
+      },
+    ],
     ['a negative user id', { ...LOOK, uid: -1 }],
     ['an end without a beginning', { state: 'ended', reading: RUN, events: 1, complete: true }],
     ['a third state', { ...LOOK, state: 'changed' }],
@@ -158,8 +187,9 @@ describe('the access socket', () => {
     const [one, other] = [new Client(), new Client()];
     const end = { state: 'ended', reading: (await one.ask(LOOK))?.['reading'], events: 1, complete: true };
     expect(await other.ask(end)).toEqual({ refused: 'no such look has begun on this connection' });
-    expect(await one.ask(end)).toEqual({ kept: true });
-    expect(await one.ask(end)).toHaveProperty('refused');
+    one.send(`${JSON.stringify(end)}\n`.repeat(2));
+    expect(await one.answer()).toEqual({ kept: true });
+    expect(await one.answer()).toHaveProperty('refused');
     expect(logged()).toHaveLength(2);
   });
 
@@ -285,7 +315,8 @@ describe('the access socket', () => {
   });
 
   test('[R-2045] may be used by the group to which the directory is open', async () => {
-    fs.chmodSync(dataDir, 0o2750);
+    const group = { dataDir, readGroup: String(process.getegid?.() ?? 0) };
+    applyReadGroup({ ...group, encryption: 'off', encryptionKeys: '', kek: '' });
     await offered();
     expect(fs.statSync(path.join(dataDir, 'access.sock')).mode & 0o777).toBe(0o660);
   });
@@ -353,12 +384,17 @@ describe('collector serve', () => {
     await collector.stop();
   });
 
-  test('[R-2041] warns and continues if it cannot offer the socket', async () => {
-    fs.mkdirSync(path.join(dataDir, 'access.sock'), { recursive: true });
+  test('[R-2041] warns and continues if it cannot offer the socket, and tries again', async () => {
+    const place = path.join(dataDir, 'access.sock');
+    fs.mkdirSync(place);
     const collector = await start(dataDir);
     await expect.poll(() => collector.output.stderr).toContain('the access socket cannot be offered');
     expect((await fetch(`${collector.url}/v1/inference-start`)).status).toBe(404);
+    fs.rmdirSync(place);
+    await expect.poll(() => collector.output.stderr).toContain('the access socket is offered');
+    expect(await new Client().ask(LOOK)).toMatchObject({ kept: true });
     expect(await collector.stop()).toBe(0);
+    expect(fs.existsSync(place)).toBe(false);
   });
 
   test('[R-2044] counts looks with break-glass, and warns without a name', async () => {

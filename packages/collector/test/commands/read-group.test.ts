@@ -211,9 +211,11 @@ const NOTHING = { files: [], directories: [] };
 const READ = (dataDir: string, eventId: string) => {
   const url = (name: string) => JSON.stringify(pathToFileURL(path.join(DIST, name)).href);
   return `
+    import net from 'node:net';
+    import { once } from 'node:events';
     import { openStore } from ${url('store/open-to-read.js')};
     import { isLocked } from ${url('store/directory-lock.js')};
-    import { proveEvent } from ${url('commands/proof.js')};
+    import { proveEvent } from ${url('commands/event-proof.js')};
     import { readMirrorNote } from ${url('tree/state-files.js')};
     const dataDir = ${JSON.stringify(dataDir)};
     const { events, tree } = openStore(dataDir);
@@ -228,6 +230,9 @@ const READ = (dataDir: string, eventId: string) => {
     const mayBeSigned = () => isLocked(dataDir);
     const reading = { events, files: events, tree, dataDir, place: dataDir, mayBeSigned };
     const { proof } = await proveEvent(reading, ${JSON.stringify(eventId)}, 'default');
+    const socket = net.connect(dataDir + '/access.sock');
+    await once(socket, 'connect');
+    socket.destroy();
     console.log(JSON.stringify({
       ...found,
       proof: proof.split('\\n')[0],
@@ -268,6 +273,7 @@ describe('[R-2045] files that are open to a group', () => {
     const after = await site.fill(collector.port);
     expect(await site.readableBy(readingUser)).toEqual(lists);
     expect(await site.readableBy({ uid: STRANGER, gid: STRANGER })).toEqual(NOTHING);
+    await expect.poll(() => fs.existsSync(path.join(dataDir, 'access.sock'))).toBe(true);
     for (const eventId of [last, after]) {
       const script = ['--input-type=module', '-e', READ(dataDir, eventId)];
       const read = await ended(spawnAs(readingUser, site.homeOf(readingUser), script));

@@ -46,6 +46,7 @@ const DEFAULTS: Config = {
   encryptionKeys: '',
   kek: '',
   signingKeys: path.resolve('data/signing-keys'),
+  readGroup: '',
   logOrigin: '',
   checkpointIntervalMs: 1000,
   checkpointSink: '',

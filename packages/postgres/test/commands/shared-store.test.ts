@@ -1,5 +1,8 @@
 /** Collectors, and every command that works on one, on a log in PostgreSQL. */
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import fs from 'node:fs';
+import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -96,6 +99,35 @@ test('[R-1260] a key that is revoked is refused by every collector within second
     }
   }
   expect(await succeeds('keys', 'list', '--store', store)).toMatch(/revoked/);
+  await Promise.all([one.stop(), other.stop()]);
+});
+
+test('[R-2041] [R-2044] looks on a mirror are in the access log of the database; break-glass is in its log', async () => {
+  const { one, other } = await log.filled();
+  const mirror = place('mirror');
+  const following = launch(['mirror', '--store', store, '--data-dir', mirror]);
+  const socket = path.join(mirror, 'access.sock');
+  await expect.poll(() => fs.existsSync(socket)).toBe(true);
+  const run_id = randomUUID();
+  const look = {
+    ...{ state: 'begun', command: 'viewer run', uid: 990, user: null, filter: { run: run_id } },
+    ...{ actor: { kind: 'oidc', name: 'dr. ß', role: 'break-glass' }, break_glass: true },
+    reason: 'resuscitation "🚑"\nby phone',
+  };
+  const client = net.connect(socket);
+  client.write(`${JSON.stringify(look)}\n`);
+  const [answer] = (await once(client, 'data')) as [Buffer];
+  expect(answer.toString()).toContain('"kept":true');
+  client.destroy();
+  const rows = () => log.server.query(`SELECT text FROM ${log.schema}.access_lines`);
+  await expect.poll(async () => (await rows()).map(({ text }) => String(text)).join()).toContain(run_id);
+  const [line = ''] = (await rows()).map(({ text }) => String(text)).filter((each) => each.includes(run_id));
+  expect(JSON.parse(line)).toMatchObject({ command: 'viewer run', reason: look.reason, break_glass: true });
+  expect(following.output.stderr).toContain('warning: break-glass was used in collector-viewer');
+  expect(following.output.stderr).not.toMatch(/dr\.|resuscitation|left out/);
+  following.process.kill('SIGTERM');
+  expect(await following.exited).toBe(0);
+  expect(fs.existsSync(socket)).toBe(false);
   await Promise.all([one.stop(), other.stop()]);
 });
 

@@ -60,7 +60,7 @@ export interface RunView {
   readonly callNumbers: ReadonlyMap<string, number>;
   readonly said: Said;
   /** A link to an event of the run, also on another part of the page. */
-  eventLink(eventId: string): Html;
+  readonly eventLink: (eventId: string) => Html;
 }
 
 export function eventPart(event: RecordedEvent, view: RunView): Html {

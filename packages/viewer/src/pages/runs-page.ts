@@ -10,7 +10,7 @@ import { filterForm, queryOf } from './filter-form.js';
 import { hidden, layout, problemText } from './layout.js';
 import type { MadePage, RunsShown } from './page-types.js';
 import { exactly, inline } from './text.js';
-import { address, minuteText, runAddress } from './words.js';
+import { address, minuteText, runAddress, timeText } from './words.js';
 
 export function runsPage(shown: RunsShown): MadePage {
   const { form, mayNamePersons, problem } = shown;
@@ -104,7 +104,7 @@ function emptiness(shown: RunsShown): Html {
   const entries = `${countText(state.entries)} ${state.entries === 1 ? 'entry' : 'entries'}`;
   const covers =
     state.catalogue === 'ready'
-      ? `The list covers all ${entries} of the log that it has read.`
+      ? `The list covers ${entries} of the log${state.asOf === undefined ? '' : `, as of ${timeText(state.asOf)}`}.`
       : 'The list is not complete yet: runs may be missing from it.';
   return html`<p class="lead">${page > 1 ? 'There is no older run.' : 'No run matches.'}</p>
     <p>${covers} Names are compared exactly, with capital and small letters.</p>

@@ -57,14 +57,19 @@ const FOLDED_FROM = 1500;
 const FOLDED_LINES = 24;
 const GIST = 120;
 
+/** A long text scrolls, so that the keyboard must reach it. */
+const SCROLLS = ' role="group" aria-label="The whole text" tabindex="0"';
+
 /** A text of any length on lines of its own. @param form prose of a person or model, or a text for programs. */
 export function block(text: string, form: 'prose' | 'code' = 'prose'): Html {
   // Not by a template for `html`: its formatter adds white space, which such an element shows.
-  const whole = new Html(`<div class="text ${form}" dir="auto">${marked(text).text}</div>`);
-  if (text.length < FOLDED_FROM && text.split('\n', FOLDED_LINES + 1).length <= FOLDED_LINES) return whole;
+  const whole = (more: string) =>
+    new Html(`<div class="text ${form}" dir="auto"${more}>${marked(text).text}</div>`);
+  if (text.length < FOLDED_FROM && text.split('\n', FOLDED_LINES + 1).length <= FOLDED_LINES)
+    return whole('');
   return html`<details class="long">
     <summary>${inline(beginning(text))} <span class="size">${sizeText(text)}</span></summary>
-    ${whole}
+    ${whole(SCROLLS)}
   </details>`;
 }
 

@@ -61,7 +61,7 @@ function scalarHtml(value: unknown): Html {
     return isShort(value) ? inline(value) : block(value);
   }
   // Numbers with every digit that was sent.
-  return html`<code>${marked(JSON.stringify(value) ?? '')}</code>`;
+  return html`<code>${marked(JSON.stringify(value))}</code>`;
 }
 
 /** Without recursion: a value may be nested thousands of times. */

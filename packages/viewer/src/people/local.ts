@@ -38,8 +38,17 @@ export class LocalLinks {
 
 /** The user of this process. @param groups all groups of the roles file, so that each role can be tried. */
 export function localPerson(groups: readonly string[]): Person {
-  const { username } = userInfo();
-  return { kind: 'os', name: username, callerId: username, groups };
+  const name = userName();
+  return { kind: 'os', name: name ?? String(process.getuid?.() ?? 0), callerId: name, groups };
+}
+
+/** Undefined for a user that the system knows only by number, as in a container. */
+function userName(): string | undefined {
+  try {
+    return userInfo().username;
+  } catch {
+    return undefined;
+  }
 }
 
 export interface Terminal {

@@ -1,4 +1,4 @@
-/** Logins by OpenID Connect: authorization code with PKCE, and the groups of a person checked again in use. */
+/** Logins by OpenID Connect: authorization code with PKCE; groups are checked again during a session. */
 import * as client from 'openid-client';
 import { isObject } from '@clinical-events/protocol';
 import type { Person } from '../contract.js';
@@ -119,7 +119,7 @@ export class Provider {
       const options = { execute, timeout: TIMEOUT_SECONDS };
       const config = await client.discovery(issuer, clientId, clientSecret, undefined, options);
       const { issuer: found } = config.serverMetadata();
-      // The library lets Entra ID state an issuer for all tenants, by which everyone in the world could sign in.
+      // The library permits Entra ID's issuer for all tenants, by which anyone could sign in.
       if (!URL.canParse(found) || new URL(found).href !== issuer.href) {
         this.#problem =
           'The login provider has another address than the viewer expects. Ask the administrator.';
@@ -221,7 +221,7 @@ export class Provider {
     const claims = tokens.claims();
     if (claims === undefined) throw new LoginRefused(NOT_VALID, 'no id token');
     const { groupsClaim, clock } = this.#options;
-    const inToken = groupsClaim in claims || hasOverage(claims);
+    const inToken = groupsClaim in claims || hasOverage(claims, groupsClaim);
     let info: Claims | undefined;
     try {
       if (config.serverMetadata().userinfo_endpoint !== undefined)
@@ -248,12 +248,12 @@ export class Provider {
   /** @throws LoginRefused if the groups are not stated as a list. */
   #personFrom(claims: Claims, ofGroups: Claims): Person {
     const { groupsClaim, callerClaim } = this.#options;
-    if (hasOverage(ofGroups)) throw new LoginRefused(OVERAGE, 'groups overage');
+    if (hasOverage(ofGroups, groupsClaim)) throw new LoginRefused(OVERAGE, 'groups overage');
     const stated = ofGroups[groupsClaim] ?? [];
     const groups = [stated].flat();
     if (groups.length > MOST_GROUPS || !groups.every((group) => typeof group === 'string'))
       throw new LoginRefused(
-        'The login provider states your groups in a form that the viewer does not read. Ask the administrator.',
+        'The viewer cannot read your groups as the login provider states them. Ask the administrator.',
         'groups are not a list of texts',
       );
     const text = (claim: string) => {
@@ -271,7 +271,9 @@ export class Provider {
    */
   async check(login: ProviderLogin, person: Person): Promise<Checked> {
     const { clock } = this.#options;
-    if (clock() < login.nextAt) return { person };
+    const now = clock();
+    // A clock that was set back would delay the check.
+    if (now < login.nextAt && now >= login.checkedAt) return { person };
     login.checking ??= this.#ask(login, person).finally(() => (login.checking = undefined));
     return await login.checking;
   }
@@ -325,10 +327,11 @@ export class Provider {
   signOutUrl(login: ProviderLogin): URL | undefined {
     if (this.#config?.config.serverMetadata().end_session_endpoint === undefined) return undefined;
     const { idToken } = login;
-    return client.buildEndSessionUrl(this.#config.config, {
+    const to = client.buildEndSessionUrl(this.#config.config, {
       post_logout_redirect_uri: new URL('/sign-in', this.#options.url()).href,
       ...(idToken !== undefined && idToken.length <= LONGEST_HINT && { id_token_hint: idToken }),
     });
+    return /^https?:$/.test(to.protocol) ? to : undefined;
   }
 }
 
@@ -338,8 +341,8 @@ const NOT_VALID = 'The answer of the login provider is not valid, so you are not
 const ENDED = 'The login provider no longer confirms your login, so you are signed out. Sign in again.';
 const UNCONFIRMED = 'Your groups could not be checked again, so you are signed out. Sign in again.';
 const OVERAGE =
-  'You are in more groups than the login provider sends. The administrator can use app roles, or send only the ' +
-  'groups that are assigned to the application.';
+  'You are in more groups than the login provider sends. The administrator can use app roles, or send ' +
+  'only the groups that are assigned to the application.';
 
 function accessOf(tokens: Tokens, now: number): ProviderLogin['access'] {
   const seconds = tokens.expiresIn();
@@ -347,11 +350,9 @@ function accessOf(tokens: Tokens, now: number): ProviderLogin['access'] {
 }
 
 /** Entra ID sends a reference in place of more than 200 groups. */
-function hasOverage(claims: Claims): boolean {
+function hasOverage(claims: Claims, groupsClaim: string): boolean {
   const names = claims['_claim_names'];
-  return (
-    (isObject(names) && 'groups' in names) || claims['hasgroups'] === true || claims['hasgroups'] === 'true'
-  );
+  return isObject(names) && groupsClaim in names;
 }
 
 function without(claims: Claims, name: string): Claims {
@@ -400,6 +401,7 @@ function codeOf(error: unknown): string {
   if (error instanceof LoginRefused) return error.code;
   if (error instanceof client.ResponseBodyError || error instanceof client.AuthorizationResponseError)
     return isWord(error.error) ? error.error : error.code;
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
+  for (let each = error; each instanceof Error; each = each.cause)
+    if ('code' in each && typeof each.code === 'string') return each.code;
   return error instanceof Error ? error.name : 'unknown';
 }

@@ -26,5 +26,7 @@ export function isSameOrigin({ headers }: IncomingMessage, url: URL): boolean {
   const site = headers['sec-fetch-site'];
   if (site !== undefined && site !== 'same-origin') return false;
   if (origin === undefined || origin === 'null') return site !== undefined;
-  return origin === url.origin || [`http://${host}`, `https://${host}`].includes(origin);
+  if (host.toLowerCase() === url.host) return origin === url.origin;
+  // Another name of loopback, which `isOwnHost` permits.
+  return [`http://${host}`, `https://${host}`].includes(origin);
 }

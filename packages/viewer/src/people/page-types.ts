@@ -1,4 +1,4 @@
-/** The pages around a login: what each shows. The functions that make their HTML are the room `pages`. */
+/** What each page around a login shows; pages/people-pages.ts makes their HTML. */
 import type { Role } from '../contract.js';
 
 /** The name of the hidden field of each form; its value is `formToken`. */
@@ -70,8 +70,8 @@ export interface MessageShown {
 }
 
 /**
- * A page that goes on by itself (`<meta http-equiv="refresh" content="0; url=…">`) and by a link. A cookie
- * that is SameSite=Strict is not sent along a redirect from another site, so a login cannot end in one.
+ * A page that opens another one by itself (`<meta http-equiv="refresh">`) and by a link. A cookie that is
+ * SameSite=Strict is not sent along a redirect from another site, so a login cannot end in one.
  */
 export interface ContinueShown {
   readonly title: string;

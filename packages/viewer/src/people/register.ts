@@ -9,7 +9,7 @@ import { LocalLinks, type Terminal, localPerson, offerLinks } from './local.js';
 import { LoginRefused, Provider, type ProviderLogin } from './oidc.js';
 import { isOwnHost, isSameOrigin } from './origins.js';
 import { FORM_TOKEN, type MessageShown, type PeoplePages, type RoleShown } from './page-types.js';
-import { type ProxyHeaders, personOf } from './proxy.js';
+import { type ProxyHeaders, isLoopbackAddress, personOf } from './proxy.js';
 import { EVERY_ROLE, type PeopleLog, type PersonRoles, type Roles, openRoles } from './roles.js';
 import {
   BREAK_GLASS_MINUTES,
@@ -25,7 +25,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The session of the request; its person was checked. */
     viewerSession: Session | undefined;
-    /** Why there is no session, as a sentence, where more is known than that nobody signed in. */
+    /** Why there is no session, as a sentence; undefined if the person did not sign in yet. */
     viewerProblem: string | undefined;
   }
 }
@@ -86,7 +86,7 @@ const LINK = '/sign-in/link';
 
 /**
  * Adds routes and hooks to a server. Every POST of the server needs the token of its path in a field.
- * @throws RolesFaults
+ * @throws ConfigError if the roles file has faults
  */
 export async function registerPeople(app: FastifyInstance, options: PeopleOptions): Promise<People> {
   await app.register(fastifyCookie);
@@ -189,6 +189,11 @@ class Door {
   async enter(request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
     const { auth, url } = this.#options;
     if (OPEN.includes(request.routeOptions.url ?? '')) return undefined;
+    if (auth.kind === 'local' && !isLoopbackAddress(request.socket.remoteAddress))
+      return this.#message(reply, 403, {
+        ...{ title: 'Not here', link: undefined },
+        sentences: ['This viewer is for its own host alone.'],
+      });
     if (!isOwnHost(request.raw, url()))
       return this.#message(reply, 421, {
         ...{ title: 'Another address', link: undefined },

@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import { readJson } from '@clinical-events/collector/ledger/strict-json';
 import { isObject } from '@clinical-events/protocol';
+import { ConfigError } from '@clinical-events/collector/config';
 import { type Person, ROLES, type Role, type Scope } from '../contract.js';
 
 /** An entry of the file. Undefined lists stand for all. */
@@ -30,14 +31,6 @@ export interface Roles {
   readonly callerClaim: string;
   /** Every group that the file names. */
   readonly groups: readonly string[];
-}
-
-/** Faults of a roles file, a line each, with their places. */
-export class RolesFaults extends Error {
-  override name = 'RolesFaults';
-  constructor(readonly faults: readonly string[]) {
-    super(faults.join('\n'));
-  }
 }
 
 const CALLER_CLAIM = 'preferred_username';
@@ -78,7 +71,7 @@ export interface RolesOptions {
 
 /**
  * The roles by a file, which is read again when it changes; a file with faults changes nothing.
- * @throws RolesFaults
+ * @throws ConfigError
  */
 export function openRoles({ file, log, clock }: RolesOptions): Roles {
   let stamp = stampOf(file);
@@ -94,7 +87,7 @@ export function openRoles({ file, log, clock }: RolesOptions): Roles {
       now = readRoles(file);
       log.info({ entries: now.entries.length }, 'roles file read again');
     } catch (error) {
-      if (!(error instanceof RolesFaults)) throw error;
+      if (!(error instanceof ConfigError)) throw error;
       log.warn({ faults: error.message }, 'roles file has faults, the former roles stay');
     }
     return now;
@@ -114,6 +107,11 @@ export function openRoles({ file, log, clock }: RolesOptions): Roles {
   };
 }
 
+/** @param faults one line each, with their places. */
+function faulty(faults: readonly string[]): ConfigError {
+  return new ConfigError(faults.map((message) => ({ source: '--roles', message })));
+}
+
 function stampOf(file: string): string {
   const found = fs.statSync(file, { bigint: true, throwIfNoEntry: false });
   return found === undefined
@@ -121,7 +119,7 @@ function stampOf(file: string): string {
     : `${found.dev} ${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}`;
 }
 
-/** Joins entries, as far as the join permits nothing that no entry permits. */
+/** Joins the entries of each role, unless the join would permit what no entry permits. */
 function joined(person: Person, entries: readonly Entry[]): PersonRoles {
   const roles = new Map<Role, Scope>();
   const notes: string[] = [];
@@ -168,25 +166,23 @@ function widens(a: Entry, b: Entry): boolean {
   );
 }
 
-/** @throws RolesFaults with every fault. */
+/** @throws ConfigError with every fault. */
 function readRoles(file: string): RolesFile {
   let text: string;
   try {
-    if (fs.statSync(file).size > MOST_BYTES) throw new RolesFaults(['the file is larger than 1 MiB']);
+    if (fs.statSync(file).size > MOST_BYTES) throw faulty(['the file is larger than 1 MiB']);
     text = fs.readFileSync(file, 'utf8');
   } catch (error) {
-    if (error instanceof RolesFaults) throw error;
-    throw new RolesFaults([
-      `the file cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`,
-    ]);
+    if (error instanceof ConfigError) throw error;
+    throw faulty([`the file cannot be read (${(error as NodeJS.ErrnoException).code ?? 'unknown'})`]);
   }
   return rolesFrom(text);
 }
 
-/** @throws RolesFaults with every fault. */
+/** @throws ConfigError with every fault. */
 export function rolesFrom(text: string): RolesFile {
   const { value, fault } = { value: undefined, ...readJson(text, MOST_DEPTH) };
-  if (fault !== undefined) throw new RolesFaults([JSON_FAULTS[fault.code]]);
+  if (fault !== undefined) throw faulty([JSON_FAULTS[fault.code]]);
   const faults: string[] = [];
   const check = new Check(faults);
   const file = check.object(value, 'the file', ['roles', 'caller_claim']);
@@ -195,10 +191,10 @@ export function rolesFrom(text: string): RolesFile {
   const entries = check
     .list(file['roles'], 'roles')
     .map((entry, at) => entryFrom(entry, `roles[${at}]`, check));
-  if (faults.length > 0) throw new RolesFaults(faults);
+  if (faults.length > 0) throw faulty(faults);
   const read = entries as readonly Entry[];
   checkJoins(read, faults);
-  if (faults.length > 0) throw new RolesFaults(faults);
+  if (faults.length > 0) throw faulty(faults);
   return { entries: read, callerClaim: callerClaim as string };
 }
 
@@ -209,6 +205,9 @@ function entryFrom(value: unknown, place: string, check: Check): unknown {
   const { organisations, applications = ALL } = entry;
   if (organisations !== ALL) check.names(organisations, `${place}.organisations`, ', or "*"');
   if (applications !== ALL) check.names(applications, `${place}.applications`, ', or "*"');
+  // R-2048, and what its page says.
+  if (entry['role'] === 'break-glass' && (organisations !== ALL || applications !== ALL))
+    check.fault(place, 'break-glass shows everything: give organisations "*" and no applications');
   return {
     role: entry['role'],
     groups: check.names(entry['groups'], `${place}.groups`),
@@ -229,7 +228,7 @@ function checkJoins(entries: readonly Entry[], faults: string[]): void {
     );
     if (other >= 0)
       faults.push(
-        `roles[${at}]: roles[${other}] gives the same role to the same group, and together they would permit ` +
+        `roles[${at}]: roles[${other}] gives the same role to the same group, and joined they would permit ` +
           'more than each alone: give both the same organisations or the same applications',
       );
   });

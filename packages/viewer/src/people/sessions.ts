@@ -6,6 +6,7 @@ import { isSame, isToken, newToken, sha256 } from './tokens.js';
 
 const IDLE_MS = 15 * 60_000;
 const LONGEST_MS = 12 * 3_600_000;
+const SET_BACK_MS = 60_000;
 const MOST = 10_000;
 const MOST_PER_PERSON = 20;
 
@@ -105,7 +106,8 @@ export class Sessions {
 
   #isLive({ usedAt, begunAt }: Session): boolean {
     const now = this.#clock();
-    return now - usedAt < IDLE_MS && now - begunAt < LONGEST_MS;
+    // A clock that was set back would prolong a session.
+    return now - usedAt > -SET_BACK_MS && now - usedAt < IDLE_MS && now - begunAt < LONGEST_MS;
   }
 
   #makeRoom(ofPerson: string): void {

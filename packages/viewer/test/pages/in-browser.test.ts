@@ -1,4 +1,5 @@
 /** The pages as a real browser reads them, under their own headers. */
+import fs from 'node:fs';
 import fc from 'fast-check';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
@@ -11,7 +12,6 @@ import { REPORT_HEADERS, SECURITY_HEADERS } from '../../src/pages/headers.js';
 import type { MadePage } from '../../src/pages/page-types.js';
 import { logPages, peoplePages } from '../../src/pages/pages.js';
 import { marked } from '../../src/pages/text.js';
-import { styleSheet } from '../../src/server.js';
 import { textOfMarkup } from './markup.js';
 import {
   demoRuns,
@@ -31,6 +31,8 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
+const OPEN_ALL = `document.querySelectorAll('.viewer details').forEach((each) => (each.open = true))`;
+const STYLE = fs.readFileSync(new URL('../../src/pages/viewer.css', import.meta.url), 'utf8');
 const ORIGIN = 'http://localhost';
 
 /** @returns the page, and what the browser refused or asked for besides it. */
@@ -45,12 +47,12 @@ async function open(
   page.on('console', (message) => complaints.push(message.text()));
   page.on('dialog', (dialog) => {
     complaints.push(dialog.message());
-    void dialog.dismiss();
+    dialog.dismiss().catch(() => undefined);
   });
   const headers = { ...SECURITY_HEADERS, ...made.headers };
   await page.route('**/*', (route) => {
     const url = route.request().url();
-    if (url === `${ORIGIN}/viewer.css`) return route.fulfill({ contentType: 'text/css', body: styleSheet() });
+    if (url === `${ORIGIN}/viewer.css`) return route.fulfill({ contentType: 'text/css', body: STYLE });
     if (url !== `${ORIGIN}/page`) complaints.push(url);
     return route.fulfill({
       headers: { ...headers, 'Content-Type': 'text/html; charset=utf-8' },
@@ -127,6 +129,7 @@ describe('[R-2049] every page, to people with and without aids', () => {
       [390, 'dark'],
     ] as const) {
       const { page, complaints } = await open(made, { viewport: { width, height: 800 }, colorScheme });
+      await page.evaluate(OPEN_ALL);
       expect(await faultsOf(page)).toEqual([]);
       expect(complaints).toEqual([]);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width);

@@ -80,7 +80,9 @@ describe('[R-2049] the list of runs', () => {
 
   test('an empty list says what it covers, and leads to the other clock [R-2051]', () => {
     const { html } = logPages.runs(runsShown('reviewer', [], { list: { runs: [], hasMore: false } }));
-    expect(words(html)).toMatch(/No run matches\. The list covers all 48,213 entries of the log/);
+    expect(words(html)).toMatch(
+      /No run matches\. The list covers 48,213 entries of the log, as of 24 November 2026/,
+    );
     expect(html).toContain('href="/reviewer/runs?clock=sender"');
   });
 });

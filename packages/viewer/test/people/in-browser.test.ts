@@ -1,4 +1,4 @@
-/** What only a browser decides: cookies between sites, the origin of a form, and what a policy lets a page do. */
+/** What only a browser decides: cookies between sites, the origin of a form, the content policy. */
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser } from '../../../../test/chromium.js';

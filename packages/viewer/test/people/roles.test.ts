@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import type { Person } from '../../src/contract.js';
-import { EVERY_ROLE, RolesFaults, openRoles, rolesFrom } from '../../src/people/roles.js';
+import { ConfigError } from '../../../collector/src/config.js';
+import { EVERY_ROLE, openRoles, rolesFrom } from '../../src/people/roles.js';
 import { ROLES_FILE } from './viewer.js';
 
 function person(...groups: readonly string[]): Person {
@@ -26,7 +27,7 @@ function faultsOf(text: string): readonly string[] {
     rolesFrom(text);
     return [];
   } catch (error) {
-    if (error instanceof RolesFaults) return error.faults;
+    if (error instanceof ConfigError) return error.faults.map(({ message }) => message);
     throw error;
   }
 }
@@ -54,7 +55,7 @@ test('[R-2047] groups give roles, and entries of a role are joined', () => {
   expect(roles.of(person('Audit')).roles.size).toBe(0);
 });
 
-test('[R-2047] a role whose areas cannot be combined is withheld, and so is a clinician without an id', () => {
+test('[R-2047] areas that cannot be joined are withheld, and a clinician without an id', () => {
   const { roles } = rolesOf({
     roles: [
       { role: 'reviewer', groups: ['a'], organisations: ['north'], applications: ['sepsis'] },
@@ -98,6 +99,10 @@ test('[R-2047] every fault of the file is reported with its place', () => {
   expect(faultsOf('[]')).toHaveLength(2);
   expect(faultsOf('{"roles":[],"roles":[]}')).toEqual(['an object has two members of the same name']);
   expect(faultsOf('{"roles":[]}')).toHaveLength(1);
+  const narrow = { role: 'break-glass', groups: ['g'], organisations: ['north'] };
+  expect(faultsOf(JSON.stringify({ roles: [narrow] }))).toEqual([
+    expect.stringContaining('shows everything'),
+  ]);
   const [a, b] = [
     { role: 'reviewer', groups: ['g', 'h'], organisations: ['north'], applications: ['sepsis'] },
     { role: 'reviewer', groups: ['h'], organisations: ['south'] },

@@ -3,9 +3,11 @@ import { parentPort, workerData, type MessagePort } from 'node:worker_threads';
 import { messageOf } from '../../system-code.js';
 import { offerAccessSocket } from '../access-socket.js';
 
-/** Messages of the thread. `break-glass`: such a look was logged. */
+/** Messages of the thread. `break-glass`: such a look was logged. After `refused` the thread ends. */
 export type AccessSocketMessage =
-  { readonly type: 'break-glass' } | { readonly type: 'refused'; readonly reason: string };
+  | { readonly type: 'offered' }
+  | { readonly type: 'break-glass' }
+  | { readonly type: 'refused'; readonly reason: string };
 
 async function main(port: MessagePort, dataDir: string): Promise<void> {
   const say = (message: AccessSocketMessage) => port.postMessage(message);
@@ -17,6 +19,7 @@ async function main(port: MessagePort, dataDir: string): Promise<void> {
         .finally(() => port.close())
         .catch(() => undefined);
     });
+    say({ type: 'offered' });
   } catch (error) {
     say({ type: 'refused', reason: messageOf(error) });
     port.close();

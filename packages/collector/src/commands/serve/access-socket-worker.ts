@@ -6,7 +6,8 @@ import type { Snapshot } from '../../operate/snapshot.js';
 import type { AccessSocketMessage } from './access-socket-thread.js';
 
 const END_MS = 2000;
-const RESTART_MS = 60_000;
+/** Delay before another thread tries to offer the socket, in milliseconds: the disk may have been full. */
+const RETRY_MS = 10_000;
 const HEAP_MIB = { maxOldGenerationSizeMb: 64, maxYoungGenerationSizeMb: 8 };
 
 export class AccessSocketWorker {
@@ -16,6 +17,7 @@ export class AccessSocketWorker {
   #exited = Promise.resolve();
   #restart: NodeJS.Timeout | undefined;
   #isEnding = false;
+  #isRefused = false;
 
   constructor(
     private readonly dataDir: string,
@@ -40,21 +42,26 @@ export class AccessSocketWorker {
     worker.unref();
     this.#exited = new Promise((resolve) => worker.once('exit', () => resolve()));
     worker.on('message', (message: AccessSocketMessage) => this.#hear(message));
-    worker.on('error', (error: Error) => {
-      this.#hear({ type: 'refused', reason: error.message });
-      if (!this.#isEnding)
-        this.#restart = setTimeout(() => (this.#worker = this.#start()), RESTART_MS).unref();
-    });
+    worker.on('error', ({ message: reason }: Error) => this.#hear({ type: 'refused', reason }));
     return worker;
   }
 
   #hear(message: AccessSocketMessage): void {
-    if (message.type === 'refused')
+    if (message.type === 'break-glass') {
+      this.breakGlass = { looks: this.breakGlass.looks + 1, at: Date.now() };
+      return;
+    }
+    if (message.type === 'offered') {
+      if (this.#isRefused) this.log.info('the access socket is offered');
+      this.#isRefused = false;
+      return;
+    }
+    if (!this.#isRefused)
       this.log.warn(
         { reason: message.reason },
-        'the access socket cannot be offered, so collector-viewer shows nothing; events are still stored',
+        'the access socket cannot be offered, so collector-viewer shows nothing; this is retried',
       );
-    if (message.type !== 'break-glass') return;
-    this.breakGlass = { looks: this.breakGlass.looks + 1, at: Date.now() };
+    this.#isRefused = true;
+    if (!this.#isEnding) this.#restart = setTimeout(() => (this.#worker = this.#start()), RETRY_MS).unref();
   }
 }
