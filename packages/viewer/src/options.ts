@@ -62,8 +62,10 @@ const KEK = /^(file|command):./;
 /** @throws ConfigError with every fault, without a secret. */
 export function optionsFrom(given: GivenOptions): ViewerOptions {
   const faults: ConfigFault[] = [];
-  const fault = (option: string, message: string): undefined =>
-    void faults.push({ source: `--${option}`, message });
+  const fault: Fault = (option, message) => {
+    faults.push({ source: `--${option}`, message });
+    return undefined;
+  };
   const port = /^\d{1,5}$/.test(given.port) && Number(given.port) < 65_536 ? Number(given.port) : undefined;
   if (port === undefined) fault('port', 'give a number from 0 to 65535');
   const auth = authFrom(given, fault);
@@ -82,6 +84,7 @@ export function optionsFrom(given: GivenOptions): ViewerOptions {
   };
 }
 
+/** Adds a fault. @returns undefined, the value of an option with a fault. */
 type Fault = (option: string, message: string) => undefined;
 
 function authFrom(given: GivenOptions, fault: Fault): Auth | undefined {
