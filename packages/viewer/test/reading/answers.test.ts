@@ -340,8 +340,9 @@ test('[R-2050] names are sealed by a key of the viewer, which only its user can 
   const keyOf = (number: number) => path.join(stateDir, 'names-keys', `000000000${number}.key`);
   expect(fs.statSync(keyOf(1)).mode & 0o777).toBe(0o600);
   const keys = new NamesKeys(stateDir);
-  // A replacement that was interrupted before, and after, the names were sealed again.
+  // A replacement is interrupted; until it is completed, the names are still sealed by the former key.
   keys.add();
+  expect((await answers()('runs', listOf(ALL, { target: 'patient-7' }))).runs).toHaveLength(1);
   const interrupted = await followed();
   expect(keys.ciphers().map(({ id }) => Number(id.slice(0, 10)))).toEqual([2]);
   expect(interrupted.troubles).toEqual([]);
