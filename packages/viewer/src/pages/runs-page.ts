@@ -6,7 +6,7 @@ import { html, type Html, type Inner, NOTHING } from '@clinical-events/report/ht
 import { countOf, countText } from '@clinical-events/report/wording';
 import type { ListedRun } from '../contract.js';
 import { FORM_TOKEN } from '../people/page-types.js';
-import { filterForm, queryOf } from './filter-form.js';
+import { clock, filterForm, queryOf } from './filter-form.js';
 import { hidden, layout, problemText } from './layout.js';
 import type { MadePage, RunsShown } from './page-types.js';
 import { exactly, inline } from './text.js';
@@ -32,9 +32,7 @@ function asked({ form, acting }: RunsShown): Html {
     ...(target === '' ? [] : [html`about ${inline(target)}`]),
     ...(user === '' ? [] : [html`called by ${inline(user)}`]),
   ];
-  return html`<p>
-      Runs ${words.map((word, i) => html`${i === 0 ? '' : ' and '}${word}`)}, with any model and outcome.
-    </p>
+  return html`<p>Runs ${words.map((word, i) => html`${i === 0 ? '' : ' and '}${word}`)}.</p>
     <p class="off-paper"><a href="/${acting.role}/runs">Back to all runs</a></p>`;
 }
 
@@ -42,16 +40,16 @@ function listOf(shown: RunsShown): Html {
   const { list, page } = shown;
   if (list === undefined) return NOTHING;
   if (list.runs.length === 0) return emptiness(shown);
-  const clock: Clock = shown.form['clock'] === 'sender' ? 'sender' : 'received';
+  const by: Clock = shown.form['clock'] === 'sender' ? 'sender' : 'received';
   const columns = COLUMNS.filter(
     ({ isRare, of }) => isRare !== true || list.runs.some((run) => of(run) !== undefined),
   );
-  const apart = clock === 'received' && list.runs.some(areClocksApart);
+  const apart = by === 'received' && list.runs.some(areClocksApart);
   return html`<div class="wide" role="group" aria-labelledby="list-caption" tabindex="0">
       <table class="cards">
         <caption id="list-caption">
           ${countOf(list.runs.length, 'run')}, newest first${page > 1 ? `, page ${page}` : ''}; times in UTC
-          by the ${clock === 'sender' ? 'senders’ clocks' : 'collector’s clock'}
+          by the ${by === 'sender' ? 'senders’ clocks' : 'collector’s clock'}
         </caption>
         <thead>
           <tr>
@@ -60,7 +58,7 @@ function listOf(shown: RunsShown): Html {
           </tr>
         </thead>
         <tbody>
-          ${list.runs.map((run) => row(shown, columns, run, clock))}
+          ${list.runs.map((run) => row(shown, columns, run, by))}
         </tbody>
       </table>
     </div>
@@ -188,6 +186,7 @@ function personForm({ acting, form, formToken }: RunsShown): Html {
       aria-describedby="look-up-note"
     >
       ${hidden(FORM_TOKEN, formToken)} ${field('target', 'Id of the patient, document or claim')} ${caller}
+      ${clock(form)}
       <button>Find runs</button>
     </form>
   </section>`;
