@@ -3,25 +3,14 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { ConfigError, type ConfigFault } from '@clinical-events/collector/config';
 import { isLoopback } from '@clinical-events/collector/loopback';
-
-/** The value of --auth. */
-type Auth =
-  | { readonly kind: 'local' }
-  | { readonly kind: 'proxy'; readonly header: string; readonly groupsHeader: string }
-  | {
-      readonly kind: 'oidc';
-      readonly issuer: URL;
-      readonly clientId: string;
-      readonly clientSecret: string;
-      readonly groupsClaim: string;
-    };
+import type { PeopleAuth } from './people/register.js';
 
 export interface ViewerOptions {
   readonly dataDir: string;
   readonly stateDir: string;
   readonly host: string;
   readonly port: number;
-  readonly auth: Auth;
+  readonly auth: PeopleAuth;
   /** Undefined for `--auth local` without a file. */
   readonly rolesFile: string | undefined;
   /** The address in a browser; undefined until the port is known, for a free port without --url. */
@@ -86,7 +75,7 @@ export function optionsFrom(given: GivenOptions): ViewerOptions {
 /** Adds a fault. */
 type Fault = (option: string, message: string) => void;
 
-function authFrom(given: GivenOptions, fault: Fault): Auth | undefined {
+function authFrom(given: GivenOptions, fault: Fault): PeopleAuth | undefined {
   const [, kind = '', value = ''] = /^([a-z]+)(?::(.*))?$/s.exec(given.auth) ?? [];
   for (const name of ['clientId', 'clientSecret'] as const)
     if (given[name] !== undefined && kind !== 'oidc') fault(dashed(name), 'is for --auth oidc:ISSUER alone');
@@ -97,13 +86,13 @@ function authFrom(given: GivenOptions, fault: Fault): Auth | undefined {
   return undefined;
 }
 
-function proxyFrom(header: string, groupsHeader: string, fault: Fault): Auth {
+function proxyFrom(header: string, groupsHeader: string, fault: Fault): PeopleAuth {
   if (!HEADER.test(header)) fault('auth', 'after proxy: give the name of a header');
   if (!HEADER.test(groupsHeader)) fault('groups', 'give the name of a header');
   return { kind: 'proxy', header: header.toLowerCase(), groupsHeader: groupsHeader.toLowerCase() };
 }
 
-function providerFrom(address: string, given: GivenOptions, fault: Fault): Auth | undefined {
+function providerFrom(address: string, given: GivenOptions, fault: Fault): PeopleAuth | undefined {
   const issuer = URL.canParse(address) ? new URL(address) : undefined;
   const isFit = issuer?.protocol === 'https:' || (issuer !== undefined && isLocal(issuer));
   if (!isFit) fault('auth', 'after oidc: give the https address of the provider');
@@ -160,7 +149,7 @@ function isLocal(url: URL): boolean {
 }
 
 function checkWhere(
-  auth: Auth,
+  auth: PeopleAuth,
   { host, roles, url: givenUrl }: GivenOptions,
   { url, tls }: { readonly url: URL | undefined; readonly tls: TlsFiles | undefined },
   fault: Fault,

@@ -168,6 +168,11 @@ describe('[R-2050] an erasure', () => {
     const [of] = await list();
     if (of === undefined) throw new Error('no run');
     const { recordId, organisation } = of;
+    const hold = (await on('hold', 'add', 'INQUEST-1', '--run', recordId)).stdout;
+    const held = await reading.run({ scope: ALL, recordId, organisation, withContents: true });
+    expect(held?.holds).toHaveLength(1);
+    expect(hold).toContain(held?.holds[0]);
+    await on('hold', 'release', held?.holds[0] ?? '');
     await erase(target);
     // The page of a run shows an erasure at once, whether or not the catalogue has followed.
     const found = await reading.run({ scope: ALL, recordId, organisation, withContents: true });
