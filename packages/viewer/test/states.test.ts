@@ -123,7 +123,22 @@ test('[R-2051] a catalogue that is damaged is made again, and the pages say so o
   expect((await reviewer.get(pageOf(first))).text).toContain(SUMMARY);
 });
 
+test('[R-2051] a viewer that cannot use its state directory says so in one line, without a trace', async () => {
+  const file = path.join(directory, 'a-file');
+  fs.writeFileSync(file, '');
+  for (const [state, says] of [
+    [path.join(file, 'state'), /cannot be written \(ENOTDIR\); --state-dir names another directory/],
+    [stateDir, /is in use by another viewer/],
+  ] as const) {
+    const started = startViewer(['--data-dir', dataDir, '--state-dir', state]);
+    await expect(started).rejects.toThrow(new RegExp(`ended: collector-viewer: [^\n]*${says.source}\n$`));
+  }
+});
+
 test('[R-2046] a stop ends the viewer in order', async () => {
   expect(await viewer.stop()).toBe(0);
+  const last = JSON.parse(viewer.output.stderr.trim().split('\n').at(-1) ?? '') as Record<string, unknown>;
+  expect(last).toMatchObject({ level: 'info', reason: 'SIGTERM', msg: 'stopping' });
+  expect(last['time']).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
   for (const text of [SUMMARY, 'patient-4711', key]) expect(viewer.output.stderr).not.toContain(text);
 });

@@ -36,9 +36,10 @@ export function proofPage(shown: ProofShown): MadePage {
       <h2 id="check-title">How to check it elsewhere</h2>
       <p>
         The proof, the body of the event and the key of the log are enough: neither the log nor this viewer is
-        needed. Take the verifier key from the operator of the log by another way than this page.
+        needed. Take the verifier key from the operator of the log by another way than this page. The operator
+        gets the body with the first command. For an erased event, leave <code>--event body.json</code> out.
       </p>
-      <pre class="command" tabindex="0" aria-label="Command"><code>${CHECK}</code></pre>
+      <pre class="command" tabindex="0" aria-label="Commands"><code>${checkOf(eventId)}</code></pre>
     </section>
     <section aria-labelledby="text-title">
       <h2 id="text-title">The text of the proof</h2>
@@ -47,4 +48,6 @@ export function proofPage(shown: ProofShown): MadePage {
   return { html: layout(shown, { title, main }) };
 }
 
-const CHECK = 'collector check-proof event.tlog-proof --event body.json --key log.vkey';
+/** The file of the proof has the name under which a browser saves it. */
+const checkOf = (eventId: string) => `collector events --event ${eventId} | jq -j .body > body.json
+collector check-proof ${eventId}.tlog-proof --event body.json --key log.vkey`;
