@@ -1,6 +1,7 @@
 /** The types that the rooms of the viewer share: who looks, what may be seen, and the answers of the log. */
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import type { RunFilter, RunSummary } from '@clinical-events/collector/catalogue/catalogue';
+import type { RunPart } from './reading/run-part.js';
 import type { ReportNumbers } from '@clinical-events/report/report-numbers';
 
 export const ROLES = ['reviewer', 'clinician', 'auditor', 'break-glass'] as const;
@@ -94,18 +95,20 @@ export interface RunsPage {
   readonly hasMore: boolean;
 }
 
-/** A run with all that its page shows. */
+/** A run with all that a page of it shows. */
 export interface FoundRun {
   readonly summary: RunSummary;
+  /** Without the contents of events that are not in the part. */
   readonly record: ClinicalRecord;
+  readonly part: RunPart;
   /** Holds that cover it, and erasures of its events, by id of the action. */
   readonly holds: readonly string[];
 }
 
 /** The proof of an event: the file, and what was verified when it was made. */
 export interface FoundProof {
-  /** C2SP tlog-proof. */
-  readonly text: string;
+  /** C2SP tlog-proof; undefined without contents, because its salt allows to test guesses of the body. */
+  readonly text: string | undefined;
   readonly sequence: number;
   readonly eventId: string;
   readonly recordId: string;
@@ -146,6 +149,7 @@ export interface Reading {
    * @param recordId the whole id, lower case.
    * @param organisation undefined if the id is unique.
    * @param withContents false: only what an auditor may see; then no payload leaves the thread.
+   * @param from the number of the first event on the page, from 0.
    * @throws NotReadable
    */
   run(asked: {
@@ -153,12 +157,14 @@ export interface Reading {
     readonly recordId: string;
     readonly organisation: string | undefined;
     readonly withContents: boolean;
+    readonly from: number;
   }): Promise<FoundRun | undefined>;
   /** @throws NotReadable if there is no checkpoint over the event yet, or the proof is not valid. */
   proof(asked: {
     readonly scope: Scope;
     readonly eventId: string;
     readonly organisation: string;
+    readonly withContents: boolean;
   }): Promise<FoundProof | undefined>;
   /** @throws NotReadable */
   report(asked: ReportAsked): Promise<ReportNumbers>;

@@ -9,7 +9,9 @@ export type Form = Readonly<Record<string, string>>;
 const OF_RUNS = ['organisation', 'model', 'app', 'outcome', 'feedback', 'only', 'since', 'until', 'clock'];
 const OF_REPORT = ['organisation', 'model', 'since', 'until', 'clock'];
 const OF_PERSONS = ['target', 'user'] as const;
-const LONGEST = 1000;
+const MEMBERS: readonly string[] = [...OF_RUNS, ...OF_PERSONS, 'page'];
+/** Of the id of a person, and of words and names, which the access log takes no longer. */
+const LONGEST = { person: 1000, other: 256 };
 /** Runs on a page of the list. */
 const PAGE_RUNS = 50;
 const MOST_PAGES = 10_000;
@@ -19,14 +21,20 @@ export class FilterFault extends Error {
   override name = 'FilterFault';
 }
 
-/** The text members of a query or a body; a repeated member counts once, `only` with all its values. */
+/**
+ * The known members of a query or a body that are texts; a repeated one counts once, `only` with all its
+ * values.
+ */
 function formOf(sent: unknown): Form {
   const form: Record<string, string> = {};
   for (const [name, value] of Object.entries(Object(sent) as Record<string, unknown>)) {
     const texts = [value].flat().filter((each): each is string => typeof each === 'string' && each !== '');
     const text = name === 'only' ? texts.join(',') : (texts[0] ?? '');
-    if (text.length > LONGEST) throw new FilterFault(`${name}: the text is too long`);
-    if (text !== '') form[name] = text;
+    if (text === '' || !MEMBERS.includes(name)) continue;
+    const longest = OF_PERSONS.some((each) => each === name) ? LONGEST.person : LONGEST.other;
+    if (text.length > longest) throw new FilterFault(`${name}: the text is too long`);
+    if (text.includes('\0') || !text.isWellFormed()) throw new FilterFault(`${name}: this is not text`);
+    form[name] = text;
   }
   return form;
 }

@@ -130,12 +130,18 @@ class Connection {
         reject(this.isOpen ? late() : away());
         return;
       }
+      let isLate = false;
       const timer = setTimeout(() => {
+        isLate = true;
         reject(late());
       }, this.answerMs);
       this.#waiting.push({
-        take(answer) {
+        take: (answer) => {
           clearTimeout(timer);
+          if (isLate) {
+            this.#endLate(answer);
+            return;
+          }
           if (answer.kept === true) {
             resolve(answer);
             return;
@@ -150,6 +156,12 @@ class Connection {
       });
       this.#socket.write(`${JSON.stringify(request)}\n`);
     });
+  }
+
+  /** A look that was recorded too late has shown nothing. */
+  #endLate({ kept, reading }: Answer): void {
+    if (kept !== true || typeof reading !== 'string') return;
+    this.ask({ state: 'ended', reading, events: 0, complete: false }).catch(() => undefined);
   }
 
   /** Waits for the answers to all requests. */

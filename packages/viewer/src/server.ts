@@ -18,6 +18,10 @@ import { type Page, PERMITS } from './people/guard.js';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const HTML = 'text/html; charset=utf-8';
+/** How long the reader of a page may take no byte of it, in milliseconds. */
+const SLOWEST_MS = 60_000;
+/** Pages that one person waits for at a time. */
+const MOST_AT_ONCE = 16;
 /** The package ships this file at its source: the path is right from `dist` and from `src`. */
 const STYLE = new URL('../src/pages/viewer.css', import.meta.url);
 
@@ -59,6 +63,11 @@ class Refusal extends Error {
   }
 }
 
+const TOO_MANY = new Refusal(429, 'Too many pages at once', [
+  'Wait until your other pages are shown, then try again.',
+]);
+
+type Names = Awaited<ReturnType<Reading['names']>>;
 type Make = (request: FastifyRequest, frame: Frame) => Promise<Ready>;
 
 export function registerPages(app: FastifyInstance, parts: ServerParts): void {
@@ -66,8 +75,9 @@ export function registerPages(app: FastifyInstance, parts: ServerParts): void {
   const style = fs.readFileSync(STYLE, 'utf8');
   app.get('/viewer.css', (_, reply) => reply.type('text/css; charset=utf-8').send(style));
   app.get('/livez', (_, reply) => reply.type('text/plain; charset=utf-8').send('ok'));
+  const turns = new Turns();
   const page = (name: Page, make: Make) => (request: FastifyRequest, reply: FastifyReply) =>
-    answer(parts, { request, reply, name, make });
+    answer(parts, { request, reply, name, make, turns });
   app.get(
     '/:role/runs',
     page('runs', (request, frame) => listPage(reading, pages, frame, request.query, false)),
@@ -95,9 +105,13 @@ interface Asked {
   readonly reply: FastifyReply;
   readonly name: Page;
   readonly make: Make;
+  readonly turns: Turns;
 }
 
-async function answer(parts: ServerParts, { request, reply, name, make }: Asked): Promise<FastifyReply> {
+async function answer(
+  parts: ServerParts,
+  { request, reply, name, make, turns }: Asked,
+): Promise<FastifyReply> {
   const { role: word } = request.params as { readonly role: string };
   const role = ROLES.find((each) => each === word);
   if (role === undefined) {
@@ -107,16 +121,36 @@ async function answer(parts: ServerParts, { request, reply, name, make }: Asked)
   const admitted = parts.admit(request, reply, role, name);
   if (admitted === undefined) return reply;
   const frame = { ...admitted, state: await stateOf(parts.reading) };
-  let ready: Ready;
+  const { kind, name: called } = frame.acting.person;
+  const leave = turns.enter(`${kind} ${called}`);
+  if (leave === undefined) return refuse(parts, reply, frame, TOO_MANY);
   try {
-    ready = await make(request, frame);
+    return await send(parts, reply, frame, await make(request, frame));
   } catch (error) {
     return refuse(parts, reply, frame, error);
+  } finally {
+    leave();
   }
-  return send(parts, reply, frame, ready);
 }
 
-/** The look is durable before the first byte of the page leaves. */
+/** Somebody who asks for many pages at once does not keep others waiting. */
+class Turns {
+  readonly #pages = new Map<string, number>();
+
+  /** @returns call it when the page is made; undefined if the person waits for too many pages. */
+  enter(person: string): (() => void) | undefined {
+    const others = this.#pages.get(person) ?? 0;
+    if (others >= MOST_AT_ONCE) return undefined;
+    this.#pages.set(person, others + 1);
+    return () => {
+      const left = (this.#pages.get(person) ?? 1) - 1;
+      if (left === 0) this.#pages.delete(person);
+      else this.#pages.set(person, left);
+    };
+  }
+}
+
+/** The look is durable before the first byte of the page leaves. @throws LookRefused */
 async function send(
   parts: ServerParts,
   reply: FastifyReply,
@@ -125,14 +159,9 @@ async function send(
 ): Promise<FastifyReply> {
   const { look, events = 0, page, status = 200, file } = ready;
   if (look !== undefined) {
-    let end: Awaited<ReturnType<Looks['begin']>>;
-    try {
-      end = await parts.looks.begin({ ...look, acting: frame.acting });
-    } catch (error) {
-      return refuse(parts, reply, frame, error);
-    }
-    reply.raw.once('close', () => {
-      end({ events, complete: reply.raw.writableFinished }).catch(parts.onFailure);
+    const end = await parts.looks.begin({ ...look, acting: frame.acting });
+    onceClosed(reply, (complete) => {
+      end({ events, complete }).catch(parts.onFailure);
     });
   }
   reply.code(status).headers(page.headers ?? {});
@@ -141,6 +170,24 @@ async function send(
     .type('application/octet-stream')
     .header('Content-Disposition', `attachment; filename="${file.name}"`)
     .send(file.text);
+}
+
+/** Calls `then` when the page was sent, or its reader is away: also if he left before this call. */
+function onceClosed({ raw, request }: FastifyReply, then: (complete: boolean) => void): void {
+  const { socket } = request.raw;
+  let isClosed = false;
+  const closed = () => {
+    if (isClosed) return;
+    isClosed = true;
+    socket.off('close', closed);
+    then(raw.writableFinished);
+  };
+  raw.once('close', closed);
+  // The answer to a pipelined request is not told.
+  socket.once('close', closed);
+  if (socket.destroyed) closed();
+  // A page that is read slower than this is cut off, so that its memory becomes free.
+  else raw.setTimeout(SLOWEST_MS);
 }
 
 function refuse(
@@ -207,15 +254,18 @@ async function listPage(
   } catch (error) {
     if (!(error instanceof FilterFault)) throw error;
     const shown = { ...about, form: {}, problem: error.message, list: undefined, page: 1 };
-    return { page: pages.runs(shown), status: 400 };
+    return { page: pages.runs(shown), ...lookAtNames('runs', names), status: 400 };
   }
 }
 
+/** A form alone has the names of the log, which senders chose. */
+function lookAtNames(what: 'runs' | 'report', names: Names): Pick<Ready, 'look'> {
+  const isEmpty = Object.values(names).every((each) => each.length === 0);
+  return isEmpty ? {} : { look: { what, filter: { names: true } } };
+}
+
 /** Without names the form has text fields, and the list says why it cannot be made. */
-async function namesIn(
-  reading: Reading,
-  { acting, state }: Frame,
-): Promise<Awaited<ReturnType<Reading['names']>>> {
+async function namesIn(reading: Reading, { acting, state }: Frame): Promise<Names> {
   if (state.catalogue !== 'ready') return { organisations: [], applications: [], models: [] };
   return reading.names(acting.scope);
 }
@@ -236,13 +286,14 @@ async function runPage(
         recordId,
         organisation: textOf(organisation),
         withContents,
+        from: numberOf(from),
       })
     : undefined;
   if (run === undefined)
     throw new Refusal(404, 'No such run', ['There is no run with this id that you may see.']);
   const { events, organisation: of } = run.record.metadata;
   return {
-    page: pages.run({ ...frame, run, withContents, from: numberOf(from) }),
+    page: pages.run({ ...frame, run, withContents }),
     look: { what: 'run', filter: { run: recordId, organisation: of, contents: withContents } },
     events: events.length,
   };
@@ -260,16 +311,20 @@ async function proofPage(
     readonly download?: string;
   };
   const organisation = textOf(of);
-  const asked = { scope: frame.acting.scope, eventId: id.toLowerCase(), organisation: organisation ?? '' };
+  const { scope, role } = frame.acting;
+  const eventOf = { eventId: id.toLowerCase(), organisation: organisation ?? '' };
+  const asked = { scope, ...eventOf, withContents: PERMITS[role].contents };
   const proof = UUID.test(id) && organisation !== undefined ? await reading.proof(asked) : undefined;
   if (proof === undefined)
     throw new Refusal(404, 'No such event', ['There is no event with this id that you may see.']);
   const { eventId, recordId, text } = proof;
+  if (download !== undefined && text === undefined)
+    throw new Refusal(403, 'Not permitted', [`The role ${role} does not permit the file of a proof.`]);
   return {
     page: pages.proof({ ...frame, proof, organisation: asked.organisation }),
     look: { what: 'proof', filter: { event: eventId, run: recordId, organisation } },
     events: 1,
-    ...(download !== undefined && { file: { name: `${eventId}.tlog-proof`, text } }),
+    ...(download !== undefined && text !== undefined && { file: { name: `${eventId}.tlog-proof`, text } }),
   };
 }
 
@@ -286,12 +341,12 @@ async function reportPage(
     const numbers = isShown ? await reading.report({ ...asked, scope: frame.acting.scope }) : undefined;
     const page = pages.report({ ...frame, form, names, problem: undefined, numbers });
     return numbers === undefined
-      ? { page }
+      ? { page, ...lookAtNames('report', names) }
       : { page, look: { what: 'report', filter: logged }, events: numbers.all.events };
   } catch (error) {
     if (!(error instanceof FilterFault)) throw error;
     const shown = { ...frame, form: {}, names, problem: error.message, numbers: undefined };
-    return { page: pages.report(shown), status: 400 };
+    return { page: pages.report(shown), ...lookAtNames('report', names), status: 400 };
   }
 }
 

@@ -39,12 +39,7 @@ export async function runViewer(options: ViewerOptions): Promise<ExitCode> {
   const stopped = new Promise<string>((resolve) => onStop(resolve));
   const certificate = await certificateOf(options);
   const { reading, looks } = await openLog(options, log);
-  const app = appOf(certificate, log);
-  const people = await peopleOf(app, { options, looks, log, isTls: certificate !== undefined });
-  registerPages(app, {
-    ...{ reading, looks, pages: logPages, admit: (...asked) => people.admit(...asked) },
-    onFailure: (error) => log.error({ reason: messageOf(error) }, 'a page could not be shown'),
-  });
+  const { app, people } = await serverOf({ options, reading, looks, log, certificate });
   await listen(app, options);
   certificate?.follow(log, (pem) => {
     (app.server as unknown as TlsServer).setSecureContext(secureContextOf(pem));
@@ -60,6 +55,21 @@ export async function runViewer(options: ViewerOptions): Promise<ExitCode> {
   await reading.close();
   await looks.close();
   return EXIT.ok;
+}
+
+/** The server with all pages; it does not listen yet. @throws CommandFailure with the faults of the roles file. */
+export async function serverOf({ certificate, reading, ...parts }: ServerOfViewer): Promise<{
+  readonly app: FastifyInstance;
+  readonly people: People;
+}> {
+  const { looks, log } = parts;
+  const app = appOf(certificate, log);
+  const people = await peopleOf(app, { ...parts, isTls: certificate !== undefined });
+  registerPages(app, {
+    ...{ reading, looks, pages: logPages, admit: people.admit },
+    onFailure: (error) => log.error({ reason: messageOf(error) }, 'a page could not be shown'),
+  });
+  return { app, people };
 }
 
 async function certificateOf({ tls }: ViewerOptions): Promise<ServerCertificate | undefined> {
@@ -97,6 +107,8 @@ function appOf(certificate: ServerCertificate | undefined, log: Logger): Fastify
     certificate === undefined
       ? Fastify(common)
       : (Fastify({ ...common, https: httpsOf(certificate) }) as unknown as FastifyInstance);
+  // Only forms are read.
+  app.removeAllContentTypeParsers();
   const message = (reply: FastifyReply, status: number, title: string, sentence: string) =>
     reply
       .code(status)
@@ -123,10 +135,15 @@ function httpsOf(certificate: ServerCertificate): object {
 }
 
 interface PeopleParts {
-  readonly options: ViewerOptions;
+  readonly options: Pick<ViewerOptions, 'auth' | 'rolesFile' | 'url' | 'host'>;
   readonly looks: Looks;
   readonly log: Logger;
   readonly isTls: boolean;
+}
+
+interface ServerOfViewer extends Omit<PeopleParts, 'isTls'> {
+  readonly reading: Reading;
+  readonly certificate: ServerCertificate | undefined;
 }
 
 /** @throws ConfigError with the faults of the roles file. */

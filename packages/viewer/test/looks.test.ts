@@ -141,6 +141,8 @@ describe('looks', () => {
     const ended = end({ events: 1, complete: true });
     await expect.poll(() => requests).toContain('"reading":"two"');
     expect(requests).not.toContain('"reading":"one","events":1');
+    // It has shown nothing, and the collector need not keep it as open.
+    expect(requests).toContain('"reading":"one","events":0,"complete":false');
     await ended;
     await late.close();
   });

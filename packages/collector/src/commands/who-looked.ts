@@ -205,7 +205,7 @@ class WhoLooked {
 
   /** The runs at which an access looked; undefined for one that was not limited to other runs. */
   #matches(command: string, filter: NonNullable<AccessLine['filter']>): (LogRun | undefined)[] {
-    const { run, event, organisation, entry, tiles } = filter;
+    const { run, event, organisation, entry, tiles, names } = filter;
     const isElsewhere = [organisation].flat().some((each) => typeof each === 'string');
     if (isElsewhere && ![organisation].flat().some((each) => this.#organisations.has(String(each))))
       return [];
@@ -219,8 +219,9 @@ class WhoLooked {
             events.some((id) => each.events.has(id)),
         )
         .map((each) => each.run);
-    // An entry of the log itself, and hashes.
-    const showsNothing = SHOWS_NOTHING.test(command) || entry !== undefined || tiles !== undefined;
+    // An entry of the log itself, hashes, and the names of a form alone.
+    const isOfOthers = entry !== undefined || tiles !== undefined || names === true;
+    const showsNothing = SHOWS_NOTHING.test(command) || isOfOthers;
     return showsNothing || this.#runs.length === 0 ? [] : [undefined];
   }
 

@@ -36,8 +36,6 @@ export interface RunShown extends Frame {
   readonly run: FoundRun;
   /** False for an auditor. */
   readonly withContents: boolean;
-  /** The number of the first event on this part of the page, from 0. */
-  readonly from: number;
 }
 
 export interface ProofShown extends Frame {

@@ -1,5 +1,5 @@
 /** The proof that an event is in the log. */
-import { html, NOTHING } from '@clinical-events/report/html';
+import { type Html, html, NOTHING } from '@clinical-events/report/html';
 import { countText } from '@clinical-events/report/wording';
 import { layout } from './layout.js';
 import type { MadePage, ProofShown } from './page-types.js';
@@ -29,8 +29,19 @@ export function proofPage(shown: ProofShown): MadePage {
           : cosignedBy.map((name, i) => html`${i === 0 ? '' : ', '}${inline(name)}`),
       ],
     ])}
-    <p class="off-paper">
-      <a class="button" href="${address(file, { organisation, download: '1' })}">Download the proof</a>
+    ${text === undefined ? WITHOUT_FILE : filePart(text, address(file, { organisation, download: '1' }))}`;
+  return { html: layout(shown, { title, main }) };
+}
+
+const WITHOUT_FILE = html`<p class="notice">
+  As an auditor you see what was verified. You do not get the file of the proof: with it, guesses of the
+  contents of the event can be tested. Ask a reviewer for it.
+</p>`;
+
+function filePart(text: string, download: string): Html {
+  return html`<p class="off-paper"><a class="button" href="${download}">Download the proof</a></p>
+    <p>
+      Give the proof only to people who may see the event: with it, guesses of its contents can be tested.
     </p>
     <section aria-labelledby="check-title">
       <h2 id="check-title">How to check it elsewhere</h2>
@@ -45,7 +56,6 @@ export function proofPage(shown: ProofShown): MadePage {
       <h2 id="text-title">The text of the proof</h2>
       ${block(text, 'code')}
     </section>`;
-  return { html: layout(shown, { title, main }) };
 }
 
 /** The file of the proof has the name under which a browser saves it. */

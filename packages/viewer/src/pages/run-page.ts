@@ -6,6 +6,7 @@ import { OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
 import type { RecordedCall } from '@clinical-events/protocol';
 import { html, type Html, type Inner, NOTHING } from '@clinical-events/report/html';
 import { countText, MISSING_TEXT } from '@clinical-events/report/wording';
+import { PART_EVENTS } from '../reading/run-part.js';
 import { conflictsPart } from './conflicts-part.js';
 import { endingText, eventPart, type RunView, saidIn } from './event-part.js';
 import { layout } from './layout.js';
@@ -14,33 +15,33 @@ import { inline } from './text.js';
 import { type Members, membersHtml } from './values.js';
 import { facts, runAddress, timeHtml } from './words.js';
 
-/** The number of events on a part of the page. */
-const PART = 500;
+/** Calls and nested runs that a page lists. */
+const MOST_LISTED = 500;
 
 export function runPage(shown: RunShown): MadePage {
   const { record } = shown.run;
   const { run_id: runId, record_id: recordId, events } = record.metadata;
   const view = viewOf(shown);
-  const from = Math.max(0, Math.min(shown.from, events.length - 1));
-  const part = events.slice(from, from + PART);
+  const { from, until } = shown.run.part;
+  const part = events.slice(from, until);
   const name = runId === null ? 'Record' : 'Run';
   const main = html`<h1>${name} <span class="id">${recordId}</span></h1>
     ${scopeText(shown)} ${heldText(shown)} ${head(shown, view)} ${callsPart(shown, view)}
     ${gapsPart(shown, view)} ${conflictsPart(shown, view)}
     <section aria-labelledby="events-title">
       <h2 id="events-title">What happened</h2>
-      ${partText(shown, from, part.length)}
+      ${partText(shown)}
       <ol class="events" start="${from + 1}">
         ${part.map((event) => eventPart(event, view))}
       </ol>
-      ${partLinks(shown, from)}
+      ${partLinks(shown)}
     </section>
     ${others(shown)}`;
   return { html: layout(shown, { title: `${name} ${recordId.slice(0, 8)}`, main }) };
 }
 
 function viewOf({ acting, run, withContents }: RunShown): RunView {
-  const { record, summary } = run;
+  const { record, summary, part } = run;
   const { organisation } = summary;
   const { events, record_id: recordId } = record.metadata;
   const places = new Map(events.map(({ event_id: id, sequence }, place) => [id, { place, sequence }]));
@@ -52,8 +53,9 @@ function viewOf({ acting, run, withContents }: RunShown): RunView {
     eventLink: (eventId) => {
       const found = places.get(eventId);
       if (found === undefined) return html`<code>${eventId}</code> (not in this run)`;
-      const part = found.place - (found.place % PART);
-      const there = `${runAddress(acting.role, recordId, organisation, part)}#event-${found.sequence}`;
+      const isHere = found.place >= part.from && found.place < part.until;
+      const from = isHere ? part.from : found.place;
+      const there = `${runAddress(acting.role, recordId, organisation, from)}#event-${found.sequence}`;
       return html`<a href="${there}">event ${countText(found.sequence)}</a>`;
     },
   };
@@ -174,8 +176,16 @@ function nesting({ acting, run }: RunShown): [Inner, Inner][] {
       above === undefined ? html`no run (event <code>${parent.event_id}</code>)` : link(above),
     ]);
   if (children.length > 0)
-    rows.push(['Nested runs', html`${children.map((id, i) => html`${i === 0 ? '' : ', '}${link(id)}`)}`]);
+    rows.push([
+      'Nested runs',
+      html`${children.slice(0, MOST_LISTED).map((id, i) => html`${i === 0 ? '' : ', '}${link(id)}`)}
+      ${moreText(children.length)}`,
+    ]);
   return rows;
+}
+
+function moreText(count: number): string {
+  return count > MOST_LISTED ? `, and ${countText(count - MOST_LISTED)} more` : '';
 }
 
 /** The calls of a run with several. */
@@ -193,7 +203,7 @@ function callsPart({ run }: RunShown, view: RunView): Html {
     ];
     return { link: html`Call ${place + 1}, ${view.eventLink(call.event_id)}`, cells };
   };
-  const rows = calls.map(row);
+  const rows = calls.slice(0, MOST_LISTED).map(row);
   return html`<section aria-labelledby="calls-title">
     <h2 id="calls-title">Calls of models</h2>
     <div class="wide" role="group" aria-labelledby="calls-title" tabindex="0">
@@ -215,6 +225,7 @@ function callsPart({ run }: RunShown, view: RunView): Html {
         </tbody>
       </table>
     </div>
+    ${calls.length > MOST_LISTED ? html`<p>The first ${countText(MOST_LISTED)} of ${countText(calls.length)} calls.</p>` : NOTHING}
   </section>`;
 }
 
@@ -240,25 +251,26 @@ function gapsPart({ run }: RunShown, { eventLink }: RunView): Html {
   </section>`;
 }
 
-function partText({ run }: RunShown, from: number, shown: number): Html {
+function partText({ run }: RunShown): Html {
   const all = run.record.metadata.events.length;
-  if (shown === all) return NOTHING;
+  const { from, until } = run.part;
+  if (until - from === all) return NOTHING;
   return html`<p class="part">
-    Events ${countText(from + 1)} to ${countText(from + shown)} of ${countText(all)}, in the order of their
-    times.
+    Events ${countText(from + 1)} to ${countText(until)} of ${countText(all)}, in the order of their times.
   </p>`;
 }
 
-function partLinks({ acting, run }: RunShown, from: number): Html {
+function partLinks({ acting, run }: RunShown): Html {
   const { record_id: recordId, events } = run.record.metadata;
-  if (events.length <= PART) return NOTHING;
+  const { from, until } = run.part;
+  if (until - from === events.length) return NOTHING;
   const { organisation } = run.summary;
   const link = (to: number, text: string) =>
     html`<a href="${runAddress(acting.role, recordId, organisation, to)}#events-title">${text}</a>`;
-  const last = events.length - 1 - ((events.length - 1) % PART);
+  const before = (place: number) => Math.max(0, place - PART_EVENTS);
   return html`<nav class="pages" aria-label="Parts of the run">
-    ${from > 0 ? html`${link(0, 'First events')} ${link(Math.max(0, from - PART), 'Earlier events')}` : NOTHING}
-    ${from + PART < events.length ? html`${link(from + PART, 'Later events')} ${link(last, 'Last events')}` : NOTHING}
+    ${from > 0 ? html`${link(0, 'First events')} ${link(before(from), 'Earlier events')}` : NOTHING}
+    ${until < events.length ? html`${link(until, 'Later events')} ${link(before(events.length), 'Last events')}` : NOTHING}
   </nav>`;
 }
 

@@ -8,6 +8,7 @@ import {
   type CatalogueRun,
   modelsNamed,
   type NameKind,
+  type RunFilter,
   type RunSummary,
 } from '@clinical-events/collector/catalogue/catalogue';
 import { recordsIn } from '@clinical-events/collector/commands/catalogue';
@@ -22,8 +23,9 @@ import { NamesKeys } from './names-keys.js';
 import { OpenedLog, type ViewersLog } from './opened-log.js';
 import type { Answered, Kind, Names, PassedRun, ProofAsked, Question, RunAsked } from './questions.js';
 import { ownCatalogue, type ReadingPlaces } from './reading-places.js';
+import { partOf } from './run-part.js';
 import { filterWithin, isWithin } from './scopes.js';
-import { AGAIN, sentenceOf, UNSIGNED, UPDATING } from './trouble.js';
+import { AGAIN, sentenceOf, TOO_LARGE, UNSIGNED, UPDATING } from './trouble.js';
 import { summaryWithoutPersons, withoutContents } from './without-contents.js';
 
 /** How long a question waits while an update is not complete. */
@@ -31,6 +33,8 @@ const PATIENCE_MS = 2000;
 const STEP_MS = 20;
 /** How often a run is assembled again, because an event of it was erased meanwhile. */
 const ATTEMPTS = 5;
+/** A run of this size is assembled in about a second. */
+const MOST_RUN_BYTES = 32 << 20;
 /** Limit of the names of each kind. */
 const MOST_NAMES = 1000;
 
@@ -163,7 +167,7 @@ export class Answers {
   }
 
   async #run(source: Source, asked: RunAsked): Promise<PassedRun | undefined> {
-    const { scope, recordId, organisation, withContents } = asked;
+    const { scope, recordId, organisation, withContents, from } = asked;
     const found = runOf(source, scope, recordId, organisation);
     if (found === undefined) return undefined;
     const record = await assembled(source, found);
@@ -174,15 +178,17 @@ export class Answers {
     const summary = summaryOf(found);
     // The catalogue may be older than the erasure.
     const isErased = events.some(({ payload }) => payload === 'erased');
+    const seen = linksWithin(source, scope, withContents ? record : withoutContents(record));
+    const { record: shown, part } = partOf(seen, from);
     return {
       summary: isErased || !withContents ? summaryWithoutPersons(summary) : summary,
-      record: JSON.stringify(withContents ? record : withoutContents(record)),
-      holds,
+      record: JSON.stringify(shown),
+      ...{ part, holds },
     };
   }
 
   async #proof(source: Source, asked: ProofAsked): Promise<FoundProof | undefined> {
-    const { scope, eventId, organisation } = asked;
+    const { scope, eventId, organisation, withContents } = asked;
     const { catalogue, log } = source;
     if (scope.organisations?.includes(organisation) === false) return undefined;
     const of = await catalogue.recordOfEvent(log, organisation, eventId);
@@ -196,7 +202,8 @@ export class Answers {
     try {
       const proof = await proveEvent(reading, eventId, organisation, { waitMs: 0, warn: () => undefined });
       return {
-        ...{ text: proof.proof, sequence: proof.event.sequence, eventId, recordId: of.recordId },
+        ...{ text: withContents ? proof.proof : undefined, sequence: proof.event.sequence },
+        ...{ eventId, recordId: of.recordId },
         checkpointAt: cosignedAt(proof.checkpoint.note, proof.cosignedBy),
         checkpointSize: proof.checkpoint.checkpoint.size,
         ...{ cosignedBy: proof.cosignedBy, verifierKey: proof.verifierKey },
@@ -254,9 +261,29 @@ function runOf(
   return runs.length === 1 ? runs[0] : undefined;
 }
 
+/** A run outside the scope counts as missing also where another run is nested in it, holds it or meets it. */
+function linksWithin(source: Source, scope: Scope, record: ClinicalRecord): ClinicalRecord {
+  if (scope.applications === undefined && scope.caller === undefined) return record;
+  const { organisation, parent, children, conflicts } = record.metadata;
+  const isSeen = (id: string) => runOf(source, scope, id, organisation, true) !== undefined;
+  const above = parent?.run_id ?? undefined;
+  return {
+    ...record,
+    metadata: {
+      ...record.metadata,
+      parent: parent !== null && above !== undefined && !isSeen(above) ? { ...parent, run_id: null } : parent,
+      children: children.filter(isSeen),
+      conflicts: conflicts.map((conflict) =>
+        conflict.run_ids === undefined ? conflict : { ...conflict, run_ids: conflict.run_ids.filter(isSeen) },
+      ),
+    },
+  };
+}
+
 /** The record of a run, after all erasures that the log has. @throws NotReadable */
 async function assembled(source: Source, run: CatalogueRun): Promise<ClinicalRecord | undefined> {
   const { recordId, organisation, isRun } = run;
+  assertFits(source, { recordId, organisation, isRun });
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     let record: ClinicalRecord | undefined;
     for await (const each of recordsIn(source, { recordId, organisation, isRun })) record ??= each;
@@ -268,6 +295,14 @@ async function assembled(source: Source, run: CatalogueRun): Promise<ClinicalRec
       return record;
   }
   throw new NotReadable(UPDATING);
+}
+
+/** @throws NotReadable if a run is too large to be read whole, which a page needs. */
+function assertFits({ catalogue }: Source, run: RunFilter): void {
+  for (const [placed] of catalogue.placed(run)) {
+    const bytes = placed?.places().reduce((sum, { size }) => sum + size, 0) ?? 0;
+    if (bytes > MOST_RUN_BYTES) throw new NotReadable(TOO_LARGE);
+  }
 }
 
 /** A copy can pass between threads. */

@@ -1,5 +1,6 @@
 /** The questions that the main thread asks, and their answers. */
 import type { FoundProof, Reading, ReportAsked, RunsAsked, RunsPage, Scope } from '../contract.js';
+import type { RunPart } from './run-part.js';
 import type { RunSummary } from '@clinical-events/collector/catalogue/catalogue';
 import type { ReportNumbers } from '@clinical-events/report/report-numbers';
 
@@ -11,6 +12,7 @@ export type Names = Awaited<ReturnType<Reading['names']>>;
 export interface PassedRun {
   readonly summary: RunSummary;
   readonly record: string;
+  readonly part: RunPart;
   readonly holds: readonly string[];
 }
 

@@ -10,6 +10,8 @@ export const BUSY = 'The viewer has too many open questions. Try again in a minu
 export const UPDATING = 'The list of runs is being updated. Try again in a minute.';
 export const UNSIGNED = 'The event is not in a signed checkpoint yet. Try again in a few seconds.';
 export const AGAIN = 'The list of runs was damaged and is being made again. Try again in a minute.';
+export const TOO_LARGE =
+  'This run is too large for a page. Its operator can read it with collector records --run.';
 export const STOPPED = 'The part of the viewer that reads the log has stopped and starts again. Try again.';
 export const KEYS_AWAY =
   'The list of runs cannot be made, because the keys of the payloads cannot be read. It is made when the ' +

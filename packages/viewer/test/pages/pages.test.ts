@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { RunEvent } from '../../../collector/src/records/run-event.js';
 import { event, fullRun, id } from '../../../collector/test/records/run-events.js';
 import { peoplePages } from '../../src/pages/people-pages.js';
+import { partOf } from '../../src/reading/run-part.js';
 import { logPages } from '../../src/pages/pages.js';
 import { addressesIn, textOfMarkup } from './markup.js';
 import {
@@ -172,7 +173,7 @@ describe('[R-2049] the page of a run', () => {
     const many = foundRun(events);
     const seen: string[] = [];
     for (let from = 0; from < 1700; from += 500) {
-      const { html } = logPages.run(runShown('reviewer', many, { from }));
+      const { html } = logPages.run(runShown('reviewer', { ...many, ...partOf(many.record, from) }));
       seen.push(...Array.from(html.matchAll(/id="event-(\d+)"/g), ([, n = '']) => n));
       const more = html.includes(`from=${from + 500}#events-title`);
       expect(more).toBe(from + 500 < 1700);

@@ -13,7 +13,8 @@ const DAY = 86_400_000;
 const UNTIL = Date.UTC(2026, 10, 24);
 
 export function foundRun(events: readonly RunEvent[], holds: readonly string[] = []): FoundRun {
-  return { summary: summaryOf(assembleRun(events)), record: assembleRecord(events), holds };
+  const part = { from: 0, until: events.length };
+  return { summary: summaryOf(assembleRun(events)), record: assembleRecord(events), part, holds };
 }
 
 /** Runs as they come from `collector demo`, newest first. */
@@ -133,7 +134,7 @@ export function runsShown(role: Role, found: readonly FoundRun[], more: Partial<
 }
 
 export function runShown(role: Role, run: FoundRun, more: Partial<RunShown> = {}): RunShown {
-  return { ...frame(role), run, withContents: role !== 'auditor', from: 0, ...more };
+  return { ...frame(role), run, withContents: role !== 'auditor', ...more };
 }
 
 export function reportShown(more: Partial<ReportShown> = {}): ReportShown {

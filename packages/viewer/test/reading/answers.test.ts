@@ -59,7 +59,8 @@ const PAYLOADS = {
 } as const;
 const KINDS = Object.keys(PAYLOADS) as (keyof typeof PAYLOADS)[];
 
-function eventsOf(run: number, organisation: string): Made[] {
+/** @param above the run in which it is nested. */
+function eventsOf(run: number, organisation: string, above?: number): Made[] {
   return KINDS.map((kind, i) => {
     const eventId = id(10 * run + i);
     const body = {
@@ -70,6 +71,7 @@ function eventsOf(run: number, organisation: string): Made[] {
         protocol_version: '0.0.1',
       },
       ...(i > 0 && { parent_event_id: id(10 * run) }),
+      ...(i === 0 && above !== undefined && { parent_event_id: id(10 * above) }),
       system_metadata: {
         app_name: run % 2 === 0 ? 'letters' : 'coding',
         hostname: 'secret-host',
@@ -134,7 +136,7 @@ const listOf = (
   ...{ scope, offset, limit, filter: { clock: 'received' as const, ...filter } },
 });
 const runOf = (recordId: string, more: Partial<Answered['run']['asked']> = {}) => ({
-  ...{ scope: ALL, recordId, organisation: undefined, withContents: true, ...more },
+  ...{ scope: ALL, recordId, organisation: undefined, withContents: true, from: 0, ...more },
 });
 const recordOf = ({ record }: { readonly record: string }) => JSON.parse(record) as ClinicalRecord;
 
@@ -166,7 +168,7 @@ describe('[R-2047] a scope', () => {
     ] as const) {
       expect((await ask('run', runOf(id(10 * run), { scope }))) !== undefined).toBe(isThere);
       const organisation = run === 4 ? 'south' : NORTH;
-      const proof = ask('proof', { scope, eventId: id(10 * run + 1), organisation });
+      const proof = ask('proof', { scope, eventId: id(10 * run + 1), organisation, withContents: true });
       // Nothing is signed here, so the proof of an event in the scope is not made.
       if (isThere) await expect(proof).rejects.toThrow(NotReadable);
       else expect(await proof).toBeUndefined();
@@ -185,6 +187,31 @@ describe('[R-2047] a scope', () => {
       ...{ organisations: ['south'], applications: ['letters'], models: ['triage'] },
     });
     expect((await ask('names', ALL)).organisations).toEqual([NORTH, 'south']);
+  });
+
+  test('hides runs outside it also where others name them', async () => {
+    // Run 1 is of coding, 2 of letters; 2 is nested in 1, and 3, of coding, in 2. 5 and 6 are in a circle.
+    const nestedIn = new Map([
+      [2, 1],
+      [3, 2],
+      [5, 6],
+      [6, 5],
+    ]);
+    const batches = [1, 2, 3, 5, 6].map((run) => eventsOf(run, NORTH, nestedIn.get(run)));
+    await fillDirectory(dataDir, batches, 64 << 10);
+    await followed();
+    const ask = answers();
+    const linksOf = async (run: number, scope: Scope) => {
+      const found = await ask('run', runOf(id(10 * run), { scope }));
+      if (found === undefined) throw new Error('no run');
+      const { parent, children, conflicts } = recordOf(found).metadata;
+      return { above: parent?.run_id, children, circle: conflicts.flatMap(({ run_ids: ids = [] }) => ids) };
+    };
+    const letters: Scope = { ...ALL, applications: ['letters'] };
+    expect(await linksOf(2, ALL)).toMatchObject({ above: id(10), children: [id(30)] });
+    expect(await linksOf(2, letters)).toMatchObject({ above: null, children: [] });
+    expect((await linksOf(6, ALL)).circle).toContain(id(50));
+    expect(await linksOf(6, letters)).toMatchObject({ above: null, children: [], circle: [id(60)] });
   });
 
   test('shows an auditor no member that a sender chose', async () => {

@@ -111,11 +111,13 @@ describe('[R-2051] a list, a run, a proof and a report', () => {
       ...{ scope: ALL, offset: 0, limit: 3, filter: { clock: 'received' } },
     });
     for (const { recordId, organisation } of runs) {
-      const found = await reading.run({ scope: ALL, recordId, organisation, withContents: true });
+      const found = await reading.run({ scope: ALL, recordId, organisation, withContents: true, from: 0 });
       const { stdout } = await on('records', '--run', recordId, '--json');
       expect(JSON.parse(JSON.stringify(found?.record))).toEqual(JSON.parse(stdout));
       const event = found?.record.metadata.events[0];
-      const proof = await reading.proof({ scope: ALL, eventId: event?.event_id ?? '', organisation });
+      const proof = await reading.proof({
+        ...{ scope: ALL, eventId: event?.event_id ?? '', organisation, withContents: true },
+      });
       expect(proof).toMatchObject({ recordId, sequence: event?.sequence, checkpointAt: undefined });
       const [file, body] = ['proof', 'body'].map((name) => path.join(root, `${recordId}.${name}`));
       fs.writeFileSync(file ?? '', proof?.text ?? '');
@@ -175,7 +177,7 @@ describe('[R-2050] an erasure', () => {
     await on('hold', 'release', held?.holds[0] ?? '');
     await erase(target);
     // The page of a run shows an erasure at once, whether or not the catalogue has followed.
-    const found = await reading.run({ scope: ALL, recordId, organisation, withContents: true });
+    const found = await reading.run({ scope: ALL, recordId, organisation, withContents: true, from: 0 });
     expect(found?.record.metadata.events.some(({ payload }) => payload === 'erased')).toBe(true);
     expect(JSON.stringify(found)).not.toContain(target);
     await expect.poll(() => followed).toHaveLength(1);
