@@ -16,7 +16,7 @@ import {
   startViewer,
 } from './running/viewer-process.js';
 
-const FULL_DISK = pathToFileURL(path.resolve('packages/collector/test/running/full-disk.mjs')).href;
+const FULL_DISK = pathToFileURL(path.resolve(import.meta.dirname, 'running/full-access-log.mjs')).href;
 const directory = temporaryDirectory();
 const dataDir = path.join(directory, 'data');
 const stateDir = path.join(directory, 'state');
@@ -93,11 +93,14 @@ test('[R-2051] a run that is erased while people read it is shown as erased, and
     }
   };
   const readers = [read(), read(), read()];
-  const { code, stderr } = await erased(['--data-dir', dataDir], ['--run', second.run]);
-  expect([code, stderr]).toEqual([0, stderr]);
-  await expect.poll(() => seen.at(-1)).toBe('200 erased');
-  reading.stopped = true;
-  await Promise.all(readers);
+  try {
+    const { code, stderr } = await erased(['--data-dir', dataDir], ['--run', second.run]);
+    expect([code, stderr]).toEqual([0, stderr]);
+    await expect.poll(() => seen.at(-1)).toBe('200 erased');
+  } finally {
+    reading.stopped = true;
+    await Promise.all(readers);
+  }
   expect(new Set(seen)).toEqual(new Set(['200 contents', '200 erased']));
   // No page with contents left after the first one that said erased, apart from those being made meanwhile.
   const firstErased = seen.indexOf('200 erased');

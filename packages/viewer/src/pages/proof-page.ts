@@ -29,7 +29,7 @@ export function proofPage(shown: ProofShown): MadePage {
           : cosignedBy.map((name, i) => html`${i === 0 ? '' : ', '}${inline(name)}`),
       ],
     ])}
-    ${text === undefined ? WITHOUT_FILE : filePart(text, address(file, { organisation, download: '1' }))}`;
+    ${text === undefined ? WITHOUT_FILE : filePart(eventId, text, address(file, { organisation, download: '1' }))}`;
   return { html: layout(shown, { title, main }) };
 }
 
@@ -38,7 +38,7 @@ const WITHOUT_FILE = html`<p class="notice">
   contents of the event can be tested. Ask a reviewer for it.
 </p>`;
 
-function filePart(text: string, download: string): Html {
+function filePart(eventId: string, text: string, download: string): Html {
   return html`<p class="off-paper"><a class="button" href="${download}">Download the proof</a></p>
     <p>
       Give the proof only to people who may see the event: with it, guesses of its contents can be tested.
