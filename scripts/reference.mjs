@@ -13,6 +13,7 @@ import { recordFields } from './reference/record-fields.mjs';
 import { GENERATED } from './reference/table.mjs';
 
 const ROOT = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
+const VIEWER = path.join(ROOT, 'packages/viewer/dist/main.js');
 const MAIN = path.join(ROOT, 'packages', 'collector', 'dist', 'main.js');
 
 const configuration = () => `# Configuration
@@ -64,13 +65,16 @@ ${GENERATED}
 ${NUMBERS.map(({ name, type, help }) => `| \`${name}\` | ${type} | ${help} |`).join('\n')}
 `;
 
-function help(...words) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, 'help', ...words], {
+const help = (...words) => printed(MAIN, 'help', ...words);
+
+/** The standard output of a program of this checkout. */
+function printed(main, ...words) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...words], {
     cwd: ROOT,
     encoding: 'utf8',
     env: { PATH: process.env.PATH },
   });
-  if (status !== 0) throw new Error(`collector help ${words.join(' ')} ended with ${status}: ${stderr}`);
+  if (status !== 0) throw new Error(`${main} ${words.join(' ')} ended with ${status}: ${stderr}`);
   return stdout.replaceAll('./collector ', 'collector ').trimEnd();
 }
 
@@ -121,7 +125,13 @@ ${(help('events').match(OPTION) ?? [])
   .trimEnd()}
 \`\`\`
 
-${sections([], 2).join('\n')}`;
+${sections([], 2).join('\n')}
+## collector-viewer
+
+\`\`\`text
+${printed(VIEWER, '--help')}
+\`\`\`
+`;
 
 const PAGES = {
   ...{ configuration, errors, metrics, cli },

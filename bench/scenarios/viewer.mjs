@@ -21,7 +21,7 @@ const ARRIVING_EVENTS = 2000;
 /** Of ten pages, five are runs, four lists and one a report. */
 const TURNS = ['run', 'list', 'run', 'list', 'run', 'report', 'run', 'list', 'run', 'list'];
 /** A person reads a page before the next one. */
-const READING_MS = 2000;
+const READING_MS = 10_000;
 const RUN_LINK = /href="(\/reviewer\/runs\/[0-9a-f-]{36}[^"]*)"/g;
 
 const percentile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
@@ -75,11 +75,12 @@ async function startViewer(dataDir, stateDir) {
 }
 
 /** Looks at pages until the time is over. @returns the milliseconds of each kind, and refused pages. */
-async function look(port, number, until) {
+async function look(port, number, seconds) {
   const person = new Person(port, `person-${number}`);
   const seen = { run: [], list: [], report: [], refused: [] };
   let links = [];
-  await sleep(Math.random() * READING_MS);
+  const until = performance.now() + seconds * 1000;
+  await sleep(Math.random() * Math.min(READING_MS, seconds * 1000));
   for (let turn = number; performance.now() < until; turn++) {
     const kind = links.length === 0 ? 'list' : TURNS[turn % TURNS.length];
     const link = links[Math.floor(Math.random() * links.length)];
@@ -91,6 +92,7 @@ async function look(port, number, until) {
     const { status, text, ms } = await person.get(address[kind]);
     if (status === 200) seen[kind].push(ms);
     else seen.refused.push(`${kind} ${status}`);
+    if (performance.now() >= until) break;
     if (kind === 'list')
       links = [...text.matchAll(RUN_LINK)].map(([, found]) => found.replaceAll('&amp;', '&'));
     await sleep(READING_MS / 2 + Math.random() * READING_MS);
@@ -133,12 +135,13 @@ export async function viewer({ options, say, print }) {
   const before = looksIn(directory);
   say(`${PEOPLE} people look for ${options.seconds} s`);
   const loop = new OpenLoop(collector.port, { sender: { key, connections: 16 } });
-  const until = performance.now() + options.seconds * 1000;
   const arriving = loop.step(options.seconds, { sender: ARRIVING_EVENTS });
   const disturbing = sleep(options.seconds * 250).then(() => disturb(directory, scratch));
   // It is awaited after the people.
   disturbing.catch(() => undefined);
-  const seen = await Promise.all(Array.from({ length: PEOPLE }, (_, number) => look(port, number, until)));
+  const seen = await Promise.all(
+    Array.from({ length: PEOPLE }, (_, number) => look(port, number, options.seconds)),
+  );
   await Promise.all([arriving, disturbing]);
   const { peak } = usageOf(child.pid);
   await loop.stop();
@@ -173,7 +176,7 @@ export async function viewer({ options, say, print }) {
         whole(p95),
         whole(max),
       ]),
-    ])}\nmaking the catalogue: ${making.toFixed(1)} s; peak ${mebibytes(peak)} MiB; not shown: ${refused.length}`,
+    ])}\nmaking the catalogue: ${making.toFixed(1)} s; peak ${mebibytes(peak)} MiB; not shown: ${refused.length} ${[...new Set(refused)].join(', ')}`,
   );
   const of = (wanted) => rows.find(({ kind }) => kind === wanted);
   const figures = { 'viewer/run': [of('run').p95], 'viewer/list': [of('list').p95] };

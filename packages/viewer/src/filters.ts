@@ -58,7 +58,7 @@ export function listFrom(sent: unknown, mayNamePersons: boolean, now: number): L
   if (!Number.isSafeInteger(page) || page < 1 || page > MOST_PAGES)
     throw new FilterFault('page: no such page');
   // Persons are not read by filterFrom, for which @FILE would name a file of this host.
-  const { isRun: _, ...filter } = understood(() => filterFrom(picked(form, OF_RUNS), now));
+  const filter = understood(() => filterFrom(picked(form, OF_RUNS), now));
   const persons = mayNamePersons ? picked(form, OF_PERSONS) : {};
   const named = Object.fromEntries(Object.keys(persons).map((name) => [name, true]));
   return {

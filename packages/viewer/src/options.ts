@@ -3,25 +3,14 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { ConfigError, type ConfigFault } from '@clinical-events/collector/config';
 import { isLoopback } from '@clinical-events/collector/loopback';
-
-/** The value of --auth. */
-type Auth =
-  | { readonly kind: 'local' }
-  | { readonly kind: 'proxy'; readonly header: string; readonly groupsHeader: string }
-  | {
-      readonly kind: 'oidc';
-      readonly issuer: URL;
-      readonly clientId: string;
-      readonly clientSecret: string;
-      readonly groupsClaim: string;
-    };
+import type { PeopleAuth } from './people/register.js';
 
 export interface ViewerOptions {
   readonly dataDir: string;
   readonly stateDir: string;
   readonly host: string;
   readonly port: number;
-  readonly auth: Auth;
+  readonly auth: PeopleAuth;
   /** Undefined for `--auth local` without a file. */
   readonly rolesFile: string | undefined;
   /** The address in a browser; undefined until the port is known, for a free port without --url. */
@@ -62,8 +51,9 @@ const KEK = /^(file|command):./;
 /** @throws ConfigError with every fault, without a secret. */
 export function optionsFrom(given: GivenOptions): ViewerOptions {
   const faults: ConfigFault[] = [];
-  const fault = (option: string, message: string): undefined =>
-    void faults.push({ source: `--${option}`, message });
+  const fault: Fault = (option, message) => {
+    faults.push({ source: `--${option}`, message });
+  };
   const port = /^\d{1,5}$/.test(given.port) && Number(given.port) < 65_536 ? Number(given.port) : undefined;
   if (port === undefined) fault('port', 'give a number from 0 to 65535');
   const auth = authFrom(given, fault);
@@ -82,45 +72,57 @@ export function optionsFrom(given: GivenOptions): ViewerOptions {
   };
 }
 
-type Fault = (option: string, message: string) => undefined;
+/** Adds a fault. */
+type Fault = (option: string, message: string) => void;
 
-function authFrom(given: GivenOptions, fault: Fault): Auth | undefined {
+function authFrom(given: GivenOptions, fault: Fault): PeopleAuth | undefined {
   const [, kind = '', value = ''] = /^([a-z]+)(?::(.*))?$/s.exec(given.auth) ?? [];
   for (const name of ['clientId', 'clientSecret'] as const)
     if (given[name] !== undefined && kind !== 'oidc') fault(dashed(name), 'is for --auth oidc:ISSUER alone');
   if (kind === 'local' && value === '') return { kind };
-  if (kind === 'proxy') {
-    const groupsHeader = given.groups ?? GROUPS_HEADER;
-    if (!HEADER.test(value)) return fault('auth', 'after proxy: give the name of a header');
-    if (!HEADER.test(groupsHeader)) return fault('groups', 'give the name of a header');
-    return { kind, header: value.toLowerCase(), groupsHeader: groupsHeader.toLowerCase() };
-  }
-  if (kind !== 'oidc') return fault('auth', 'give local, proxy:HEADER or oidc:ISSUER');
-  const issuer = URL.canParse(value) ? new URL(value) : undefined;
-  if (issuer === undefined || !(issuer.protocol === 'https:' || isLocal(issuer)))
-    return fault('auth', 'after oidc: give the https address of the provider');
+  if (kind === 'proxy') return proxyFrom(value, given.groups ?? GROUPS_HEADER, fault);
+  if (kind === 'oidc') return providerFrom(value, given, fault);
+  fault('auth', 'give local, proxy:HEADER or oidc:ISSUER');
+  return undefined;
+}
+
+function proxyFrom(header: string, groupsHeader: string, fault: Fault): PeopleAuth {
+  if (!HEADER.test(header)) fault('auth', 'after proxy: give the name of a header');
+  if (!HEADER.test(groupsHeader)) fault('groups', 'give the name of a header');
+  return { kind: 'proxy', header: header.toLowerCase(), groupsHeader: groupsHeader.toLowerCase() };
+}
+
+function providerFrom(address: string, given: GivenOptions, fault: Fault): PeopleAuth | undefined {
+  const issuer = URL.canParse(address) ? new URL(address) : undefined;
+  const isFit = issuer?.protocol === 'https:' || (issuer !== undefined && isLocal(issuer));
+  if (!isFit) fault('auth', 'after oidc: give the https address of the provider');
+  const { clientId = '', groups: groupsClaim = GROUPS_CLAIM } = given;
+  if (clientId === '') fault('client-id', 'is needed for oidc');
   const clientSecret = secretFrom(given.clientSecret, fault);
-  if (given.clientId === undefined || given.clientId === '') return fault('client-id', 'is needed for oidc');
-  if (clientSecret === undefined) return undefined;
-  return { kind, issuer, clientId: given.clientId, clientSecret, groupsClaim: given.groups ?? GROUPS_CLAIM };
+  return issuer && clientSecret !== undefined
+    ? { kind: 'oidc', issuer, clientId, clientSecret, groupsClaim }
+    : undefined;
 }
 
 /** A secret as an argument could be read by every user of the host. */
 function secretFrom(text: string | undefined, fault: Fault): string | undefined {
-  if (!text?.startsWith('@')) return fault('client-secret', 'give @FILE, a file with the secret');
-  try {
-    const secret = fs.readFileSync(text.slice(1), 'utf8').trim();
-    return secret === '' ? fault('client-secret', 'the file is empty') : secret;
-  } catch (error) {
-    return fault('client-secret', `the file cannot be read (${(error as NodeJS.ErrnoException).code})`);
-  }
+  if (!text?.startsWith('@')) fault('client-secret', 'give @FILE, a file with the secret');
+  else
+    try {
+      const secret = fs.readFileSync(text.slice(1), 'utf8').trim();
+      if (secret !== '') return secret;
+      fault('client-secret', 'the file is empty');
+    } catch (error) {
+      fault('client-secret', `the file cannot be read (${(error as NodeJS.ErrnoException).code})`);
+    }
+  return undefined;
 }
 
 function tlsFrom({ tlsCert: cert, tlsKey: key, clientCa }: GivenOptions, fault: Fault): TlsFiles | undefined {
-  if (cert === undefined && key === undefined)
-    return clientCa === undefined ? undefined : fault('client-ca', 'needs --tls-cert and --tls-key');
-  if (cert === undefined || key === undefined) return fault('tls-cert', 'needs --tls-key, and it needs this');
-  return { cert, key, clientCa };
+  if (cert !== undefined && key !== undefined) return { cert, key, clientCa };
+  if ((cert ?? key) !== undefined) fault('tls-cert', 'needs --tls-key, and it needs this');
+  else if (clientCa !== undefined) fault('client-ca', 'needs --tls-cert and --tls-key');
+  return undefined;
 }
 
 function urlFrom(
@@ -131,9 +133,9 @@ function urlFrom(
   if (text === undefined) return port === undefined || port === 0 ? undefined : ownUrl(host, port, isTls);
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !(url.protocol === 'https:' || isLocal(url)))
-    return fault('url', 'give the https address by which a browser reaches the viewer');
-  if (url.pathname !== '/' || url.search !== '' || url.hash !== '' || url.username !== '')
-    return fault('url', 'give scheme, host and port alone');
+    fault('url', 'give the https address by which a browser reaches the viewer');
+  else if (url.pathname !== '/' || url.search !== '' || url.hash !== '' || url.username !== '')
+    fault('url', 'give scheme, host and port alone');
   return url;
 }
 
@@ -147,7 +149,7 @@ function isLocal(url: URL): boolean {
 }
 
 function checkWhere(
-  auth: Auth,
+  auth: PeopleAuth,
   { host, roles, url: givenUrl }: GivenOptions,
   { url, tls }: { readonly url: URL | undefined; readonly tls: TlsFiles | undefined },
   fault: Fault,

@@ -1,12 +1,7 @@
 /** A viewer from start to end: its parts, the address, and the order of closing. */
 import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
-import Fastify, {
-  type FastifyError,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-} from 'fastify';
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
 import pino, { type Logger } from 'pino';
 import { CommandFailure, EXIT, type ExitCode, onStop } from '@clinical-events/collector/commands/exit-codes';
 import {
@@ -64,7 +59,7 @@ export async function serverOf({ certificate, reading, ...parts }: ServerOfViewe
   const app = appOf(certificate, log);
   const people = await peopleOf(app, { ...parts, isTls: certificate !== undefined });
   registerPages(app, {
-    ...{ reading, looks, pages: logPages, admit: people.admit },
+    ...{ reading, looks, pages: logPages, admit: (...asked) => people.admit(...asked) },
     onFailure: (error) => log.error({ reason: messageOf(error) }, 'a page could not be shown'),
   });
   return { app, people };

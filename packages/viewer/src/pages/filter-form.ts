@@ -40,7 +40,8 @@ function worded(words: readonly string[]): (readonly [string, string])[] {
   return words.map((word) => [word, capital(word.replaceAll('-', ' '))]);
 }
 
-function clock(form: Form): Html {
+/** The choice of the clock by which the times of a list are shown. */
+export function clock(form: Form): Html {
   const choices = [['sender', 'The senders’ clocks']] as const;
   return choice(form, 'clock', 'Times by', choices, 'The collector’s clock');
 }

@@ -4,9 +4,7 @@ import { countText, wholePercent } from '@clinical-events/report/wording';
 import { FORM_TOKEN } from '../people/page-types.js';
 import type { Frame } from './page-types.js';
 import { exactly, inline, marked, plain } from './text.js';
-import { capital, ROLE_TEXT, timeHtml, timeText } from './words.js';
-
-export { SECURITY_HEADERS } from './headers.js';
+import { capital, ROLE_TEXT, secondHtml } from './words.js';
 
 interface Document {
   readonly title: string;
@@ -92,12 +90,12 @@ function bar(frame: Frame, current: RolePage['current']): Html {
     ${role === 'break-glass' ? breakGlassBanner(frame) : NOTHING}
     <p class="state">${stateText(frame)}</p>
     <p class="on-paper">
-      Shown to ${inline(person.name)} as ${ROLE_TEXT[role].name.toLowerCase()} on
-      ${timeText(Math.floor(Date.now() / 1000) * 1000)}. Every look is recorded.
+      Shown to ${inline(person.name)} as ${ROLE_TEXT[role].name.toLowerCase()} on ${secondHtml(Date.now())}.
+      Every look is recorded.
     </p>`;
 }
 
-export function signOut(token: string): Html {
+function signOut(token: string): Html {
   return html`<form class="sign-out" method="post" action="/sign-out">
     ${hidden(FORM_TOKEN, token)}<button>Sign out</button>
   </form>`;
@@ -111,7 +109,7 @@ function breakGlassBanner({ acting, grantedUntil }: Frame): Html {
   return html`<div class="alarm" role="note" aria-label="Break-glass">
     <p>
       <strong>Break-glass: you see everything.</strong> Each page is recorded with your name and your
-      reason${grantedUntil === undefined ? '' : html`, and it ends at ${timeHtml(grantedUntil)}`}.
+      reason${grantedUntil === undefined ? '' : html`, and it ends at ${secondHtml(grantedUntil)}`}.
     </p>
     <p>Your reason: ${marked(acting.reason ?? 'not stated')}</p>
   </div>`;
@@ -120,7 +118,7 @@ function breakGlassBanner({ acting, grantedUntil }: Frame): Html {
 /** What the lists cover, and what cannot be shown now. */
 function stateText({ state }: Frame): Inner {
   const { catalogue, progress, reason, keys, entries, asOf } = state;
-  const upTo = asOf === undefined ? NOTHING : html`, as of ${timeHtml(asOf)}`;
+  const upTo = asOf === undefined ? NOTHING : html`, as of ${secondHtml(asOf)}`;
   const list =
     catalogue === 'ready'
       ? html`The list covers the log up to ${countText(entries)}

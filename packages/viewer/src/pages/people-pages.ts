@@ -12,7 +12,7 @@ import {
 } from '../people/page-types.js';
 import { documentOf, hidden, loginBar, plainPage, problemText } from './layout.js';
 import { exactly, inline, marked } from './text.js';
-import { capital, ROLE_TEXT, timeHtml } from './words.js';
+import { capital, ROLE_TEXT, secondHtml } from './words.js';
 
 function signIn(shown: SignInShown): string {
   const problem = 'problem' in shown ? shown.problem : undefined;
@@ -81,7 +81,7 @@ function breakGlass(shown: BreakGlassShown): string {
       grantedUntil === undefined
         ? NOTHING
         : html`<p class="notice">
-            It is granted until ${timeHtml(grantedUntil)}. <a href="/break-glass/runs">Show the runs</a>
+            It is granted until ${secondHtml(grantedUntil)}. <a href="/break-glass/runs">Show the runs</a>
           </p>`
     }
     ${problemText(problem)}

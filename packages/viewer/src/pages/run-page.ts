@@ -136,7 +136,10 @@ function callRows(call: RecordedCall, { withContents }: RunView): [Inner, Inner]
   const { by, attempts, response_model: answered } = call;
   const tried = attempts === 1 ? '' : `, attempt ${attempts}`;
   return [
-    ['The call ended', html`${endingText(call, withContents)}${tried}; captured by ${inline(by)}`],
+    [
+      'The call ended',
+      html`${endingText(call, withContents)}${tried}${withContents ? html`; captured by ${inline(by)}` : NOTHING}`,
+    ],
     ...(answered === null ? [] : [['Answered by', inline(answered)] as [Inner, Inner]]),
   ];
 }
@@ -192,7 +195,7 @@ function callsPart({ run }: RunShown, view: RunView): Html {
   const row = (call: (typeof calls)[number], place: number) => {
     const { ended, model, latency_ms: latency } = call;
     const cells: (readonly [string, Inner])[] = [
-      ...(view.withContents ? [['Model', named(model, 'model_id', 'model_version')] as const] : []),
+      ['Model', named(model, 'model_id', 'model_version')],
       ['Latency', latency === null ? UNKNOWN : duration(latency)],
       ['Ended', ended === null ? UNKNOWN : endingText(ended, view.withContents)],
       ['Answered by', ended?.response_model == null ? UNKNOWN : inline(ended.response_model)],

@@ -2,11 +2,11 @@
 import { eventsOf, feedbackOf, notesOf } from '@clinical-events/collector/commands/run-list';
 import { type Clock, OUTCOME_TEXT } from '@clinical-events/collector/records/vocabulary';
 import { DAY_MS } from '@clinical-events/collector/quantity';
-import { html, type Html, NOTHING } from '@clinical-events/report/html';
+import { html, type Html, type Inner, NOTHING } from '@clinical-events/report/html';
 import { countOf, countText } from '@clinical-events/report/wording';
 import type { ListedRun } from '../contract.js';
 import { FORM_TOKEN } from '../people/page-types.js';
-import { filterForm, queryOf } from './filter-form.js';
+import { clock, filterForm, queryOf } from './filter-form.js';
 import { hidden, layout, problemText } from './layout.js';
 import type { MadePage, RunsShown } from './page-types.js';
 import { exactly, inline } from './text.js';
@@ -32,9 +32,7 @@ function asked({ form, acting }: RunsShown): Html {
     ...(target === '' ? [] : [html`about ${inline(target)}`]),
     ...(user === '' ? [] : [html`called by ${inline(user)}`]),
   ];
-  return html`<p>
-      Runs ${words.map((word, i) => html`${i === 0 ? '' : ' and '}${word}`)}, with any model and outcome.
-    </p>
+  return html`<p>Runs ${words.map((word, i) => html`${i === 0 ? '' : ' and '}${word}`)}.</p>
     <p class="off-paper"><a href="/${acting.role}/runs">Back to all runs</a></p>`;
 }
 
@@ -42,55 +40,76 @@ function listOf(shown: RunsShown): Html {
   const { list, page } = shown;
   if (list === undefined) return NOTHING;
   if (list.runs.length === 0) return emptiness(shown);
-  const clock: Clock = shown.form['clock'] === 'sender' ? 'sender' : 'received';
-  const apart = clock === 'received' && list.runs.some(areClocksApart);
+  const by: Clock = shown.form['clock'] === 'sender' ? 'sender' : 'received';
+  const columns = COLUMNS.filter(
+    ({ isRare, of }) => isRare !== true || list.runs.some((run) => of(run) !== undefined),
+  );
+  const apart = by === 'received' && list.runs.some(areClocksApart);
   return html`<div class="wide" role="group" aria-labelledby="list-caption" tabindex="0">
       <table class="cards">
         <caption id="list-caption">
           ${countOf(list.runs.length, 'run')}, newest first${page > 1 ? `, page ${page}` : ''}; times in UTC
-          by the ${clock === 'sender' ? 'senders’ clocks' : 'collector’s clock'}
+          by the ${by === 'sender' ? 'senders’ clocks' : 'collector’s clock'}
         </caption>
         <thead>
           <tr>
-            ${HEADINGS.map((name) => html`<th scope="col">${name}</th>`)}
+            <th scope="col">Began</th>
+            ${columns.map(({ name }) => html`<th scope="col">${name}</th>`)}
           </tr>
         </thead>
         <tbody>
-          ${list.runs.map((run) => row(shown, run, clock))}
+          ${list.runs.map((run) => row(shown, columns, run, by))}
         </tbody>
       </table>
     </div>
     ${apart ? html`<p class="hint">${clockHint(shown)}</p>` : NOTHING} ${pages(shown)}`;
 }
 
-const HEADINGS = [
-  ...['Began', 'Organisation', 'Application', 'Model', 'Outcome', 'Feedback', 'Events', 'Record', 'Notes'],
+interface Column {
+  readonly name: string;
+  /** Undefined: the run has no value. */
+  readonly of: (run: ListedRun) => Inner | undefined;
+  /** Left out if no run of the list has a value, as on a terminal. */
+  readonly isRare?: true;
+}
+
+const COLUMNS: readonly Column[] = [
+  { name: 'Organisation', of: ({ organisation }) => inline(organisation) },
+  { name: 'Application', of: ({ application }) => (application === null ? undefined : inline(application)) },
+  { name: 'Model', of: modelHtml },
+  { name: 'Outcome', of: ({ outcome }) => word(outcome, OUTCOME_TEXT[outcome]) },
+  { name: 'Feedback', of: (run) => feedbackOf(run).join(', ') || undefined, isRare: true },
+  { name: 'Events', of: (run) => countText(eventsOf(run)) },
+  { name: 'Record', of: ({ level }) => word(level, level) },
+  { name: 'Notes', of: noteHtml, isRare: true },
 ];
 
-function row({ acting }: RunsShown, run: ListedRun, clock: Clock): Html {
-  const { organisation, recordId, application, outcome, level } = run;
-  const [, , , , , , , , notesName] = HEADINGS;
-  const notes = notesOf(run).filter((note) => note !== level);
-  const cell = (name: string, inner: Html | string) => html`<td data-name="${name}">${inner}</td>`;
+function word(name: string, text: string): Html {
+  return html`<span class="word is-${name}">${text}</span>`;
+}
+
+/** The level of the record has a column of its own. */
+function noteHtml(run: ListedRun): Html | undefined {
+  const notes = notesOf(run).filter((note) => note !== run.level);
+  return notes.length === 0 ? undefined : word('noted', notes.join(', '));
+}
+
+function row({ acting }: RunsShown, columns: readonly Column[], run: ListedRun, clock: Clock): Html {
+  const { organisation, recordId, began } = run;
   return html`<tr>
     <th scope="row">
       <a href="${runAddress(acting.role, recordId, organisation)}"
-        >${minuteText(run.began[clock])} <span class="id">${recordId.slice(0, 8)}</span></a
+        >${minuteText(began[clock])} <span class="id">${recordId.slice(0, 8)}</span></a
       >
     </th>
-    ${cell('Organisation', inline(organisation))}
-    ${cell('Application', application === null ? NONE : inline(application))} ${cell('Model', modelHtml(run))}
-    ${cell('Outcome', html`<span class="word ${outcome === 'none' ? 'no-outcome' : outcome}">${OUTCOME_TEXT[outcome]}</span>`)}
-    ${cell('Feedback', feedbackOf(run).join(', ') || NONE)} ${cell('Events', countText(eventsOf(run)))}
-    ${cell('Record', html`<span class="word ${level}">${level}</span>`)}
-    ${cell(notesName ?? '', notes.length === 0 ? NONE : html`<span class="word noted">${notes.join(', ')}</span>`)}
+    ${columns.map(({ name, of }) => html`<td data-name="${name}">${of(run) ?? NONE}</td>`)}
   </tr>`;
 }
 
 const NONE = html`<span class="none">–</span>`;
 
 function modelHtml({ modelId, modelVersion }: ListedRun): Html {
-  if (modelId === null) return html`<span class="none">not known</span>`;
+  if (modelId === null) return html`<span class="version">not known</span>`;
   if (modelVersion === null || modelVersion === modelId) return inline(modelId);
   return html`${inline(modelId)} <span class="version">${inline(modelVersion)}</span>`;
 }
@@ -167,6 +186,7 @@ function personForm({ acting, form, formToken }: RunsShown): Html {
       aria-describedby="look-up-note"
     >
       ${hidden(FORM_TOKEN, formToken)} ${field('target', 'Id of the patient, document or claim')} ${caller}
+      ${clock(form)}
       <button>Find runs</button>
     </form>
   </section>`;

@@ -1,6 +1,5 @@
 /** Values of events as HTML: nothing that was sent is left out, and no value is markup. */
 import { type Html, html, NOTHING } from '@clinical-events/report/html';
-import { countOf } from '@clinical-events/report/wording';
 import { block, inline, isShort, marked } from './text.js';
 
 export type Members = readonly (readonly [name: string, value: unknown])[];
@@ -29,7 +28,7 @@ function nameHtml(name: string): Html {
   return name === '' ? html`<em>(no name)</em>` : inline(name);
 }
 
-export function valueHtml(value: unknown): Html {
+function valueHtml(value: unknown): Html {
   if (isCompound(value)) {
     const { values, depth } = sizeOf(value);
     if (values > MOST_VALUES || depth > MOST_DEPTH) return block(jsonText(value, depth), 'code');
@@ -81,13 +80,4 @@ function sizeOf(value: Compound): { values: number; depth: number } {
 
 function jsonText(value: Compound, depth: number): string {
   return JSON.stringify(value, undefined, depth > MOST_INDENTED ? undefined : 2);
-}
-
-/** A part that is closed until a reader opens it, with its size. */
-export function foldedMembers(summary: string, members: Members): Html {
-  if (members.length === 0) return NOTHING;
-  return html`<details class="more">
-    <summary>${summary} <span class="size">${countOf(members.length, 'value')}</span></summary>
-    ${membersHtml(members)}
-  </details>`;
 }

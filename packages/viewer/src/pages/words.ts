@@ -35,6 +35,12 @@ export function timeHtml(time: string | number): Html {
   return html`<time datetime="${at.toISOString()}">${timeText(time)}</time>`;
 }
 
+/** A time without its fraction of a second, for a sentence. */
+export function secondHtml(time: string | number): Html {
+  const at = new Date(time).getTime();
+  return timeHtml(Number.isNaN(at) ? time : Math.floor(at / 1000) * 1000);
+}
+
 /** `2026-11-23 14:02`, as `collector runs` has it. */
 export function minuteText(time: number): string {
   return new Date(time).toISOString().slice(0, -':00.000Z'.length).replace('T', ' ');

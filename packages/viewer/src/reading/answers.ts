@@ -48,7 +48,9 @@ export class Answers {
   readonly #namesKeys: NamesKeys;
   readonly #opened: OpenedLog;
   #catalogue: Catalogue | undefined;
-  #of: { readonly ledger: string; readonly key: string | undefined } | undefined;
+  #ledger = '';
+  /** The id of the key of names of the open catalogue. */
+  #key: string | undefined;
 
   constructor(private readonly places: ReadingPlaces) {
     this.#namesKeys = new NamesKeys(places.stateDir);
@@ -112,6 +114,7 @@ export class Answers {
       try {
         const catalogue = this.#current(log);
         if (catalogue.hold()) return catalogue;
+        this.#useOtherKey();
       } catch (error) {
         if (!(error instanceof CatalogueFault)) throw error;
         this.#closeCatalogue();
@@ -123,18 +126,25 @@ export class Answers {
 
   /** Opened again if the file, the log or the key of names is another one. */
   #current(log: ViewersLog): Catalogue {
-    const names = log.names;
-    const of = { ledger: log.ledgerId, key: names?.id };
-    const isSame = this.#of?.ledger === of.ledger && this.#of.key === of.key;
+    const { ledgerId } = log;
+    const ciphers = this.#namesKeys.ciphers();
+    const names = ciphers.find(({ id }) => id === this.#key) ?? ciphers[0];
+    const isSame = this.#ledger === ledgerId && this.#key === names?.id;
     if (this.#catalogue !== undefined && isSame && this.#catalogue.isCurrent) return this.#catalogue;
     this.#closeCatalogue();
-    const directory = ownCatalogue(this.places);
-    this.#catalogue = Catalogue.open({
-      ...{ directory, ledgerId: of.ledger },
+    [this.#ledger, this.#key] = [ledgerId, names?.id];
+    return (this.#catalogue = Catalogue.open({
+      ...{ directory: ownCatalogue(this.places), ledgerId },
       ...(names !== undefined && { names }),
-    });
-    this.#of = of;
-    return this.#catalogue;
+    }));
+  }
+
+  /** While a key is being replaced, names are sealed by the one or by the other. */
+  #useOtherKey(): void {
+    const other = this.#namesKeys.ciphers().find(({ id }) => id !== this.#key);
+    if (other === undefined) return;
+    this.#closeCatalogue();
+    this.#key = other.id;
   }
 
   #closeCatalogue(): void {

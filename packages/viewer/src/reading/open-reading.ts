@@ -44,6 +44,8 @@ const NAMES_KEPT_MS = 30_000;
 /** A list does not wait longer for the names of its filter. */
 const NAMES_WAIT_MS = 300;
 const MOST_SCOPES = 256;
+const REPORT_KEPT_MS = 10_000;
+const MOST_REPORTS = 64;
 const NO_NAMES: Names = { organisations: [], applications: [], models: [] };
 
 /**
@@ -72,6 +74,7 @@ class ThreadedReading implements Reading {
   readonly #reports: AskedThread;
   readonly #names = new Map<string, { readonly at: number; readonly names: Promise<Names> }>();
   readonly #known = new Map<string, Names>();
+  readonly #counted = new Map<string, { readonly at: number; readonly numbers: Promise<ReportNumbers> }>();
   readonly #closed = new AbortController();
   /** Erasures whose reports are not recorded yet. */
   readonly #reporting = new Set<string>();
@@ -144,8 +147,16 @@ class ThreadedReading implements Reading {
     return this.#ask(this.#questions, 'proof', asked);
   }
 
+  /** The same report is counted once for all who ask within ten seconds. It has no names of persons. */
   report(asked: ReportAsked): Promise<ReportNumbers> {
-    return this.#ask(this.#reports, 'report', asked);
+    const key = JSON.stringify(asked);
+    const kept = this.#counted.get(key);
+    if (kept !== undefined && performance.now() - kept.at < REPORT_KEPT_MS) return kept.numbers;
+    if (this.#counted.size >= MOST_REPORTS) this.#counted.clear();
+    const numbers = this.#ask(this.#reports, 'report', asked);
+    this.#counted.set(key, { at: performance.now(), numbers });
+    numbers.catch(() => this.#counted.delete(key));
+    return numbers;
   }
 
   async close(): Promise<void> {

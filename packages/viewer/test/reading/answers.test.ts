@@ -1,7 +1,7 @@
 /** Answers from the viewer's own catalogue, in this process; what the threads do with them is tested elsewhere. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import { candidate, type Made } from '../../../collector/test/store/candidate.js';
 import { id } from '../../../collector/test/records/run-events.js';
@@ -9,9 +9,12 @@ import { temporaryDirectory } from '../../../collector/test/running/collector-pr
 import { encryptionIn, fillDirectory } from '../../../collector/test/store/embedded/filled-directory.js';
 import { noteKeyPlaces } from '../../../collector/src/store/key-places.js';
 import { NotReadable, type ReadingState, type Scope } from '../../src/contract.js';
+import { actionFields, Actions } from '@clinical-events/collector/privacy/actions';
+import { SequenceSet } from '@clinical-events/collector/privacy/sequence-set';
 import { Answers } from '../../src/reading/answers.js';
 import { Following } from '../../src/reading/following.js';
 import { NamesKeys } from '../../src/reading/names-keys.js';
+import { ViewersLog } from '../../src/reading/opened-log.js';
 import type { Answered, Kind } from '../../src/reading/questions.js';
 
 const ALL: Scope = { organisations: undefined, applications: undefined, caller: undefined };
@@ -116,11 +119,10 @@ async function followed(kek?: string): Promise<Followed> {
   return made;
 }
 
-function answers(): <Of extends Kind>(
-  kind: Of,
-  asked: Answered[Of]['asked'],
-) => Promise<Answered[Of]['answer']> {
-  const made = new Answers({ dataDir, stateDir, kek: undefined, keysKeptMs: 0 });
+function answers(
+  kek?: string,
+): <Of extends Kind>(kind: Of, asked: Answered[Of]['asked']) => Promise<Answered[Of]['answer']> {
+  const made = new Answers({ dataDir, stateDir, kek, keysKeptMs: 0 });
   onTestFinished(() => made.close());
   return (kind, asked) => made.answer({ id: 1, kind, asked, atLeast: 0 });
 }
@@ -301,6 +303,41 @@ describe('[R-2051] the viewer says what it cannot show', () => {
     expect(later.at(-1)).toMatchObject({ catalogue: 'ready', keys: 'readable', entries: 50 });
   });
 
+  test('a right to the wrapping key that is taken away closes the contents, without a restart', async () => {
+    await fill(true, 10);
+    const program = path.join(scratch, 'kms.mjs');
+    const refused = path.join(scratch, 'refused');
+    const module = path.resolve('packages/collector/dist/privacy/key-encryption-key.js');
+    fs.writeFileSync(
+      program,
+      `#!${process.execPath}
+import fs from 'node:fs';
+import { openKek } from ${JSON.stringify(module)};
+if (fs.existsSync(${JSON.stringify(refused)})) process.exit(1);
+const kek = openKek('file:${path.join(dataDir, 'encryption-keys', 'kek')}');
+console.log(kek.unwrap(fs.readFileSync(0, 'utf8').trim()).toString('base64'));
+`,
+      { mode: 0o755 },
+    );
+    const kek = `command:${program}`;
+    const { following, states } = await followed(kek);
+    const ask = answers(kek);
+    const payloads = async () => {
+      const run = await ask('run', runOf(id(70)));
+      return run === undefined ? [] : recordOf(run).metadata.events.map(({ payload }) => payload);
+    };
+    expect(await payloads()).toEqual(Array.from({ length: 5 }));
+    fs.writeFileSync(refused, '');
+    await following.follow();
+    expect(states.at(-1)).toMatchObject({ catalogue: 'ready', keys: 'away' });
+    expect(new Set(await payloads())).toEqual(new Set(['encrypted']));
+    expect((await ask('runs', listOf(ALL))).runs).toHaveLength(10);
+    fs.rmSync(refused);
+    await following.follow();
+    expect(states.at(-1)).toMatchObject({ catalogue: 'ready', keys: 'readable' });
+    expect(await payloads()).toEqual(Array.from({ length: 5 }));
+  });
+
   test('a damaged catalogue is made again, as is that of a log that was restored', async () => {
     await fill();
     const { following, states } = await followed();
@@ -354,6 +391,27 @@ describe('[R-2051] the viewer says what it cannot show', () => {
   });
 });
 
+test('[R-2050] a run is assembled again if an event of it was erased meanwhile', async () => {
+  await fill(false, 3);
+  await followed();
+  const reads = vi.spyOn(ViewersLog.prototype, 'read');
+  const actions = vi.spyOn(ViewersLog.prototype, 'actions');
+  onTestFinished(() => void vi.restoreAllMocks());
+  const erased = new Actions();
+  const fields = actionFields({
+    ...{ action: id(900), does: 'erase', reason: 'test-data', part: 1, parts: 1 },
+    keys: [{ tag: 1, organisation: NORTH, sequences: SequenceSet.ofStretches([{ first: 7, end: 8 }]) }],
+  });
+  expect(erased.add(100, 0, Buffer.from(JSON.stringify(fields)))).toBe(true);
+  actions.mockReturnValueOnce(erased);
+  const ask = answers();
+  expect(await ask('run', runOf(id(20)))).toBeDefined();
+  expect(reads).toHaveBeenCalledTimes(2);
+  // As long as the log says that it is erased, its contents are not shown.
+  actions.mockReturnValue(erased);
+  await expect(ask('run', runOf(id(20)))).rejects.toThrow(NotReadable);
+});
+
 test('[R-2050] names are sealed by a key of the viewer, which only its user can read', async () => {
   await fill();
   await followed();
@@ -367,8 +425,9 @@ test('[R-2050] names are sealed by a key of the viewer, which only its user can 
   const keyOf = (number: number) => path.join(stateDir, 'names-keys', `000000000${number}.key`);
   expect(fs.statSync(keyOf(1)).mode & 0o777).toBe(0o600);
   const keys = new NamesKeys(stateDir);
-  // A replacement that was interrupted before, and after, the names were sealed again.
+  // A replacement is interrupted; until it is completed, the names are still sealed by the former key.
   keys.add();
+  expect((await answers()('runs', listOf(ALL, { target: 'patient-7' }))).runs).toHaveLength(1);
   const interrupted = await followed();
   expect(keys.ciphers().map(({ id }) => Number(id.slice(0, 10)))).toEqual([2]);
   expect(interrupted.troubles).toEqual([]);

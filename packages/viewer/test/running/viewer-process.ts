@@ -121,7 +121,7 @@ export class ProxyPerson {
     const [, token = ''] = /name="form_token" value="([^"]+)"/.exec(posting?.[2] ?? '') ?? [];
     return this.#ask(address, {
       method: 'POST',
-      headers: { 'Content-Type': 'application/x-www-form-urlencoded', Origin: PROXY },
+      headers: { 'Content-Type': 'application/x-www-form-urlencoded', Origin: this.viewer.url },
       body: new URLSearchParams({ form_token: token, ...form }).toString(),
     });
   }
