@@ -64,12 +64,20 @@ export function optionsFrom(given: GivenOptions): ViewerOptions {
   if (auth !== undefined) checkWhere(auth, given, { url, tls }, fault);
   if (given.kek !== undefined && !KEK.test(given.kek)) fault('kek', 'give file:PATH or command:PROGRAM');
   if (given.roles !== undefined && !fs.existsSync(given.roles)) fault('roles', 'there is no such file');
+  checkDirectories(given, fault);
   if (faults.length > 0 || port === undefined || auth === undefined) throw new ConfigError(faults);
   return {
     ...{ dataDir: path.resolve(given.dataDir), stateDir: path.resolve(given.stateDir) },
     ...{ host: given.host, port, auth, url, tls, kek: given.kek },
     rolesFile: given.roles === undefined ? undefined : path.resolve(given.roles),
   };
+}
+
+/** A mistyped directory would otherwise look like a log that has no event yet. */
+function checkDirectories({ dataDir, stateDir }: GivenOptions, fault: Fault): void {
+  if (!fs.existsSync(dataDir)) fault('data-dir', `there is no directory ${dataDir}`);
+  if (path.resolve(dataDir) === path.resolve(stateDir))
+    fault('state-dir', 'give another directory than that of the data');
 }
 
 /** Adds a fault. */

@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply } from 'fastify';
-import pino, { type Logger } from 'pino';
+import pino, { type Logger, type LoggerOptions } from 'pino';
 import { CommandFailure, EXIT, type ExitCode, onStop } from '@clinical-events/collector/commands/exit-codes';
 import {
   CertificateUnusable,
@@ -26,9 +26,16 @@ const BODY_BYTES = 64 << 10;
 const REQUEST_MS = 30_000;
 const STATE_EVERY_MS = 500;
 
+/** Lines of the log have the form of the collector's. */
+const LINES: LoggerOptions = {
+  base: { name: 'collector-viewer' },
+  timestamp: pino.stdTimeFunctions.isoTime,
+  formatters: { level: (label) => ({ level: label }) },
+};
+
 /** Runs until a signal. @returns the exit code. */
 export async function runViewer(options: ViewerOptions): Promise<ExitCode> {
-  const log = pino({ base: { name: 'collector-viewer' } }, pino.destination({ dest: 2, sync: true }));
+  const log = pino(LINES, pino.destination({ dest: 2, sync: true }));
   const stopped = new Promise<string>((resolve) => onStop(resolve));
   const certificate = await certificateOf(options);
   const { reading, looks } = await openLog(options, log);

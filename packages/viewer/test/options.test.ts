@@ -6,7 +6,7 @@ import { beforeEach, expect, onTestFinished, test } from 'vitest';
 import { ConfigError } from '../../collector/src/config.js';
 import { type GivenOptions, optionsFrom } from '../src/options.js';
 
-const GIVEN = { dataDir: 'd', stateDir: 's', host: '127.0.0.1', port: '8090', auth: 'local' };
+const GIVEN = { dataDir: os.tmpdir(), stateDir: 's', host: '127.0.0.1', port: '8090', auth: 'local' };
 let secret: string;
 let roles: string;
 
@@ -76,4 +76,10 @@ test('[R-2046] the one-time link is for loopback alone', () => {
   expect(faultsOf({ kek: 'secret' })).toEqual(['--kek']);
   expect(faultsOf({ clientId: 'x', auth: 'lokal' })).toEqual(['--client-id', '--auth']);
   expect(faultsOf({ url: 'http://127.0.0.1:8090/path' })).toEqual(['--url']);
+});
+
+test('[R-2046] a mistyped data directory is a fault, and the viewer keeps its own files elsewhere', () => {
+  const missing = path.join(os.tmpdir(), 'no-such-directory-of-a-collector');
+  expect(faultsOf({ dataDir: missing })).toEqual(['--data-dir']);
+  expect(faultsOf({ stateDir: `${os.tmpdir()}/` })).toEqual(['--state-dir']);
 });

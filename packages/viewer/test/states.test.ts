@@ -16,7 +16,7 @@ import {
   startViewer,
 } from './running/viewer-process.js';
 
-const FULL_DISK = pathToFileURL(path.resolve('packages/collector/test/running/full-disk.mjs')).href;
+const FULL_DISK = pathToFileURL(path.resolve(import.meta.dirname, 'running/full-access-log.mjs')).href;
 const directory = temporaryDirectory();
 const dataDir = path.join(directory, 'data');
 const stateDir = path.join(directory, 'state');
@@ -93,11 +93,14 @@ test('[R-2051] a run that is erased while people read it is shown as erased, and
     }
   };
   const readers = [read(), read(), read()];
-  const { code, stderr } = await erased(['--data-dir', dataDir], ['--run', second.run]);
-  expect([code, stderr]).toEqual([0, stderr]);
-  await expect.poll(() => seen.at(-1)).toBe('200 erased');
-  reading.stopped = true;
-  await Promise.all(readers);
+  try {
+    const { code, stderr } = await erased(['--data-dir', dataDir], ['--run', second.run]);
+    expect([code, stderr]).toEqual([0, stderr]);
+    await expect.poll(() => seen.at(-1)).toBe('200 erased');
+  } finally {
+    reading.stopped = true;
+    await Promise.all(readers);
+  }
   expect(new Set(seen)).toEqual(new Set(['200 contents', '200 erased']));
   // No page with contents left after the first one that said erased, apart from those being made meanwhile.
   const firstErased = seen.indexOf('200 erased');
@@ -123,7 +126,22 @@ test('[R-2051] a catalogue that is damaged is made again, and the pages say so o
   expect((await reviewer.get(pageOf(first))).text).toContain(SUMMARY);
 });
 
+test('[R-2051] a viewer that cannot use its state directory says so in one line, without a trace', async () => {
+  const file = path.join(directory, 'a-file');
+  fs.writeFileSync(file, '');
+  for (const [state, says] of [
+    [path.join(file, 'state'), /cannot be written \(ENOTDIR\); --state-dir names another directory/],
+    [stateDir, /is in use by another viewer/],
+  ] as const) {
+    const started = startViewer(['--data-dir', dataDir, '--state-dir', state]);
+    await expect(started).rejects.toThrow(new RegExp(`ended: collector-viewer: [^\n]*${says.source}\n$`));
+  }
+});
+
 test('[R-2046] a stop ends the viewer in order', async () => {
   expect(await viewer.stop()).toBe(0);
+  const last = JSON.parse(viewer.output.stderr.trim().split('\n').at(-1) ?? '') as Record<string, unknown>;
+  expect(last).toMatchObject({ level: 'info', reason: 'SIGTERM', msg: 'stopping' });
+  expect(last['time']).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
   for (const text of [SUMMARY, 'patient-4711', key]) expect(viewer.output.stderr).not.toContain(text);
 });

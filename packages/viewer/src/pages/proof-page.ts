@@ -29,7 +29,7 @@ export function proofPage(shown: ProofShown): MadePage {
           : cosignedBy.map((name, i) => html`${i === 0 ? '' : ', '}${inline(name)}`),
       ],
     ])}
-    ${text === undefined ? WITHOUT_FILE : filePart(text, address(file, { organisation, download: '1' }))}`;
+    ${text === undefined ? WITHOUT_FILE : filePart(eventId, text, address(file, { organisation, download: '1' }))}`;
   return { html: layout(shown, { title, main }) };
 }
 
@@ -38,7 +38,7 @@ const WITHOUT_FILE = html`<p class="notice">
   contents of the event can be tested. Ask a reviewer for it.
 </p>`;
 
-function filePart(text: string, download: string): Html {
+function filePart(eventId: string, text: string, download: string): Html {
   return html`<p class="off-paper"><a class="button" href="${download}">Download the proof</a></p>
     <p>
       Give the proof only to people who may see the event: with it, guesses of its contents can be tested.
@@ -47,9 +47,10 @@ function filePart(text: string, download: string): Html {
       <h2 id="check-title">How to check it elsewhere</h2>
       <p>
         The proof, the body of the event and the key of the log are enough: neither the log nor this viewer is
-        needed. Take the verifier key from the operator of the log by another way than this page.
+        needed. Take the verifier key from the operator of the log by another way than this page. The operator
+        gets the body with the first command. For an erased event, leave <code>--event body.json</code> out.
       </p>
-      <pre class="command" tabindex="0" aria-label="Command"><code>${CHECK}</code></pre>
+      <pre class="command" tabindex="0" aria-label="Commands"><code>${checkOf(eventId)}</code></pre>
     </section>
     <section aria-labelledby="text-title">
       <h2 id="text-title">The text of the proof</h2>
@@ -57,4 +58,6 @@ function filePart(text: string, download: string): Html {
     </section>`;
 }
 
-const CHECK = 'collector check-proof event.tlog-proof --event body.json --key log.vkey';
+/** The file of the proof has the name under which a browser saves it. */
+const checkOf = (eventId: string) => `collector events --event ${eventId} | jq -j .body > body.json
+collector check-proof ${eventId}.tlog-proof --event body.json --key log.vkey`;

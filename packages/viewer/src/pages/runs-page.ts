@@ -13,16 +13,23 @@ import { exactly, inline } from './text.js';
 import { address, minuteText, runAddress, timeText } from './words.js';
 
 export function runsPage(shown: RunsShown): MadePage {
-  const { form, mayNamePersons, problem } = shown;
+  const { form, mayNamePersons, problem, acting } = shown;
   const title = isOfPerson(form) ? 'Runs of a person' : 'Runs';
   const main = html`<h1>${title}</h1>
-    ${problemText(problem)} ${isOfPerson(form) ? asked(shown) : filterForm(shown, 'runs')} ${listOf(shown)}
+    ${acting.role === 'clinician' ? ownRuns(shown) : NOTHING} ${problemText(problem)}
+    ${isOfPerson(form) ? asked(shown) : filterForm(shown, 'runs')} ${listOf(shown)}
     ${mayNamePersons ? personForm(shown) : NOTHING}`;
   return { html: layout(shown, { title, main, current: 'runs' }) };
 }
 
 function isOfPerson({ target, user }: RunsShown['form']): boolean {
   return (target ?? '') !== '' || (user ?? '') !== '';
+}
+
+/** Without it an empty list would be a riddle to a person who calls no model, or by another name. */
+function ownRuns({ acting }: RunsShown): Html {
+  const caller = inline(acting.scope.caller ?? '');
+  return html`<p class="hint">As a clinician you see the runs in which ${caller} called the model.</p>`;
 }
 
 /** Whose runs are listed, as the person typed it. */
@@ -44,11 +51,13 @@ function listOf(shown: RunsShown): Html {
   const columns = COLUMNS.filter(
     ({ isRare, of }) => isRare !== true || list.runs.some((run) => of(run) !== undefined),
   );
+  // The number of all runs is not known.
+  const isPart = page > 1 || list.hasMore;
   const apart = by === 'received' && list.runs.some(areClocksApart);
   return html`<div class="wide" role="group" aria-labelledby="list-caption" tabindex="0">
       <table class="cards">
         <caption id="list-caption">
-          ${countOf(list.runs.length, 'run')}, newest first${page > 1 ? `, page ${page}` : ''}; times in UTC
+          ${countOf(list.runs.length, 'run')}${isPart ? ` on page ${page}` : ''}, newest first; times in UTC
           by the ${by === 'sender' ? 'senders’ clocks' : 'collector’s clock'}
         </caption>
         <thead>

@@ -16,12 +16,19 @@ function codePoint(character: string): string {
   return `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
 }
 
+/** With hundreds of thousands of elements in a line, a browser would not answer for minutes. */
+const MOST_MARKS = 2000;
+const MANY_MARKS =
+  '<span class="mark">Invisible characters of this text are written in brackets, such as [U+202E]</span> ';
+
 /** The text with marks; line breaks and tabs stay. */
 export function marked(text: string): Html {
   const lines = text.replaceAll('\r\n', '\n');
   let made = '';
   let end = 0;
+  let marks = 0;
   for (const { index, 0: found } of lines.matchAll(UNSEEN_RUN)) {
+    if (++marks > MOST_MARKS) return new Html(MANY_MARKS + escaped(plain(lines)));
     made += escaped(lines.slice(end, index)) + mark(found);
     end = index + found.length;
   }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import { nodeFiles } from '@clinical-events/collector/files';
+import { messageOf, systemCode } from '@clinical-events/collector/system-code';
 import { parseExact } from '@clinical-events/collector/records/raw-json';
 import {
   DirectoryInUse,
@@ -58,8 +59,12 @@ export async function openReading(options: ReadingOptions): Promise<Reading & { 
   try {
     lock = lockDirectory(stateDir);
   } catch (error) {
-    if (!(error instanceof DirectoryInUse)) throw error;
-    throw new Error(`${stateDir} is in use by another viewer`, { cause: error });
+    if (error instanceof DirectoryInUse)
+      throw new Error(`${stateDir} is in use by another viewer`, { cause: error });
+    const reason = systemCode(error) ?? messageOf(error);
+    throw new Error(`${stateDir} cannot be written (${reason}); --state-dir names another directory`, {
+      cause: error,
+    });
   }
   nodeFiles.makeDirectory(stateDir);
   const { id } = new StateFile(stateDir).current;

@@ -30,6 +30,7 @@ describe('[R-2049] the list of runs', () => {
       expect(words(html)).toContain(summary.modelId ?? 'not known');
     }
     expect(html).toContain('href="/reviewer/runs?page=2"');
+    expect(words(html)).toContain(`${found.length} runs on page 1, newest first`);
   });
 
   test.each(['reviewer', 'clinician', 'auditor', 'break-glass'] as const)(
@@ -60,6 +61,7 @@ describe('[R-2049] the list of runs', () => {
     const { html } = logPages.runs(runsShown('clinician', found));
     expect(html).toContain('name="target"');
     expect(html).not.toContain('name="user"');
+    expect(words(html)).toContain('As a clinician you see the runs in which clinician-17 called the model.');
   });
 
   test('keeps the filter in its form and in the links to other pages, without tokens and persons', () => {
@@ -198,7 +200,12 @@ describe('[R-2049] other pages', () => {
     expect(words(html)).toContain(
       'Event 4,935 of the log, in the checkpoint of 24 November 2026, 08:14:02 UTC, which covers 48,213 entries; signature verified.',
     );
-    for (const text of [...PROOF.cosignedBy, PROOF.verifierKey, 'collector check-proof'])
+    for (const text of [
+      ...PROOF.cosignedBy,
+      PROOF.verifierKey,
+      `check-proof ${PROOF.eventId}.tlog-proof --event body.json`,
+      'jq -j .body > body.json',
+    ])
       expect(words(html)).toContain(text);
     expect(html).toContain(
       `href="/auditor/proof/${PROOF.eventId}?organisation=st-anne-hospital&amp;download=1"`,

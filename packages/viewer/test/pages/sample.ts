@@ -87,7 +87,8 @@ export function runOfText(text: string): FoundRun {
 }
 
 export function frame(role: Role, more: Partial<Frame> = {}): Frame {
-  const scope = { organisations: undefined, applications: undefined, caller: undefined };
+  const caller = role === 'clinician' ? 'clinician-17' : undefined;
+  const scope = { organisations: undefined, applications: undefined, caller };
   const person = {
     kind: 'oidc' as const,
     name: 'd.larsen@st-anne.example',

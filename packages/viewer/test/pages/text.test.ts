@@ -54,6 +54,12 @@ describe('[R-2049] text of models and persons', () => {
     expect(marked('\u202e'.repeat(1 << 20)).text).toBe('<span class="mark">U+202E ×1,048,576</span>');
   });
 
+  test('more invisible characters than a browser could show as elements are written in brackets', () => {
+    const shown = marked('a\u202e\n'.repeat(100_000)).text;
+    expect(shown.match(/<span/g)).toHaveLength(1);
+    expect(shown).toMatch(/^<span class="mark">[^<]*<\/span> (?:a\[U\+202E\]\n){100000}$/);
+  });
+
   test('a long text is folded and complete, a short one is not folded', () => {
     const long = `begin ${'word '.repeat(2000)}end`;
     expect(block(long).text).toMatch(/^<details class="long">/);
