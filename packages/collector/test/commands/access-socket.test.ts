@@ -124,6 +124,7 @@ describe('the access socket', () => {
     // The looks of a connection that have not ended are limited to 1,024.
     for (const client of clients) client.send(look.repeat(1000));
     await expect.poll(size).toBeGreaterThan(8 << 20);
+    await new Promise((resolve) => setTimeout(resolve, 300));
     expect(size()).toBeLessThan(16 << 20);
     for (const client of clients) client.socket.destroy();
   });
