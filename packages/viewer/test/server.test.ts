@@ -280,6 +280,8 @@ test('[R-2042] a filter that the access log would refuse is not asked, as it wou
     body: `form_token=${encodeURIComponent(token)}&${member}`,
   });
   const token = await formToken();
+  expect((await ask('/reviewer/runs?page=1000')).status).toBe(200);
+  expect((await ask('/reviewer/runs?page=1001')).text).toContain('choose an earlier time');
   asked = [];
   for (const member of [`model=${'x'.repeat(257)}`, 'app=a%00b', `only=${'failed,'.repeat(40)}`]) {
     expect((await ask(`/reviewer/runs?${member}`)).status).toBe(400);
