@@ -122,48 +122,53 @@ async function answer(
   if (admitted === undefined) return reply;
   const frame = { ...admitted, state: await stateOf(parts.reading) };
   const { kind, name: called } = frame.acting.person;
-  const leave = turns.enter(`${kind} ${called}`);
-  if (leave === undefined) return refuse(parts, reply, frame, TOO_MANY);
+  let ready: Ready;
   try {
-    return await send(parts, reply, frame, await make(request, frame));
+    ready = await turns.take(`${kind} ${called}`, async () => {
+      const made = await make(request, frame);
+      await record(parts, reply, frame, made);
+      return made;
+    });
   } catch (error) {
     return refuse(parts, reply, frame, error);
-  } finally {
-    leave();
   }
+  return send(reply, ready);
 }
 
 /** Somebody who asks for many pages at once does not keep others waiting. */
 class Turns {
   readonly #pages = new Map<string, number>();
 
-  /** @returns call it when the page is made; undefined if the person waits for too many pages. */
-  enter(person: string): (() => void) | undefined {
+  /** @throws Refusal if the person waits for too many pages. */
+  async take(person: string, make: () => Promise<Ready>): Promise<Ready> {
     const others = this.#pages.get(person) ?? 0;
-    if (others >= MOST_AT_ONCE) return undefined;
+    if (others >= MOST_AT_ONCE) throw TOO_MANY;
     this.#pages.set(person, others + 1);
-    return () => {
+    try {
+      return await make();
+    } finally {
       const left = (this.#pages.get(person) ?? 1) - 1;
       if (left === 0) this.#pages.delete(person);
       else this.#pages.set(person, left);
-    };
+    }
   }
 }
 
-/** The look is durable before the first byte of the page leaves. @throws LookRefused */
-async function send(
-  parts: ServerParts,
+/** On return the look is durable, and its end follows. @throws LookRefused */
+async function record(
+  { looks, onFailure }: ServerParts,
   reply: FastifyReply,
-  frame: Frame,
-  ready: Ready,
-): Promise<FastifyReply> {
-  const { look, events = 0, page, status = 200, file } = ready;
-  if (look !== undefined) {
-    const end = await parts.looks.begin({ ...look, acting: frame.acting });
-    onceClosed(reply, (complete) => {
-      end({ events, complete }).catch(parts.onFailure);
-    });
-  }
+  { acting }: Frame,
+  { look, events = 0 }: Ready,
+): Promise<void> {
+  if (look === undefined) return;
+  const end = await looks.begin({ ...look, acting });
+  onceClosed(reply, (complete) => {
+    end({ events, complete }).catch(onFailure);
+  });
+}
+
+function send(reply: FastifyReply, { page, status = 200, file }: Ready): FastifyReply {
   reply.code(status).headers(page.headers ?? {});
   if (file === undefined) return reply.type(HTML).send(page.html);
   return reply

@@ -66,7 +66,7 @@ export async function serverOf({ certificate, reading, ...parts }: ServerOfViewe
   const app = appOf(certificate, log);
   const people = await peopleOf(app, { ...parts, isTls: certificate !== undefined });
   registerPages(app, {
-    ...{ reading, looks, pages: logPages, admit: people.admit },
+    ...{ reading, looks, pages: logPages, admit: (...asked) => people.admit(...asked) },
     onFailure: (error) => log.error({ reason: messageOf(error) }, 'a page could not be shown'),
   });
   return { app, people };

@@ -71,12 +71,12 @@ beforeAll(async () => {
   fs.writeFileSync(rolesFile, JSON.stringify({ roles: given }));
   const auth = { kind: 'proxy', header: 'X-Remote-User', groupsHeader: 'X-Remote-Groups' } as const;
   const log = pino({}, { write: (line: string) => void failures.push(line) });
-  const { app, people } = await serverOf({
+  const server = await serverOf({
     ...{ options: { auth, rolesFile, url: undefined, host: '127.0.0.1' }, log, certificate: undefined },
     reading: new Proxy(reading, {
-      get: (of, name: keyof Reading) => {
-        if (name !== 'state') asked.push(name);
-        return of[name];
+      get: (of, member: keyof Reading) => {
+        if (member !== 'state') asked.push(member);
+        return Reflect.get(of, member) as unknown;
       },
     }),
     looks: {
@@ -93,10 +93,10 @@ beforeAll(async () => {
       close: () => Promise.resolve(),
     },
   });
-  url = await app.listen({ host: '127.0.0.1', port: 0 });
+  url = await server.app.listen({ host: '127.0.0.1', port: 0 });
   close = async () => {
-    await people.close();
-    await app.close();
+    await server.people.close();
+    await server.app.close();
     fs.rmSync(directory, { recursive: true });
   };
 });
@@ -219,15 +219,14 @@ test('[R-2042] no request gets anything of the log before its look is recorded, 
 
 describe('[R-2042] a look has its end', () => {
   test('also if the reader leaves before it is recorded', async () => {
-    let socket: net.Socket | undefined;
+    const socket = net.connect(Number(new URL(url).port), '127.0.0.1');
     onBegin = async () => {
-      const left = new Promise((resolve) => socket?.once('close', resolve));
-      socket?.destroy();
+      const left = new Promise((resolve) => socket.once('close', resolve));
+      socket.destroy();
       await left;
       // The server notices.
       await new Promise((resolve) => setTimeout(resolve, 50));
     };
-    socket = net.connect(Number(new URL(url).port), '127.0.0.1');
     socket.write(requestText(`/reviewer/runs/${id(1)}`));
     await expect.poll(() => ended).toMatchObject([{ look: { what: 'run' }, complete: false }]);
   });
@@ -281,6 +280,8 @@ test('[R-2042] a filter that the access log would refuse is not asked, as it wou
     body: `form_token=${encodeURIComponent(token)}&${member}`,
   });
   const token = await formToken();
+  expect((await ask('/reviewer/runs?page=1000')).status).toBe(200);
+  expect((await ask('/reviewer/runs?page=1001')).text).toContain('choose an earlier time');
   asked = [];
   for (const member of [`model=${'x'.repeat(257)}`, 'app=a%00b', `only=${'failed,'.repeat(40)}`]) {
     expect((await ask(`/reviewer/runs?${member}`)).status).toBe(400);

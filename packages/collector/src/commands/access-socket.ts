@@ -11,6 +11,7 @@ import { handOver } from '../files.js';
 import { isOpenToReaders, O_PATH } from '../readers.js';
 import { systemCode } from '../system-code.js';
 import { readMirrorNote } from '../tree/state-files.js';
+import { AppendRate } from './append-rate.js';
 import { LONGEST_REQUEST, type LookLine, OpenLooks } from './look-lines.js';
 
 const NAME = 'access.sock';
@@ -66,10 +67,11 @@ export async function offerAccessSocket(
 ): Promise<AccessSocket> {
   const file = path.join(dataDir, NAME);
   const connections = new Set<net.Socket>();
+  const rate = new AppendRate();
   const server = net.createServer((socket) => {
     connections.add(socket);
     socket.on('close', () => connections.delete(socket));
-    serve(socket, dataDir, onBreakGlass);
+    serve(socket, { dataDir, onBreakGlass, rate });
   });
   server.maxConnections = MOST_CONNECTIONS;
   try {
@@ -137,12 +139,27 @@ async function assertUnused(dataDir: string): Promise<void> {
   await answered.finally(release);
 }
 
+interface Served {
+  readonly dataDir: string;
+  readonly onBreakGlass: () => void;
+  readonly rate: AppendRate;
+}
+
 /**
  * Answers the requests of a connection in their order. An unfit request ends it. Requests that arrived
  * together share one flush of the disk.
  */
-function serve(socket: net.Socket, dataDir: string, onBreakGlass: () => void): void {
+function serve(socket: net.Socket, { dataDir, onBreakGlass, rate }: Served): void {
   const looks = new OpenLooks();
+  let isHeld = false;
+  const hold = (forMs: number) => {
+    isHeld = true;
+    socket.pause();
+    setTimeout(() => {
+      isHeld = false;
+      if (!socket.writableNeedDrain) socket.resume();
+    }, forMs).unref();
+  };
   let waiting: Buffer = Buffer.alloc(0);
   const refuse = (reason: string) => {
     socket.removeAllListeners('data');
@@ -160,9 +177,13 @@ function serve(socket: net.Socket, dataDir: string, onBreakGlass: () => void): v
     });
     // A sender that does not read its answers has to wait.
     if (!socket.write(answers.join(''))) socket.pause();
+    const waitMs = rate.took(lines.reduce((sum, { line }) => sum + line.length, 0));
+    if (waitMs > 0) hold(waitMs);
   };
   socket.on('error', () => socket.destroy());
-  socket.on('drain', () => socket.resume());
+  socket.on('drain', () => {
+    if (!isHeld) socket.resume();
+  });
   socket.on('data', (bytes: Buffer) => {
     waiting = waiting.length === 0 ? bytes : Buffer.concat([waiting, bytes]);
     const lines: LookLine[] = [];

@@ -9,6 +9,7 @@ import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { runs } from '../../../../test/property-runs.js';
 import { freePort } from '../../../../test/free-port.js';
 import { type AccessLine, lineIn } from '../../src/commands/access-lines.js';
+import { AppendRate } from '../../src/commands/append-rate.js';
 import { type AccessSocket, offerAccessSocket, socketAddress } from '../../src/commands/access-socket.js';
 import { applyReadGroup } from '../../src/commands/read-group.js';
 import { writeMirrorNote } from '../../src/tree/state-files.js';
@@ -104,6 +105,28 @@ describe('the access socket', () => {
     expect(logged().map(({ reading, uid }) => ({ kept: true, reading, uid }))).toEqual(
       readings.map((answer, i) => ({ ...answer, uid: i + 1 })),
     );
+  });
+
+  test('[R-2041] takes a megabyte a second after a burst, so that no sender fills the disk', async () => {
+    let now = 0;
+    const rate = new AppendRate(() => now);
+    expect([rate.took(8 << 20), rate.took(1 << 20)]).toEqual([0, 1000]);
+    now += 500;
+    expect(rate.took(0)).toBe(500);
+    now += 3_600_000;
+    expect([rate.took(8 << 20), rate.took(1 << 20)]).toEqual([0, 1000]);
+
+    await offered();
+    const filter = { ...LOOK.filter, model: 'x'.repeat(256), app: 'x'.repeat(256), since: 'x'.repeat(256) };
+    const look = `${JSON.stringify({ ...LOOK, filter })}\n`;
+    const size = () => fs.statSync(path.join(dataDir, 'access.log')).size;
+    const clients = Array.from({ length: 30 }, () => new Client());
+    // The looks of a connection that have not ended are limited to 1,024.
+    for (const client of clients) client.send(look.repeat(1000));
+    await expect.poll(size).toBeGreaterThan(8 << 20);
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(size()).toBeLessThan(16 << 20);
+    for (const client of clients) client.socket.destroy();
   });
 
   test('[R-2041] stores looks that arrive together with one flush, and what precedes an unfit request', async () => {

@@ -8,7 +8,8 @@ const FIRST_PAUSE_MS = 100;
 const MOST_PAUSE_MS = 10_000;
 /** A thread that has run for so long is started again at once when it ends. */
 const LONG_MS = 60_000;
-const HEAP_MIB = 1024;
+/** A small young generation keeps garbage from growing to hundreds of MiB in each thread. */
+const HEAP_MIB = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8 };
 
 export interface KeptThreadOptions {
   readonly file: URL;
@@ -41,7 +42,7 @@ export class KeptThread {
   #start(): void {
     const { file, workerData, onMessage, onEnd } = this.options;
     const began = performance.now();
-    const worker = new Worker(file, { workerData, resourceLimits: { maxOldGenerationSizeMb: HEAP_MIB } });
+    const worker = new Worker(file, { workerData, resourceLimits: HEAP_MIB });
     let reason = 'it ended';
     worker.on('message', onMessage);
     // Its message could quote an event.
@@ -66,8 +67,8 @@ export class KeptThread {
   }
 }
 
-/** Limit of the questions that wait for a thread. */
-const MOST_WAITING = 64;
+/** Limit of the questions that wait for a thread: a hundred people may click at once, and a question takes 5 ms. */
+const MOST_WAITING = 256;
 
 interface Waiting {
   readonly resolve: (answer: unknown) => void;

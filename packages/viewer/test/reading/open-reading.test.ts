@@ -116,7 +116,7 @@ describe('[R-2051] a list, a run, a proof and a report', () => {
       expect(JSON.parse(JSON.stringify(found?.record))).toEqual(JSON.parse(stdout));
       const event = found?.record.metadata.events[0];
       const proof = await reading.proof({
-        ...{ scope: ALL, eventId: event?.event_id ?? '', organisation, withContents: true },
+        ...{ scope: ALL, eventId: event?.event_id ?? '', organisation, withContents: true, from: 0 },
       });
       expect(proof).toMatchObject({ recordId, sequence: event?.sequence, checkpointAt: undefined });
       const [file, body] = ['proof', 'body'].map((name) => path.join(root, `${recordId}.${name}`));
@@ -171,7 +171,7 @@ describe('[R-2050] an erasure', () => {
     if (of === undefined) throw new Error('no run');
     const { recordId, organisation } = of;
     const hold = (await on('hold', 'add', 'INQUEST-1', '--run', recordId)).stdout;
-    const held = await reading.run({ scope: ALL, recordId, organisation, withContents: true });
+    const held = await reading.run({ scope: ALL, recordId, organisation, withContents: true, from: 0 });
     expect(held?.holds).toHaveLength(1);
     expect(hold).toContain(held?.holds[0]);
     await on('hold', 'release', held?.holds[0] ?? '');
