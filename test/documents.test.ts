@@ -154,3 +154,15 @@ test('[R-1240] attributes and metrics in the guide to OpenTelemetry exist', () =
   expect(metrics.size).toBeGreaterThan(1);
   for (const metric of metrics) expect(textOf('docs/reference/metrics.md')).toContain(`\`${metric}\``);
 });
+
+test('[R-1240] the guide to the viewer and its help name the same options', () => {
+  const guide = textOf('docs/guide/viewer.md');
+  const source = textOf('packages/viewer/src/program.ts');
+  const options = new Set([...source.matchAll(/^ {4}'(--[a-z-]+)/gm)].map(([, option]) => option));
+  expect(options.size).toBeGreaterThan(10);
+  // The guide names options of the collector too.
+  const commands = textOf('docs/reference/cli.md');
+  for (const [option] of guide.matchAll(/(?<![\w-])--[a-z][a-z-]+/g))
+    expect(options.has(option) || option === '--help' || commands.includes(`${option} `), option).toBe(true);
+  for (const option of options) expect(guide).toContain(option);
+});

@@ -50,7 +50,7 @@ function filePart(eventId: string, text: string, download: string): Html {
         needed. Take the verifier key from the operator of the log by another way than this page. The operator
         gets the body with the first command. For an erased event, leave <code>--event body.json</code> out.
       </p>
-      <pre class="command" tabindex="0" aria-label="Commands"><code>${checkOf(eventId)}</code></pre>
+      ${checkOf(eventId).map(command)}
     </section>
     <section aria-labelledby="text-title">
       <h2 id="text-title">The text of the proof</h2>
@@ -59,5 +59,10 @@ function filePart(eventId: string, text: string, download: string): Html {
 }
 
 /** The file of the proof has the name under which a browser saves it. */
-const checkOf = (eventId: string) => `collector events --event ${eventId} | jq -j .body > body.json
-collector check-proof ${eventId}.tlog-proof --event body.json --key log.vkey`;
+const checkOf = (eventId: string): string[] => [
+  `collector events --event ${eventId} | jq -j .body > body.json`,
+  `collector check-proof ${eventId}.tlog-proof --event body.json --key log.vkey`,
+];
+
+const command = (text: string): Html =>
+  html`<pre class="command" tabindex="0" aria-label="Command"><code>${text}</code></pre>`;

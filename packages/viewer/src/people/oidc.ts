@@ -337,6 +337,8 @@ export class Provider {
 
 type Tokens = client.TokenEndpointResponse & client.TokenEndpointResponseHelpers;
 
+const UNKNOWN_VIEWER =
+  'The login provider does not accept the viewer’s own id or secret. Ask the administrator.';
 const NOT_VALID = 'The answer of the login provider is not valid, so you are not signed in. Try again.';
 const ENDED = 'The login provider no longer confirms your login, so you are signed out. Sign in again.';
 const UNCONFIRMED = 'Your groups could not be checked again, so you are signed out. Sign in again.';
@@ -389,6 +391,7 @@ function refusedFrom(error: unknown): LoginRefused {
           `The login provider refused the login${isWord(error.error) ? ` (${error.error})` : ''}.`,
           code,
         );
+  if (code === 'invalid_client') return new LoginRefused(UNKNOWN_VIEWER, code, 503);
   return isAway(error) ? new LoginRefused(AWAY, code, 503) : new LoginRefused(NOT_VALID, code);
 }
 

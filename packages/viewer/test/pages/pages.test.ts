@@ -207,6 +207,8 @@ describe('[R-2049] other pages', () => {
       'jq -j .body > body.json',
     ])
       expect(words(html)).toContain(text);
+    // A character that a page does not show stands for a line break in one.
+    expect(html).not.toContain('\uFFFD');
     expect(html).toContain(
       `href="/auditor/proof/${PROOF.eventId}?organisation=st-anne-hospital&amp;download=1"`,
     );

@@ -16,13 +16,14 @@ const ACCOUNTS = {
 };
 
 async function start(
-  settings: Partial<ProviderSettings> & { readonly isDown?: boolean } = {},
+  settings: Partial<ProviderSettings> & { readonly isDown?: boolean; readonly secret?: string } = {},
 ): Promise<{ viewer: TestViewer; provider: TestProvider }> {
   let provider: TestProvider | undefined;
   const viewer = await startViewer(async (url) => {
     provider = await startProvider({ accounts: ACCOUNTS, viewer: url, ...settings });
     if (settings.isDown === true) await provider.down();
-    const { issuer, clientId, clientSecret } = provider;
+    const { issuer, clientId } = provider;
+    const clientSecret = settings.secret ?? provider.clientSecret;
     return { kind: 'oidc', issuer, clientId, clientSecret, groupsClaim: 'groups' };
   });
   if (provider === undefined) throw new Error('no provider');
@@ -251,6 +252,14 @@ test('[R-2046] a provider that is away at the start is found later', async () =>
   viewer.now += 5000;
   expect(read(await browser.get(new URL('/sign-in', viewer.url)))['problem']).toBeUndefined();
   expect((await browser.signIn(viewer.url, 'ada')).status).toBe(200);
+});
+
+test('[R-2046] a wrong client secret is named on the page of the login', async () => {
+  const { viewer } = await start({ secret: 'of-another-client' });
+  const answer = await new Browser().signIn(viewer.url, 'ada');
+  expect(answer.status).toBe(503);
+  expect(answer.text).toContain('does not accept the viewer’s own id or secret');
+  expect(viewer.lines.join('\n')).toContain('invalid_client');
 });
 
 test('[R-2046] while the provider is away a session stays for 15 minutes at most', async () => {
