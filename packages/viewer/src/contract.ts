@@ -46,6 +46,9 @@ export interface Look {
   readonly filter: Readonly<Record<string, unknown>>;
 }
 
+/** In place of an erasure: the viewer keeps names from now on, and so certificates list it. */
+export const BEGAN = 'began';
+
 /** Records looks in the access log of the collector or mirror. */
 export interface Looks {
   /**
@@ -54,7 +57,7 @@ export interface Looks {
    * @throws LookRefused if it cannot be recorded; the page must not be sent.
    */
   begin(look: Look): Promise<(end: { readonly events: number; readonly complete: boolean }) => Promise<void>>;
-  /** Reports that names of erased events are gone from the viewer's own files. */
+  /** Reports that names of erased events are gone from the viewer's own files, or {@link BEGAN}. */
   followed(action: string): Promise<void>;
   close(): Promise<void>;
 }

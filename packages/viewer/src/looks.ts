@@ -3,7 +3,7 @@ import net from 'node:net';
 import os from 'node:os';
 import { createInterface } from 'node:readline';
 import { type SocketAddress, socketAddress } from '@clinical-events/collector/commands/access-socket';
-import { type Look, LookRefused, type Looks } from './contract.js';
+import { BEGAN, type Look, LookRefused, type Looks } from './contract.js';
 
 /** How long an answer may take, in milliseconds; a disk may be stuck. */
 const ANSWER_MS = 10_000;
@@ -64,7 +64,7 @@ class SocketLooks implements Looks {
     const { uid, user } = processUser();
     const end = await this.#begin({
       ...{ command: 'viewer', actor: { kind: 'os', name: user ?? String(uid) } },
-      filter: { viewer: this.viewerId, erased: action },
+      filter: { viewer: this.viewerId, ...(action !== BEGAN && { erased: action }) },
     });
     await end({ events: 0, complete: true });
   }

@@ -102,6 +102,9 @@ function appOf(certificate: ServerCertificate | undefined, log: Logger): Fastify
     ...{ bodyLimit: BODY_BYTES, requestTimeout: REQUEST_MS, forceCloseConnections: true },
     // The answer to HEAD would be made and recorded, and not seen.
     exposeHeadRoutes: false,
+    // Of addresses that lead to no route: no hook is called, and the answer would repeat the address.
+    frameworkErrors: ({ statusCode = 400 }: FastifyError, _: unknown, reply: FastifyReply) =>
+      void notUnderstood(reply.headers(SECURITY_HEADERS), statusCode),
   };
   const app =
     certificate === undefined
@@ -109,20 +112,26 @@ function appOf(certificate: ServerCertificate | undefined, log: Logger): Fastify
       : (Fastify({ ...common, https: httpsOf(certificate) }) as unknown as FastifyInstance);
   // Only forms are read.
   app.removeAllContentTypeParsers();
-  const message = (reply: FastifyReply, status: number, title: string, sentence: string) =>
-    reply
-      .code(status)
-      .type(HTML)
-      .send(peoplePages.message({ title, sentences: [sentence], link: 'roles' }));
   app.setNotFoundHandler((_, reply) =>
     message(reply, 404, 'No such page', 'There is no page at this address.'),
   );
   // Messages of errors may repeat what was sent.
   app.setErrorHandler(({ statusCode = 500, code }: FastifyError, _, reply) => {
     if (statusCode >= 500) log.error({ code }, 'a request failed');
-    return message(reply, statusCode, 'Not understood', 'The viewer cannot answer this request.');
+    return notUnderstood(reply, statusCode);
   });
   return app;
+}
+
+function notUnderstood(reply: FastifyReply, status: number): FastifyReply {
+  return message(reply, status, 'Not understood', 'The viewer cannot answer this request.');
+}
+
+function message(reply: FastifyReply, status: number, title: string, sentence: string): FastifyReply {
+  return reply
+    .code(status)
+    .type(HTML)
+    .send(peoplePages.message({ title, sentences: [sentence], link: 'roles' }));
 }
 
 /** A client certificate is asked for where authorities are named; people/proxy.ts refuses an unverified one. */

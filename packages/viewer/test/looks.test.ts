@@ -5,7 +5,7 @@ import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type AccessLine, lineIn } from '@clinical-events/collector/commands/access-lines';
 import { offerAccessSocket } from '@clinical-events/collector/commands/access-socket';
-import type { Look, Looks } from '../src/contract.js';
+import { BEGAN, type Look, type Looks } from '../src/contract.js';
 import { openLooks } from '../src/looks.js';
 
 const VIEWER = '5f0e2a52-3a6e-4a0f-9d0a-51cb6a1f9a11';
@@ -162,6 +162,9 @@ describe('looks', () => {
       { state: 'begun', command: 'viewer', filter: { viewer: VIEWER, erased: ACTION } },
       { state: 'ended', command: 'viewer', events: 0, complete: true },
     ]);
+    await looks.followed(BEGAN);
+    expect(logged()[2]).toMatchObject({ state: 'begun', command: 'viewer', filter: { viewer: VIEWER } });
+    expect(logged()[2]?.filter).not.toHaveProperty('erased');
     await expect(looks.followed('patient 1')).rejects.toMatchObject({ name: 'LookRefused' });
   });
 

@@ -26,7 +26,7 @@ const OF_PERSONS = ['target', 'user', 'caller', 'contains', 'subjects'];
 const IDS: Readonly<Record<string, readonly string[]>> = {
   'viewer run': ['run'],
   'viewer proof': ['event'],
-  [VIEWER]: ['viewer', 'erased'],
+  [VIEWER]: ['viewer'],
 };
 const BREAK_GLASS = 'break-glass';
 const MIN_REASON = 10;
@@ -136,8 +136,14 @@ function faultOf({
   if (members.some(([name, value]) => OF_PERSONS.includes(name) && value !== true))
     return 'filter may not name a person';
   if (ids.some((name) => !isId(filter[name]))) return `filter requires the id ${ids.join(', ')}`;
-  if (command === VIEWER && members.length > ids.length) return 'filter has a member that is not allowed';
+  // Without an erasure, the viewer reports that it keeps names from now on.
+  if (command === VIEWER && members.some(([name, value]) => !isViewerMember(name, value)))
+    return 'filter has a member that is not allowed';
   return undefined;
+}
+
+function isViewerMember(name: string, value: unknown): boolean {
+  return name === 'viewer' || (name === 'erased' && isId(value));
 }
 
 function isCount(value: unknown): value is number {

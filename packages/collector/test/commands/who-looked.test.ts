@@ -158,6 +158,7 @@ test('[R-2043] lists looks in the viewer with person, login, role, reason and br
     'store check',
   ])
     log({ command, filter: {} });
+  log({ command: 'viewer report', filter: { names: true } });
   log({ command: 'events', filter: { entry: 3 } });
   log({ command: 'proof', filter: { tiles: '/tiles' } });
   log({ command: 'hold add', filter: { run: [mine], name: 'CASE-1' } });

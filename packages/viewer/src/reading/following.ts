@@ -9,7 +9,7 @@ import {
   removeCatalogue,
   resealCatalogue,
 } from '@clinical-events/collector/catalogue/catalogue';
-import type { ReadingState } from '../contract.js';
+import { BEGAN, type ReadingState } from '../contract.js';
 import { NamesKeys } from './names-keys.js';
 import { KeysAway, type KeysState, OpenedLog, type ViewersLog } from './opened-log.js';
 import { ownCatalogue, type ReadingPlaces } from './reading-places.js';
@@ -98,6 +98,7 @@ export class Following {
     }
     this.#state.useLog(ledgerId);
     this.#haveKey();
+    this.#passOn(BEGAN);
     this.#keys = this.#opened.keys();
     const catalogue = this.#open(log);
     if (this.#keys === 'away') throw new KeysAway('payload keys cannot be read');
@@ -158,12 +159,15 @@ export class Following {
       await this.#replaceKey(log);
       this.#state.update({ forgotten: last });
     }
-    const { reported } = this.#state.current;
-    for (const action of new Set(erasures.map(({ said }) => said.action))) {
-      if (!actions.isWhole(action) || reported.includes(action) || this.#passedOn.has(action)) continue;
-      this.#passedOn.add(action);
-      this.options.onFollowed(action);
-    }
+    for (const action of new Set(erasures.map(({ said }) => said.action)))
+      if (actions.isWhole(action)) this.#passOn(action);
+  }
+
+  /** Passes a report on, unless that was done. */
+  #passOn(action: string): void {
+    if (this.#state.current.reported.includes(action) || this.#passedOn.has(action)) return;
+    this.#passedOn.add(action);
+    this.options.onFollowed(action);
   }
 
   /** On return all names are sealed by a new key, and no other key exists. */

@@ -8,7 +8,7 @@ import { erased } from '../../../collector/test/running/erasing.js';
 import { run, type Running, start } from '../../../collector/test/running/collector-process.js';
 import { scratch } from '../../../collector/test/running/scratch.js';
 import { openReading } from '../../dist/reading/open-reading.js';
-import type { Scope } from '../../src/contract.js';
+import { BEGAN, type Scope } from '../../src/contract.js';
 import { NamesKeys } from '../../src/reading/names-keys.js';
 
 const ALL: Scope = { organisations: undefined, applications: undefined, caller: undefined };
@@ -61,14 +61,15 @@ async function send(runs: number, seed: number): Promise<void> {
 
 async function opened() {
   const followed: string[] = [];
+  const began: string[] = [];
   const troubles: string[] = [];
   const reading = await openReading({
     ...{ dataDir, stateDir, kek: undefined, keysKeptMs: 100, everyMs: 50 },
-    onFollowed: (action) => Promise.resolve(void followed.push(action)),
+    onFollowed: (action) => Promise.resolve(void (action === BEGAN ? began : followed).push(action)),
     onTrouble: (message) => void troubles.push(message),
   });
   onTestFinished(() => reading.close());
-  return { reading, followed, troubles };
+  return { reading, began, followed, troubles };
 }
 
 /** Waits until the catalogue has all events. */
@@ -160,8 +161,10 @@ function holds(name: string, cipher: { seal(name: string): Buffer } | undefined)
 
 describe('[R-2050] an erasure', () => {
   test('is followed: its names are gone, their key too, and it is reported once', async () => {
-    const { reading, followed } = await opened();
+    const { reading, began, followed } = await opened();
     await settled(reading);
+    // Certificates list a viewer from now on, whether or not it follows.
+    expect(began).toEqual([BEGAN]);
     const target = await aTarget();
     const [before] = new NamesKeys(stateDir).ciphers();
     expect(holds(target, before)).toBe(true);
@@ -214,7 +217,7 @@ describe('[R-2050] an erasure', () => {
     const third = await opened();
     await settled(third.reading);
     await third.reading.runs({ scope: ALL, offset: 0, limit: 1, filter: { clock: 'received' } });
-    expect(third.followed).toEqual([]);
+    expect([...third.began, ...third.followed]).toEqual([]);
   });
 });
 
