@@ -240,6 +240,21 @@ const REPORT = {
 };
 
 describe('[R-2051] the viewer says what it cannot show', () => {
+  test('a run that is too large for a page', async () => {
+    const text = 'x'.repeat(1 << 20);
+    const events = Array.from({ length: 34 }, (_, i) =>
+      candidate({
+        ...{ kind: 'human-output', organisation: NORTH, eventId: id(i + 1), runId: id(1) },
+        body: JSON.stringify({ event_id: id(i + 1), run_id: id(1), output: { summary: text } }),
+      }),
+    );
+    await fillDirectory(dataDir, [events, eventsOf(9, NORTH)], 64 << 20);
+    await followed();
+    const ask = answers();
+    await expect(ask('run', runOf(id(1)))).rejects.toThrow(/too large for a page/);
+    expect(await ask('run', runOf(id(90)))).toBeDefined();
+  });
+
   test('without a log, and shows it as soon as there is one', async () => {
     const { following, states } = await followed();
     expect(states.at(-1)).toMatchObject({ catalogue: 'unusable', reason: /no log yet/ as never });
