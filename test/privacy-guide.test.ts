@@ -35,7 +35,9 @@ for (const part of textOf('docs/reference/cli.md')
 
 /** Code blocks and inline code that begin with a command of the program. */
 function* commandLines(text: string): Generator<string[]> {
-  for (const [, block, inline] of text.matchAll(/^(?: {4}|\t| {7})(.+)$|`([^`]+)`/gm)) {
+  // The marks of a fenced block are no pair of backticks.
+  const unfenced = text.replace(/^```.*$/gm, '');
+  for (const [, block, inline] of unfenced.matchAll(/^(?: {4}|\t| {7})(.+)$|`([^`]+)`/gm)) {
     const line = (block ?? inline ?? '').replace(/\s+#.*/, '');
     for (const each of line.split(/ (?:>|&&|\|) /))
       yield each

@@ -143,13 +143,13 @@ export async function runCollector(start: Start): Promise<ExitCode> {
 
 /** The parts in closing order: a part is closed before those that it uses. */
 const CLOSING = [
-  'access-socket',
   'follower',
   'reload',
   'ingest',
   'certificate',
   'listeners',
   'otlp',
+  'access-socket',
   'keys',
   'ledger',
   'publisher',
