@@ -6,9 +6,16 @@ import { pathToFileURL } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type Reporter, type TestSpecification } from 'vitest/node';
 
-const PACKAGES = ['protocol', 'client', 'instrument', 'collector', 'exports', 'postgres', 'report', 'viewer'].map(
-  (name) => `packages/${name}`,
-);
+const PACKAGES = [
+  'protocol',
+  'client',
+  'instrument',
+  'collector',
+  'exports',
+  'postgres',
+  'report',
+  'viewer',
+].map((name) => `packages/${name}`);
 const DIRECTORIES = [...PACKAGES.map((name) => `${name}/test`), 'tools/demo/test', 'test'];
 const LONG = '.long.test.ts';
 

@@ -17,7 +17,7 @@ export interface Person {
   readonly groups: readonly string[];
 }
 
-/** What a role of a person permits. Undefined lists stand for all. */
+/** The limits of a role of a person. An undefined list stands for all. */
 export interface Scope {
   readonly organisations: readonly string[] | undefined;
   readonly applications: readonly string[] | undefined;
@@ -108,7 +108,7 @@ export interface FoundRun {
   readonly holds: readonly string[];
 }
 
-/** The proof of an event: the file, and what was verified when it was made. */
+/** The proof of an event: the file, and the facts that were verified when it was made. */
 export interface FoundProof {
   /** C2SP tlog-proof; undefined without contents, because its salt allows to test guesses of the body. */
   readonly text: string | undefined;

@@ -10,7 +10,7 @@ const OF_RUNS = ['organisation', 'model', 'app', 'outcome', 'feedback', 'only', 
 const OF_REPORT = ['organisation', 'model', 'since', 'until', 'clock'];
 const OF_PERSONS = ['target', 'user'] as const;
 const MEMBERS: readonly string[] = [...OF_RUNS, ...OF_PERSONS, 'page'];
-/** Of the id of a person, and of words and names, which the access log takes no longer. */
+/** Longest id of a person, and longest word or name; the access log accepts no longer one. */
 const LONGEST = { person: 1000, other: 256 };
 /** Runs on a page of the list. */
 const PAGE_RUNS = 50;

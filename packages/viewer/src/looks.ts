@@ -91,7 +91,7 @@ class SocketLooks implements Looks {
   }
 }
 
-/** A connection to the socket. Requests are sent at once, and answered in their order. */
+/** A connection to the socket. Requests are sent immediately, and answered in order. */
 class Connection {
   isOpen = true;
   readonly #socket: net.Socket;

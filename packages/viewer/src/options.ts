@@ -1,4 +1,4 @@
-/** The options of `collector-viewer`, checked together: every fault is reported at once. */
+/** The options of `collector-viewer`, checked together: all faults are reported together. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { ConfigError, type ConfigFault } from '@clinical-events/collector/config';
@@ -147,7 +147,7 @@ function urlFrom(
   return url;
 }
 
-/** The address of a viewer that no proxy stands in front of. */
+/** The address of a viewer without a proxy. */
 export function ownUrl(host: string, port: number, isTls: boolean): URL {
   return new URL(`${isTls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}/`);
 }

@@ -25,7 +25,7 @@ const MOST_AT_ONCE = 16;
 /** The package ships this file at its source: the path is right from `dist` and from `src`. */
 const STYLE = new URL('../src/pages/viewer.css', import.meta.url);
 
-/** What the people's side gives for a request of a role: the person and the forms, or a refusal. */
+/** The person and the form tokens of an admitted request. */
 interface Admitted extends Omit<Frame, 'state'> {
   readonly acting: Acting;
 }
@@ -63,7 +63,7 @@ class Refusal extends Error {
   }
 }
 
-const TOO_MANY = new Refusal(429, 'Too many pages at once', [
+const TOO_MANY = new Refusal(429, 'Too many pages', [
   'Wait until your other pages are shown, then try again.',
 ]);
 
@@ -135,7 +135,7 @@ async function answer(
   return send(reply, ready);
 }
 
-/** Somebody who asks for many pages at once does not keep others waiting. */
+/** A person who asks for many pages does not delay others. */
 class Turns {
   readonly #pages = new Map<string, number>();
 
@@ -188,7 +188,7 @@ function onceClosed({ raw, request }: FastifyReply, then: (complete: boolean) =>
     then(raw.writableFinished);
   };
   raw.once('close', closed);
-  // The answer to a pipelined request is not told.
+  // A pipelined request gets no `close` event of its own.
   socket.once('close', closed);
   if (socket.destroyed) closed();
   // A page that is read slower than this is cut off, so that its memory becomes free.
@@ -220,7 +220,7 @@ function refusalOf(error: unknown, onFailure: (error: unknown) => void): Refusal
   ]);
 }
 
-/** The state stands in the frame of each page; without it a page would say less, and not fail. */
+/** The state for the frame of a page. A page does not fail because the state is unknown. */
 async function stateOf(reading: Reading): Promise<ReadingState> {
   try {
     return await reading.state();

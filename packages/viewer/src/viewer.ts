@@ -102,7 +102,7 @@ function appOf(certificate: ServerCertificate | undefined, log: Logger): Fastify
     ...{ bodyLimit: BODY_BYTES, requestTimeout: REQUEST_MS, forceCloseConnections: true },
     // The answer to HEAD would be made and recorded, and not seen.
     exposeHeadRoutes: false,
-    // Of addresses that lead to no route: no hook is called, and the answer would repeat the address.
+    // For an address that cannot be parsed: no hook is called, and the answer would repeat the address.
     frameworkErrors: ({ statusCode = 400 }: FastifyError, _: unknown, reply: FastifyReply) =>
       void notUnderstood(reply.headers(SECURITY_HEADERS), statusCode),
   };

@@ -20,7 +20,7 @@ interface Group {
   readonly members: Members;
 }
 
-/** What an event says, under the names of the sender. */
+/** The members of an event, under the sender's names. */
 export type Said = ReadonlyMap<string, readonly Group[]>;
 
 export function saidIn(record: ClinicalRecord): Said {
@@ -51,7 +51,7 @@ export function saidIn(record: ClinicalRecord): Said {
   return said;
 }
 
-/** What the parts of a run's page share. */
+/** Values that the parts of a run's page share. */
 export interface RunView {
   readonly role: Role;
   readonly organisation: string;

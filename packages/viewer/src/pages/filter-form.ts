@@ -10,7 +10,7 @@ type Form = RunsShown['form'];
 
 const QUERY = ['organisation', 'model', 'app', 'outcome', 'feedback', 'only', 'since', 'until', 'clock'];
 
-/** What the form asks for, without tokens and ids of persons. */
+/** The query of the form, without tokens and ids of persons. */
 export function queryOf(form: Form): Record<string, string | undefined> {
   return Object.fromEntries(QUERY.map((name) => [name, form[name]]));
 }
@@ -65,7 +65,7 @@ function choice(
   all = 'Any',
 ): Html {
   const value = form[name] ?? '';
-  // What a link asked for stays chosen.
+  // A value from a link stays selected.
   const isKnown = choices.some(([each]) => each === value) || value === '' || value === 'received';
   const options = isKnown ? choices : [...choices, [value, value] as const];
   return html`<label

@@ -115,7 +115,7 @@ function breakGlassBanner({ acting, grantedUntil }: Frame): Html {
   </div>`;
 }
 
-/** What the lists cover, and what cannot be shown now. */
+/** The extent of the lists, and data that cannot be shown now. */
 function stateText({ state }: Frame): Inner {
   const { catalogue, progress, reason, keys, entries, asOf } = state;
   const upTo = asOf === undefined ? NOTHING : html`, as of ${secondHtml(asOf)}`;

@@ -1,8 +1,8 @@
-/** What the server gives each page about runs. The pages around a login are in people/page-types.ts. */
+/** Inputs of the pages about runs. Those of the pages around a login are in people/page-types.ts. */
 import type { ReportNumbers } from '@clinical-events/report/report-numbers';
 import type { Acting, FoundProof, FoundRun, ReadingState, Role, RunsPage } from '../contract.js';
 
-/** What stands around every page of a role. */
+/** The frame of every page of a role. */
 export interface Frame {
   readonly acting: Acting;
   /** The other roles of the person, with the address where each begins. */
@@ -18,7 +18,7 @@ export interface Frame {
 export interface RunsShown extends Frame {
   /** The members of the form as sent; `target` and `user` only after a POST. */
   readonly form: Readonly<Record<string, string>>;
-  /** What was wrong with the form; then there is no list. */
+  /** The fault of the form; there is no list then. */
   readonly problem: string | undefined;
   readonly names: {
     readonly organisations: readonly string[];

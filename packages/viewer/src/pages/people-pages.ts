@@ -75,7 +75,7 @@ function breakGlass(shown: BreakGlassShown): string {
     </p>
     <p>
       Use it if a person may come to harm otherwise. Your name, your reason and each page are recorded, and
-      the operator is warned at once.
+      the operator is warned immediately.
     </p>
     ${
       grantedUntil === undefined

@@ -69,7 +69,7 @@ function scopeText({ withContents }: RunShown): Html {
   </p>`;
 }
 
-/** Actions of holds; those of erasures stand at the events. */
+/** Actions of holds; erasures are shown with the events. */
 function heldText({ run }: RunShown): Html {
   const erasures = new Set(run.record.metadata.events.map(({ action }) => action));
   const holds = run.holds.filter((action) => !erasures.has(action));
@@ -106,7 +106,7 @@ function head(shown: RunShown, view: RunView): Html {
   ]);
 }
 
-/** What became of the run, in the words of the list. */
+/** The outcome and feedback of the run, in the words of the list. */
 function verdictRows(summary: RunShown['run']['summary']): [Inner, Inner][] {
   const { outcome, outcomesDiffer } = summary;
   const given = feedbackOf(summary).join(', ');
@@ -229,7 +229,7 @@ function callsPart({ run }: RunShown, view: RunView): Html {
   </section>`;
 }
 
-/** What the record says of gaps in single events. */
+/** Gaps of the record in single events. */
 function gapsPart({ run }: RunShown, { eventLink }: RunView): Html {
   const { orphans, numbers_in_text: numbers, replaced_text: replaced } = run.record.metadata.completeness;
   const gaps = (

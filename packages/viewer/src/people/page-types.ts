@@ -1,10 +1,10 @@
-/** What each page around a login shows; pages/people-pages.ts makes their HTML. */
+/** Inputs of the pages around a login; pages/people-pages.ts makes their HTML. */
 import type { Role } from '../contract.js';
 
 /** The name of the hidden field of each form; its value is `formToken`. */
 export const FORM_TOKEN = 'form_token';
 
-/** What a person without a session can do. */
+/** The ways for a person without a session. */
 export type SignInShown =
   | {
       /** A link to `/sign-in/begin`, which goes to the provider. */

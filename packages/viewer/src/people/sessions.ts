@@ -21,7 +21,7 @@ export interface Session {
   readonly begunAt: number;
   usedAt: number;
   breakGlass: { readonly reason: string; readonly until: number } | undefined;
-  /** What the provider gave, to check the groups again. */
+  /** Tokens of the provider, to check the groups again. */
   readonly login: ProviderLogin | undefined;
   readonly ofPerson: string;
 }

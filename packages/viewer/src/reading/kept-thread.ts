@@ -6,7 +6,7 @@ import { BUSY, STOPPED } from './trouble.js';
 
 const FIRST_PAUSE_MS = 100;
 const MOST_PAUSE_MS = 10_000;
-/** A thread that has run for so long is started again at once when it ends. */
+/** A thread that has run for so long is started again immediately when it ends. */
 const LONG_MS = 60_000;
 /** A small young generation keeps garbage from growing to hundreds of MiB in each thread. */
 const HEAP_MIB = { maxOldGenerationSizeMb: 1024, maxYoungGenerationSizeMb: 8 };
@@ -67,7 +67,7 @@ export class KeptThread {
   }
 }
 
-/** Limit of the questions that wait for a thread: a hundred people may click at once, and a question takes 5 ms. */
+/** Limit of the questions that wait for a thread. A hundred people may click at the same time. */
 const MOST_WAITING = 256;
 
 interface Waiting {

@@ -21,7 +21,7 @@ import type { ReadingPlaces } from './reading-places.js';
 
 /** A reader keeps tables of the events that the index of the log lacks. */
 const READER_MS = 600_000;
-/** For so long a thread holds payload keys after the right to them was taken away. */
+/** How long a thread holds payload keys after the right to them was taken away. */
 const KEYS_KEPT_MS = 10_000;
 
 /** Thrown if payloads cannot be decrypted, in place of taking them in without their contents. */

@@ -35,7 +35,7 @@ export interface Question<Of extends Kind = Kind> {
   readonly atLeast: number;
 }
 
-/** What a thread sends back; `refused` is the sentence for the person. */
+/** The answer of a thread; `refused` is the sentence for the person. */
 export type Reply =
   | { readonly id: number; readonly answer: unknown }
   | { readonly id: number; readonly refused: string; readonly trouble?: string };

@@ -1,4 +1,4 @@
-/** What a scope leaves of a question, and whether a run is in it. */
+/** Limits questions to a scope. */
 import type { Catalogue, CatalogueRun, RunFilter } from '@clinical-events/collector/catalogue/catalogue';
 import type { Scope } from '../contract.js';
 

@@ -1,4 +1,4 @@
-/** What the viewer must know after a restart: `state.json` in its state directory. */
+/** The state that outlives a restart: `state.json` in the state directory. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -41,7 +41,7 @@ export class StateFile {
     this.#write();
   }
 
-  /** Forgets what is about another log; the id stays. */
+  /** Discards the state of another log; the id stays. */
   useLog(ledger: string): void {
     if (this.#state.ledger !== ledger) this.update({ ...UNUSED, ledger });
   }
