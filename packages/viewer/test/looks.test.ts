@@ -13,7 +13,7 @@ const ACTION = '0190f5fe-7c00-7a00-8000-0000000000aa';
 const RUN = '0190f5fe-7c00-7a00-8000-000000000001';
 const LOOK: Look = {
   acting: {
-    person: { kind: 'oidc', name: 'j.doe', callerId: 'dr-17', groups: ['ward'] },
+    person: { kind: 'oidc', name: 'reviewer-4', callerId: 'dr-17', groups: ['ward'] },
     role: 'reviewer',
     scope: { organisations: undefined, applications: undefined, caller: undefined },
     reason: undefined,
@@ -64,7 +64,7 @@ describe('looks', () => {
       {
         ...{ state: 'begun', command: 'viewer run', filter: LOOK.filter },
         ...{
-          actor: { kind: 'oidc', name: 'j.doe', role: 'reviewer', proven: true },
+          actor: { kind: 'oidc', name: 'reviewer-4', role: 'reviewer', proven: true },
           uid: process.getuid?.(),
         },
       },

@@ -107,7 +107,7 @@ afterEach(() => {
   [begun.length, ended.length, failures.length] = [0, 0, 0];
 });
 
-const PERSON = { 'X-Remote-User': 'j.doe', 'X-Remote-Groups': GROUPS };
+const PERSON = { 'X-Remote-User': 'reviewer-4', 'X-Remote-Groups': GROUPS };
 
 let cookie = '';
 /** A request as a page of the viewer makes it. */

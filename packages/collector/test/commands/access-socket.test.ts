@@ -18,7 +18,7 @@ import { run, start, temporaryDirectory } from '../running/collector-process.js'
 const RUN = '0190f5fe-7c00-7a00-8000-000000000001';
 const LOOK = {
   ...{ state: 'begun', command: 'viewer run', uid: 990, user: 'viewer' },
-  actor: { kind: 'oidc', name: 'j.doe@hospital.example', role: 'reviewer' },
+  actor: { kind: 'oidc', name: 'reviewer-4@hospital.example', role: 'reviewer' },
   filter: { run: RUN, organisation: 'demo' },
 };
 const BREAK_GLASS = {

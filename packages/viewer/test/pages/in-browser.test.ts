@@ -65,7 +65,7 @@ async function open(
 
 const found = demoRuns();
 const [anyFound = runOfText('')] = found.filter(({ summary }) => summary.feedback.survey > 0);
-const person = { name: 'd.larsen', signOutToken: 'token' };
+const person = { name: 'reviewer-7', signOutToken: 'token' };
 const PAGES: Readonly<Record<string, MadePage>> = {
   'the list': logPages.runs(runsShown('reviewer', found.slice(0, 20))),
   'an empty list': logPages.runs(runsShown('clinician', [], { list: { runs: [], hasMore: false } })),
@@ -265,7 +265,7 @@ describe('[R-2049] on paper', () => {
     expect(new Set(await seen('.long .text, .origin .facts, .alarm, .on-paper'))).toEqual(new Set([true]));
     expect(new Set(await seen('nav, form, .off-paper, .skip'))).toEqual(new Set([false]));
     expect(await page.locator('.on-paper').innerText()).toMatch(
-      /Shown to d\.larsen@st-anne\.example as break-glass on \d+ \w+ \d{4}, /,
+      /Shown to reviewer-7@st-anne\.example as break-glass on \d+ \w+ \d{4}, /,
     );
   });
 });

@@ -91,7 +91,7 @@ export function frame(role: Role, more: Partial<Frame> = {}): Frame {
   const scope = { organisations: undefined, applications: undefined, caller };
   const person = {
     kind: 'oidc' as const,
-    name: 'd.larsen@st-anne.example',
+    name: 'reviewer-7@st-anne.example',
     callerId: 'clinician-17',
     groups: [],
   };
