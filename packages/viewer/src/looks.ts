@@ -1,7 +1,7 @@
 /** Records looks in the access log, through the socket that the collector or mirror offers. */
 import net from 'node:net';
-import os from 'node:os';
 import { createInterface } from 'node:readline';
+import { processUser } from '@clinical-events/collector/commands/actor';
 import { type SocketAddress, socketAddress } from '@clinical-events/collector/commands/access-socket';
 import { BEGAN, type Look, LookRefused, type Looks } from './contract.js';
 
@@ -41,6 +41,8 @@ export function openLooks({
 }
 
 class SocketLooks implements Looks {
+  /** Looked up once: a directory service may be asked for the name. */
+  readonly #user = processUser();
   #connection: Connection | undefined;
   #isClosed = false;
 
@@ -61,7 +63,7 @@ class SocketLooks implements Looks {
   }
 
   async followed(action: string): Promise<void> {
-    const { uid, user } = processUser();
+    const { uid, user } = this.#user;
     const end = await this.#begin({
       ...{ command: 'viewer', actor: { kind: 'os', name: user ?? String(uid) } },
       filter: { viewer: this.viewerId, ...(action !== BEGAN && { erased: action }) },
@@ -76,7 +78,7 @@ class SocketLooks implements Looks {
 
   async #begin(request: object): ReturnType<Looks['begin']> {
     const connection = this.#connect();
-    const { reading } = await connection.ask({ state: 'begun', ...request, ...processUser() });
+    const { reading } = await connection.ask({ state: 'begun', ...request, ...this.#user });
     if (typeof reading !== 'string') throw new LookRefused('the collector does not name the recorded look');
     return async ({ events, complete }) => {
       // Without an end, the log says that any number of events may have been read.
@@ -196,14 +198,4 @@ function away(): LookRefused {
 
 function late(): LookRefused {
   return new LookRefused('the collector has not recorded this look in time');
-}
-
-/** The user of this process. In a container the user id may have no name. */
-function processUser(): { readonly uid: number; readonly user: string | null } {
-  try {
-    const { uid, username } = os.userInfo();
-    return { uid, user: username };
-  } catch {
-    return { uid: process.getuid?.() ?? 0, user: null };
-  }
 }

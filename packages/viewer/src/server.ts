@@ -2,19 +2,18 @@
 import fs from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import {
-  type Acting,
   type Look,
   LookRefused,
   type Looks,
   NotReadable,
   type Reading,
   type ReadingState,
-  type Role,
   ROLES,
 } from './contract.js';
 import { FilterFault, listFrom, reportFrom } from './filters.js';
 import type { Frame, LogPages, MadePage } from './pages/page-types.js';
 import { type Page, PERMITS } from './people/guard.js';
+import type { People } from './people/register.js';
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const HTML = 'text/html; charset=utf-8';
@@ -25,19 +24,11 @@ const MOST_AT_ONCE = 16;
 /** The package ships this file at its source: the path is right from `dist` and from `src`. */
 const STYLE = new URL('../src/pages/viewer.css', import.meta.url);
 
-/** The person and the form tokens of an admitted request. */
-interface Admitted extends Omit<Frame, 'state'> {
-  readonly acting: Acting;
-}
-
-/** @returns undefined after it has answered the request with a refusal. */
-type Admit = (request: FastifyRequest, reply: FastifyReply, role: Role, page: Page) => Admitted | undefined;
-
 export interface ServerParts {
   readonly reading: Reading;
   readonly looks: Looks;
   readonly pages: LogPages;
-  readonly admit: Admit;
+  readonly admit: People['admit'];
   readonly onFailure: (error: unknown) => void;
 }
 

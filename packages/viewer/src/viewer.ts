@@ -20,8 +20,8 @@ import { type People, registerPeople } from './people/register.js';
 import { openReading } from './reading/open-reading.js';
 import { registerPages } from './server.js';
 
-/** A form has a reason of a thousand characters, or the id of a person. */
 const HTML = 'text/html; charset=utf-8';
+/** A form has a reason of a thousand characters, or the id of a person. */
 const BODY_BYTES = 64 << 10;
 const REQUEST_MS = 30_000;
 const STATE_EVERY_MS = 500;

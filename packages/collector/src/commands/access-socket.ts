@@ -6,6 +6,7 @@
 import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
+import type { LocalAccessLog } from '../store/contract/access-log.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 import { handOver } from '../files.js';
 import { isOpenToReaders, O_PATH } from '../readers.js';
@@ -68,10 +69,11 @@ export async function offerAccessSocket(
   const file = path.join(dataDir, NAME);
   const connections = new Set<net.Socket>();
   const rate = new AppendRate();
+  const log = readMirrorNote(dataDir) === undefined ? openAccessLog(dataDir) : openReadingsLog(dataDir);
   const server = net.createServer((socket) => {
     connections.add(socket);
     socket.on('close', () => connections.delete(socket));
-    serve(socket, { dataDir, onBreakGlass, rate });
+    serve(socket, { log, onBreakGlass, rate });
   });
   server.maxConnections = MOST_CONNECTIONS;
   try {
@@ -140,7 +142,8 @@ async function assertUnused(dataDir: string): Promise<void> {
 }
 
 interface Served {
-  readonly dataDir: string;
+  /** Of a mirror the log of its readings. */
+  readonly log: LocalAccessLog;
   readonly onBreakGlass: () => void;
   readonly rate: AppendRate;
 }
@@ -149,7 +152,7 @@ interface Served {
  * Answers the requests of a connection in their order. An unfit request ends it. Requests that arrived
  * together share one flush of the disk.
  */
-function serve(socket: net.Socket, { dataDir, onBreakGlass, rate }: Served): void {
+function serve(socket: net.Socket, { log, onBreakGlass, rate }: Served): void {
   const looks = new OpenLooks();
   let isHeld = false;
   const hold = (forMs: number) => {
@@ -168,7 +171,7 @@ function serve(socket: net.Socket, { dataDir, onBreakGlass, rate }: Served): voi
     socket.setTimeout(REFUSED_MS, () => socket.destroy());
   };
   const keep = (lines: readonly LookLine[]) => {
-    const fault = append(dataDir, lines);
+    const fault = append(log, lines);
     const answers = lines.map(({ reading, isBreakGlass, kept }) => {
       if (fault !== undefined) return answer({ refused: fault });
       kept();
@@ -209,12 +212,9 @@ function answer(said: object): string {
 }
 
 /** @returns the reason if the lines could not be stored; undefined once they are on stable storage. */
-function append(dataDir: string, lines: readonly LookLine[]): string | undefined {
+function append(log: LocalAccessLog, lines: readonly LookLine[]): string | undefined {
   try {
-    const isMirror = readMirrorNote(dataDir) !== undefined;
-    (isMirror ? openReadingsLog(dataDir) : openAccessLog(dataDir)).append(
-      lines.map(({ line }) => line).join('\n'),
-    );
+    log.append(lines.map(({ line }) => line).join('\n'));
     return undefined;
   } catch (error) {
     return `the access log cannot be written (${systemCode(error) ?? 'unknown error'})`;

@@ -48,7 +48,7 @@ export function whoActs(stated?: string): { readonly actor: Actor } & Readonly<R
 }
 
 /** The user of this process. In a container the user id may have no name. */
-function processUser(): { readonly uid: number; readonly user: string | null } {
+export function processUser(): { readonly uid: number; readonly user: string | null } {
   try {
     const { uid, username } = os.userInfo();
     return { uid, user: username };

@@ -1,18 +1,11 @@
 /** Inputs of the pages about runs. Those of the pages around a login are in people/page-types.ts. */
 import type { ReportNumbers } from '@clinical-events/report/report-numbers';
-import type { Acting, FoundProof, FoundRun, ReadingState, Role, RunsPage } from '../contract.js';
+import type { FoundProof, FoundRun, ReadingState, RunsPage } from '../contract.js';
+import type { Admitted } from '../people/register.js';
 
 /** The frame of every page of a role. */
-export interface Frame {
-  readonly acting: Acting;
-  /** The other roles of the person, with the address where each begins. */
-  readonly otherRoles: readonly { readonly role: Role; readonly path: string }[];
+export interface Frame extends Admitted {
   readonly state: ReadingState;
-  /** The end of break-glass (RFC 3339); undefined in other roles. */
-  readonly grantedUntil: string | undefined;
-  /** For the form that signs out, and for the form that looks a person up. */
-  readonly signOutToken: string;
-  readonly formToken: string;
 }
 
 export interface RunsShown extends Frame {

@@ -57,7 +57,7 @@ export interface PeopleOptions {
 }
 
 /** A person who may see a page, and what the frame of the page shows about the login. */
-interface Admitted {
+export interface Admitted {
   readonly acting: Acting;
   readonly otherRoles: readonly Pick<RoleShown, 'role' | 'path'>[];
   /** The end of break-glass (RFC 3339); undefined in other roles. */
