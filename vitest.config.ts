@@ -89,20 +89,30 @@ class ProcessesFirst extends BaseSequencer {
   }
 }
 
-/** See test/second-try.ts. No failure of the run, and never silent. */
-const secondTries: Reporter = {
-  onTestRunEnd(modules) {
-    const all = modules.flatMap((module) =>
-      [...module.children.allTests('passed')]
-        .filter((test) => test.diagnostic()?.flaky)
-        .map((test) => {
-          const why = test
-            .result()
-            .errors?.map(({ message }) => `    ${message.replaceAll('\n', '\n    ')}\n`);
-          return `  ${module.relativeModuleId} > ${test.fullName}\n${why?.join('') ?? ''}`;
-        }),
-    );
-    if (all.length > 0) process.stdout.write(`passed only at the second try:\n${all.join('')}`);
+/**
+ * Lists tests that passed only at the second try (test/second-try.ts), which do not fail the run, and then those that
+ * failed: the last lines of the output name them.
+ */
+const summary: Reporter = {
+  onTestRunEnd(modules, unhandled) {
+    const list = (title: string, state: 'passed' | 'failed') => {
+      const all = modules.flatMap((module) =>
+        [...module.children.allTests(state)]
+          .filter((test) => state === 'failed' || test.diagnostic()?.flaky)
+          .map((test) => {
+            const why = test
+              .result()
+              .errors?.map(({ message }) => `    ${message.replaceAll('\n', '\n    ')}\n`);
+            return `  ${module.relativeModuleId} > ${test.fullName}\n${why?.join('') ?? ''}`;
+          }),
+      );
+      if (all.length > 0) process.stdout.write(`${title}:\n${all.join('')}`);
+    };
+    list('passed only at the second try', 'passed');
+    list('failed', 'failed');
+    const errors = [...modules.flatMap((module) => module.errors()), ...unhandled];
+    for (const { message, cause } of errors)
+      process.stdout.write(`failed outside of a test: ${message} ${cause?.message ?? ''}\n`);
   },
 };
 const setupFiles = ['test/second-try.ts'];
@@ -136,7 +146,7 @@ export default defineConfig({
   test: {
     // Process tests mostly wait for a process, a timer or a disk.
     maxWorkers: 4,
-    reporters: ['default', secondTries],
+    reporters: ['default', summary],
     sequence: { sequencer: ProcessesFirst },
     // To end what hangs, not to judge how fast a machine is.
     testTimeout: 1_800_000,

@@ -603,9 +603,9 @@ class TlsTest(Case):
                 peer.sendall(answer(400))
 
         def accept() -> None:
-            # A sender of another test may still look for a server that had this port.
-            with contextlib.suppress(OSError):
-                while True:
+            # A sender of another test may still look for a server that had this port, and may leave at once.
+            while listener.fileno() != -1:
+                with contextlib.suppress(OSError):
                     threading.Thread(target=speak_http, args=(listener.accept()[0],), daemon=True).start()
 
         threading.Thread(target=accept, daemon=True).start()
