@@ -21,7 +21,7 @@ test('without a command the help goes to standard error, with exit code 2', asyn
 });
 
 test('the version is that of the package', async () => {
-  expect(await collector(['--version'])).toMatchObject({ code: 0, stdout: '0.0.1\n' });
+  expect(await collector(['--version'])).toMatchObject({ code: 0, stdout: '0.1.0\n' });
 });
 
 test('a data directory that is a file is refused by every command', async () => {
