@@ -11,7 +11,7 @@ const FILE = path.join(root, 'packages', 'collector', 'dist', 'commit.json');
 /** The variable SOURCE_COMMIT, else the commit that git names, else "unknown". */
 export function sourceCommit() {
   const given = process.env['SOURCE_COMMIT'] ?? '';
-  if (/^[0-9a-f]{7,64}(-modified)?$/.test(given)) return given;
+  if (/^([0-9a-f]{7,64}(-modified)?|unknown)$/.test(given)) return given;
   if (given !== '') throw new Error('SOURCE_COMMIT: must be the hexadecimal id of a commit');
   // Without .git here, git would name the commit of a repository that happens to contain this directory.
   if (!existsSync(path.join(root, '.git'))) return 'unknown';
