@@ -1,0 +1,79 @@
+// LICENCES.md: the licence of each component that the SBOMs name. Fails when one is not on the list below.
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+
+/** SPDX identifiers of licences that permit commercial use, change and distribution without the sources. */
+const ALLOWED = new Set([
+  '0BSD',
+  'Apache-2.0',
+  'BlueOak-1.0.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  'ISC',
+  'MIT',
+  'Unlicense',
+]);
+
+/** Whether an SPDX expression permits commercial use: one side of each OR, both sides of each AND. */
+export function isAllowed(expression) {
+  const flat = expression.replace(/^\((.*)\)$/, '$1');
+  // An expression that mixes the operators, or nests them, needs a reader: it is refused.
+  if (/[()]/.test(flat) || (flat.includes(' OR ') && flat.includes(' AND '))) return false;
+  if (flat.includes(' OR ')) return flat.split(' OR ').some((id) => ALLOWED.has(id));
+  return flat.split(' AND ').every((id) => ALLOWED.has(id));
+}
+
+/** The licence of a component as an SPDX expression; empty if it states none. */
+function licenceOf({ licenses = [] }) {
+  return licenses.map(({ license, expression }) => expression ?? license.id ?? license.name).join(' AND ');
+}
+
+/** Components of some SBOMs with their licences and the artifacts that contain them. Throws if one is not allowed. */
+export function licences(documents) {
+  const found = new Map();
+  for (const { artifact, components } of documents) {
+    for (const component of components) {
+      const { name, version } = component;
+      const id = component.purl ?? `${name}@${version}`;
+      const known = found.get(id) ?? { name, version, licence: licenceOf(component), artifacts: [] };
+      known.artifacts.push(artifact);
+      found.set(id, known);
+    }
+  }
+  const all = [...found.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
+  const refused = all.filter(({ licence }) => !isAllowed(licence));
+  if (refused.length > 0) {
+    const list = refused.map(({ name, version, licence }) => `${name} ${version} (${licence || 'none'})`);
+    throw new Error(`licences that are not on the list of scripts/release/licences.mjs: ${list.join(', ')}`);
+  }
+  return all;
+}
+
+export function build(out, { version }) {
+  const ending = '.cdx.json';
+  const names = readdirSync(path.join(out, 'sbom')).sort();
+  const documents = names.map((name) => ({
+    artifact: name.slice(0, -ending.length),
+    ...JSON.parse(readFileSync(path.join(out, 'sbom', name), 'utf8')),
+  }));
+  const isOwn = ({ name }) => name.startsWith('@clinical-events/');
+  const foreign = documents.map(({ artifact, components }) => ({
+    artifact,
+    components: components.filter((component) => !isOwn(component)),
+  }));
+  const rows = licences(foreign).map(
+    (each) => `| ${each.name} | ${each.version} | ${each.licence} | ${each.artifacts.join(', ')} |`,
+  );
+  const text = `# Licences of release ${version}
+
+The collector, its packages and the clients are under Apache-2.0; each artifact contains its text in \`LICENSE\`.
+This table has every dependency of an artifact. Each licence permits commercial use. \`collector-${version}\` is the
+server bundle, which the image contains; the base image is not part of the artifact, the Dockerfile names it. The
+Python client has no dependency.
+
+| dependency | version | licence | artifacts |
+| ---------- | ------- | ------- | --------- |
+${rows.join('\n')}
+`;
+  writeFileSync(path.join(out, 'LICENCES.md'), text);
+}
