@@ -28,19 +28,14 @@ function licenceOf({ licenses = [] }) {
   return licenses.map(({ license, expression }) => expression ?? license.id ?? license.name).join(' AND ');
 }
 
-/** Components of some SBOMs with their licences and the artifacts that contain them. Throws if one is not allowed. */
-export function licences(documents) {
+/** Components, each once, with their licences. Throws if one is not allowed. */
+export function licences(components) {
   const found = new Map();
-  for (const { artifact, components } of documents) {
-    for (const component of components) {
-      const { name, version } = component;
-      const id = component.purl ?? `${name}@${version}`;
-      const known = found.get(id) ?? { name, version, licence: licenceOf(component), artifacts: [] };
-      known.artifacts.push(artifact);
-      found.set(id, known);
-    }
+  for (const component of components) {
+    const { name, version } = component;
+    found.set(`${name}@${version}`, { name, version, licence: licenceOf(component) });
   }
-  const all = [...found.entries()].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
+  const all = [...found].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, each]) => each);
   const refused = all.filter(({ licence }) => !isAllowed(licence));
   if (refused.length > 0) {
     const list = refused.map(({ name, version, licence }) => `${name} ${version} (${licence || 'none'})`);
@@ -50,29 +45,20 @@ export function licences(documents) {
 }
 
 export function build(out, { version }) {
-  const ending = '.cdx.json';
-  const names = readdirSync(path.join(out, 'sbom')).sort();
-  const documents = names.map((name) => ({
-    artifact: name.slice(0, -ending.length),
-    ...JSON.parse(readFileSync(path.join(out, 'sbom', name), 'utf8')),
-  }));
-  const isOwn = ({ name }) => name.startsWith('@clinical-events/');
-  const foreign = documents.map(({ artifact, components }) => ({
-    artifact,
-    components: components.filter((component) => !isOwn(component)),
-  }));
-  const rows = licences(foreign).map(
-    (each) => `| ${each.name} | ${each.version} | ${each.licence} | ${each.artifacts.join(', ')} |`,
+  const components = readdirSync(path.join(out, 'sbom')).flatMap(
+    (name) => JSON.parse(readFileSync(path.join(out, 'sbom', name), 'utf8')).components,
+  );
+  const rows = licences(components).map(
+    ({ name, version: its, licence }) => `| ${name} | ${its} | ${licence} |`,
   );
   const text = `# Licences of release ${version}
 
-The collector, its packages and the clients are under Apache-2.0; each artifact contains its text in \`LICENSE\`.
-This table has every dependency of an artifact. Each licence permits commercial use. \`collector-${version}\` is the
-server bundle, which the image contains; the base image is not part of the artifact, the Dockerfile names it. The
-Python client has no dependency.
+The collector, its packages and the clients have the licence Apache-2.0; each artifact contains its text. This table
+has every component of an artifact, as the SBOMs in \`sbom/\` name them. Each licence permits commercial use. The
+Python client has no dependency. The base image is not part of the image context: its Dockerfile names it.
 
-| dependency | version | licence | artifacts |
-| ---------- | ------- | ------- | --------- |
+| component | version | licence |
+| --------- | ------- | ------- |
 ${rows.join('\n')}
 `;
   writeFileSync(path.join(out, 'LICENCES.md'), text);

@@ -34,7 +34,9 @@ function resolved(some) {
   const chosen = some.map(({ directory }) => `--workspace=${path.relative(ROOT, directory)}`);
   const { components, dependencies, metadata } = JSON.parse(npm(ROOT, [...args, ...chosen]));
   const checkout = metadata.component['bom-ref'];
-  return { components, dependencies: dependencies.filter(({ ref }) => ref !== checkout) };
+  // npm names a workspace by its directory.
+  const named = components.map((each) => ({ ...each, name: each['bom-ref'].replace(/@[^@]*$/, '') }));
+  return { components: named, dependencies: dependencies.filter(({ ref }) => ref !== checkout) };
 }
 
 export function build(out, { version, epoch }) {
