@@ -13,7 +13,7 @@ import { workspaces } from './release/npm.mjs';
 const ROOT = path.dirname(import.meta.dirname);
 const OUT = path.join(ROOT, 'release');
 /** In this order: the list of licences reads the SBOMs. */
-const PARTS = ['npm', 'python', 'bundle', 'image', 'kubernetes', 'sbom', 'licences'];
+const PARTS = ['npm', 'bundle', 'image', 'kubernetes', 'sbom', 'licences'];
 /** 2026-01-01: the time of sources without git and without SOURCE_DATE_EPOCH. */
 const UNKNOWN_TIME = 1_767_225_600;
 
@@ -60,19 +60,22 @@ function compile(commit) {
 
 const sha256 = (file) => createHash('sha256').update(readFileSync(file)).digest('hex');
 
+async function make(part, about) {
+  // Until all parts are merged.
+  if (!existsSync(path.join(import.meta.dirname, `release/${part}.mjs`))) return;
+  process.stderr.write(`release: ${part}\n`);
+  const { build } = await import(`./release/${part}.mjs`);
+  await build(OUT, about);
+}
+
 async function release() {
-  const withoutPython = process.argv.includes('--without-python');
   const about = { version: commonVersion(), ...origin() };
   rmSync(OUT, { recursive: true, force: true });
   mkdirSync(OUT);
+  // First, since it is the part that may be missing.
+  if (!process.argv.includes('--without-python')) await make('python', about);
   compile(about.commit);
-  for (const part of PARTS) {
-    if (part === 'python' && withoutPython) continue;
-    if (!existsSync(path.join(import.meta.dirname, `release/${part}.mjs`))) continue;
-    process.stderr.write(`release: ${part}\n`);
-    const { build } = await import(`./release/${part}.mjs`);
-    await build(OUT, about);
-  }
+  for (const part of PARTS) await make(part, about);
   const files = readdirSync(OUT, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(OUT, path.join(entry.parentPath, entry.name)))

@@ -137,6 +137,7 @@ async function serve(): Promise<void> {
 
 beforeAll(async () => {
   fs.chmodSync(scratch, 0o755);
+  run(process.execPath, ['scripts/release/python.mjs', '--install'], { cwd: ROOT });
   for (const build of builds) await dryRun(build);
   await serve();
 }, 1_800_000);
