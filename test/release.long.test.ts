@@ -25,12 +25,17 @@ const release = path.join(builds[0].checkout, 'release');
 const artifact = (name: string) => path.join(release, name);
 const textOf = (file: string) => fs.readFileSync(path.join(ROOT, file), 'utf8');
 
-const python = spawnSync('python3', [
-  '-c',
-  'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))',
-]);
-const hasPython = python.status === 0;
-if (!hasPython) console.log('skipped: there is no python3 of version 3.10 or newer with venv');
+/** The start of a command that runs as another user, if the tests may become one. */
+const as = (user: number) =>
+  isRoot ? ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups'] : [];
+
+/** The first directory of PATH with a suitable python3 that both users may run. */
+const python = process.env['PATH']?.split(path.delimiter).find((directory) => {
+  const code = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))';
+  const [program = '', ...args] = [...as(OTHER_USER), path.join(directory, 'python3'), '-c', code];
+  return spawnSync(program, args).status === 0;
+});
+if (python === undefined) console.log('skipped: there is no python3 of version 3.10 or newer with venv');
 
 function run(program: string, args: readonly string[], options: SpawnSyncOptions = {}): string {
   const { status, stdout, stderr, error } = spawnSync(program, args, {
@@ -45,19 +50,19 @@ function run(program: string, args: readonly string[], options: SpawnSyncOptions
 
 /** What a clean checkout does not have. */
 const NOT_COPIED =
-  /(^|\/)(node_modules|dist|generated|generated-client|release|\.git|\.venv|\.build-stamp|data)$/;
+  /(^|\/)(node_modules|dist)$|^(release|data|\.git|\.venv|\.build-stamp|packages\/protocol\/src\/generated)$/;
 
 /** A copy of the sources with what is installed. */
 function copySources(checkout: string, user: number): void {
   fs.mkdirSync(path.dirname(checkout), { recursive: true });
   fs.cpSync(ROOT, checkout, {
     recursive: true,
-    filter: (file) => !NOT_COPIED.test(path.relative(ROOT, file)) || file.includes('scripts/release'),
+    filter: (file) => !NOT_COPIED.test(path.relative(ROOT, file)),
   });
   if (isRoot) run('chown', ['-R', `${user}:${user}`, checkout]);
-  for (const installed of ['node_modules', 'packages/instrument/node_modules', '.venv']) {
-    if (!fs.existsSync(path.join(ROOT, installed))) continue;
+  for (const installed of ['node_modules', 'packages/instrument/node_modules']) {
     const [from, to] = [path.join(ROOT, installed), path.join(checkout, installed)];
+    if (!fs.existsSync(from)) continue;
     if (spawnSync('cp', ['-al', from, to]).status === 0) continue;
     fs.rmSync(to, { recursive: true, force: true });
     run('cp', ['-a', from, to]);
@@ -70,15 +75,19 @@ const withoutNetwork = spawnSync('unshare', ['--net', 'true']).status === 0 ? ['
 
 async function dryRun({ checkout, TZ, umask, user }: (typeof builds)[number]): Promise<void> {
   copySources(checkout, user);
+  if (python !== undefined) {
+    const PATH = `${python}${path.delimiter}${process.env['PATH']}`;
+    const install = ['scripts/release/python.mjs', '--install'];
+    run(process.execPath, install, { cwd: checkout, env: { ...process.env, PATH } });
+  }
   const home = path.join(scratch, `home-${user}`);
   fs.mkdirSync(home);
   if (isRoot) fs.chownSync(home, user, user);
-  const as = isRoot ? ['setpriv', `--reuid=${user}`, `--regid=${user}`, '--clear-groups'] : [];
-  const options = hasPython ? [] : ['--', '--without-python'];
+  const options = python === undefined ? ['--', '--without-python'] : [];
   const build = ['npm', 'run', '--ignore-scripts', 'release:dry-run', ...options];
   const [program = '', ...args] = [
     ...withoutNetwork,
-    ...as,
+    ...as(user),
     'sh',
     '-c',
     `umask ${umask} && exec "$@"`,
@@ -137,7 +146,6 @@ async function serve(): Promise<void> {
 
 beforeAll(async () => {
   fs.chmodSync(scratch, 0o755);
-  run(process.execPath, ['scripts/release/python.mjs', '--install'], { cwd: ROOT });
   for (const build of builds) await dryRun(build);
   await serve();
 }, 1_800_000);
@@ -170,7 +178,7 @@ test('[R-2052] two directories, users, umasks and time zones give the same artif
   );
   names.push(...PACKAGES.map((name) => `${packed(name)}.tgz`), 'LICENCES.md', 'SHA256SUMS');
   names.push(`collector-${VERSION}.tar.gz`, `collector-image-${VERSION}.tar`);
-  if (hasPython) names.push(`${PYTHON}-py3-none-any.whl`, `${PYTHON}.tar.gz`);
+  if (python !== undefined) names.push(`${PYTHON}-py3-none-any.whl`, `${PYTHON}.tar.gz`);
   expect(first.map(([name]) => name)).toEqual(expect.arrayContaining(names));
   // Every other file has its sum.
   const sums = fs.readFileSync(artifact('SHA256SUMS'), 'utf8');
@@ -300,12 +308,12 @@ test('[R-2053] the packages of the server, from their tarballs, read what the bu
 });
 
 test('[R-2053] wheel and sdist do the first example of the README of the Python client', () => {
-  if (!hasPython) return;
-  const [hatchling = ''] = fs.globSync(path.join(ROOT, '.venv/lib/python3*/site-packages'));
+  if (python === undefined) return;
+  const [hatchling = ''] = fs.globSync(path.join(builds[0].checkout, '.venv/lib/python3*/site-packages'));
   for (const name of [`${PYTHON}-py3-none-any.whl`, `${PYTHON}.tar.gz`]) {
     const directory = fs.mkdtempSync(path.join(scratch, 'python-'));
     const bin = path.join(directory, 'venv/bin');
-    run('python3', ['-m', 'venv', path.join(directory, 'venv')]);
+    run(path.join(python, 'python3'), ['-m', 'venv', path.join(directory, 'venv')]);
     // pip builds an sdist by hatchling, here by the one that is installed.
     const install = ['-m', 'pip', 'install', '--quiet', '--no-index', '--no-build-isolation', artifact(name)];
     run(path.join(bin, 'python'), install, { env: { ...process.env, PYTHONPATH: hatchling } });
