@@ -32,8 +32,8 @@ const as = (user: number) =>
 /** The first directory of PATH with a suitable python3 that both users may run. */
 const python = process.env['PATH']?.split(path.delimiter).find((directory) => {
   const code = 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 10))';
-  const [program = '', ...args] = [...as(OTHER_USER), path.join(directory, 'python3'), '-c', code];
-  return spawnSync(program, args).status === 0;
+  const python3 = path.join(directory, 'python3');
+  return spawnSync('env', [...as(OTHER_USER), python3, '-c', code]).status === 0;
 });
 if (python === undefined) console.log('skipped: there is no python3 of version 3.10 or newer with venv');
 
