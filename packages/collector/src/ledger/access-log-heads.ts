@@ -141,7 +141,7 @@ export class AccessLogHeads {
     const newest = this.#newest && this.#isOfFile(this.#newest) ? this.#newest : undefined;
     const isKnown = head.head === newest?.head || (newest === undefined && head.lines === 0);
     if (isKnown && !closes) return;
-    await this.#append({ ...head, file: this.#file, closes });
+    await this.#append({ ...head, file: this.#file, closes: closes || newest?.closes === true });
     if (closes) this.#closed = { file: this.#file, chain: this.#chain, lines: head.lines };
   }
 
