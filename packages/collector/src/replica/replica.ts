@@ -46,8 +46,12 @@ export interface CopySource {
   /** Private keys; empty unless they were requested. */
   readonly signingKeys: ReadonlyMap<string, Buffer>;
   readonly log: LogCopy;
-  /** The access log up to its last whole line; undefined without one. Read it after `log` was examined. */
-  accessLog(): { readonly bytes: number; readonly pieces: () => Generator<Uint8Array> } | undefined;
+  /** The files of the access log up to their last whole lines. Read them after `log` was examined. */
+  accessLog(): readonly {
+    readonly file: string;
+    readonly bytes: number;
+    readonly pieces: () => Generator<Uint8Array>;
+  }[];
   /** @returns false without API keys. */
   copyKeys(file: string): Promise<boolean>;
   /** Hashes of the log, which are not trusted. */
@@ -202,7 +206,9 @@ export async function copyAll(
   const tree = await treeUpTo(source.tree, checkpointThere(directory)).finally(() => source.tree.close());
   await new ProvenTree(tree, (from) => source.log.leaves(from)).prove(source.checkpoint);
   nodeFiles.makeDirectory(directory);
-  const accessLogKept = copyAccessLog(directory, source.accessLog(), at);
+  // A closed file that was moved away from the source stays in the copy.
+  const kept = source.accessLog().map((file) => copyAccessLog(directory, file, at));
+  const accessLogKept = kept.find((file) => file !== undefined);
   const copied = source.log.copyTo(directory, grewIn, onProgress);
   for (const [file, bytes] of source.files) await put(directory, file, bytes);
   await copyPrivate(directory, source);
@@ -251,9 +257,8 @@ async function put(directory: string, file: string, bytes: Buffer): Promise<void
  * last whole line has the same position there.
  * @returns the file that keeps the copy's own log, if it is not a prefix.
  */
-function copyAccessLog(directory: string, log: AccessLog | undefined, at: string): string | undefined {
-  if (log === undefined) return undefined;
-  const file = path.join(directory, 'access.log');
+function copyAccessLog(directory: string, log: AccessLog, at: string): string | undefined {
+  const file = path.join(directory, log.file);
   if (!exists(file)) {
     fill(file, log, 0);
     return undefined;
@@ -273,7 +278,7 @@ function copyAccessLog(directory: string, log: AccessLog | undefined, at: string
   return kept;
 }
 
-type AccessLog = NonNullable<ReturnType<CopySource['accessLog']>>;
+type AccessLog = ReturnType<CopySource['accessLog']>[number];
 
 interface WholeLines {
   /** Offset after the last line feed. */
