@@ -14,9 +14,11 @@ import type { TreeReader } from '../store/contract/tree.js';
 import { ProvenTree, treeUpTo } from './proven-tree.js';
 import { Unusable } from '../unusable.js';
 
+const FORMAT = 'clinical-events/backup/v1';
+
 /** `backup.json`: the log of the back-up, and the state of its last completed round. */
 export interface BackupState {
-  readonly backup: 2;
+  readonly format: typeof FORMAT;
   readonly origin: string;
   readonly ledger_id: string;
   /**
@@ -93,21 +95,21 @@ export function readState(directory: string): BackupState | undefined {
     throw new Unusable(`${file} cannot be read`, { cause: error });
   }
   if (isState(value)) return value;
-  throw new Unusable(`${file} was not written by this version of the collector: give a new directory`);
+  throw new Unusable(`${file} is not of the format ${FORMAT}, which is the only one that is read`);
 }
 
 const MOST_STATE_BYTES = 1 << 16;
 
 function isState(value: unknown): value is BackupState {
   if (typeof value !== 'object' || value === null) return false;
-  const { backup, origin, ledger_id: id, at, growing } = value as Record<string, unknown>;
+  const state = value as Record<keyof BackupState, unknown>;
   const isTextOrNull = (each: unknown) => each === null || typeof each === 'string';
+  const { at, last_received_at, growing } = state;
   return (
-    backup === 2 &&
-    typeof origin === 'string' &&
-    typeof id === 'string' &&
-    isTextOrNull(at) &&
-    isTextOrNull(growing)
+    state.format === FORMAT &&
+    [state.origin, state.ledger_id].every((each) => typeof each === 'string') &&
+    [at, last_received_at, growing].every(isTextOrNull) &&
+    [state.events, state.entries, state.signed_entries].every(Number.isSafeInteger)
   );
 }
 
@@ -216,7 +218,7 @@ export async function copyAll(
 
 function newState({ origin, log }: CopySource): BackupState {
   return {
-    ...{ backup: 2, origin, ledger_id: log.ledgerId, at: null, events: 0, entries: 0 },
+    ...{ format: FORMAT, origin, ledger_id: log.ledgerId, at: null, events: 0, entries: 0 },
     ...{ signed_entries: 0, last_received_at: null, growing: null },
   };
 }
