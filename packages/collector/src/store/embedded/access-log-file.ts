@@ -126,7 +126,8 @@ export class AccessLogFile implements LocalAccessLog {
   year(): number | undefined {
     const bytes = Buffer.alloc(BEGINNING_BYTES);
     try {
-      const read = this.#read((fd) => nodeFiles.read(fd, bytes, 0, bytes.length, 0)) ?? 0;
+      const read = this.#read((fd) => nodeFiles.read(fd, bytes, 0, bytes.length, 0));
+      if (read === undefined) return undefined;
       return yearOf(bytes.toString('latin1', 0, read));
     } catch (error) {
       // `append` refuses it.
