@@ -3,10 +3,10 @@
 //   npm ci && npm run build
 //   node scripts/assemble.mjs <directory>
 //
-// It holds the packages as npm would publish them, their runtime dependencies from the lock file, the documents and
-// deploy/. No install script of a package is run, since none needs one.
+// It has the packages as npm would publish them, their runtime dependencies as npm ci has installed them, the documents,
+// deploy/ and the commands in bin/. It needs no network.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 
 const [, , target] = process.argv;
@@ -14,7 +14,9 @@ if (target === undefined) throw new Error('usage: node scripts/assemble.mjs <dir
 if (existsSync(target) && readdirSync(target).length > 0) throw new Error(`${target} is not empty`);
 
 const root = path.dirname(import.meta.dirname);
-const { workspaces } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
+const read = (file) => JSON.parse(readFileSync(path.join(root, file), 'utf8'));
+const { workspaces } = read('package.json');
+const { packages } = read('package-lock.json');
 
 /** Files that the user of deploy/compose*.yaml makes there. */
 const SECRETS = ['deploy/operator-token', 'deploy/secrets'].map((file) => path.join(root, file));
@@ -25,34 +27,77 @@ function copy(file) {
   cpSync(path.join(root, file), to, { recursive: true, filter: (source) => !SECRETS.includes(source) });
 }
 
-/** The files of a package that npm would pack. */
-function packed(workspace) {
-  const pack = ['pack', '--dry-run', '--json', '--ignore-scripts'];
+/** The files of each package that npm would pack, by the name of the package. */
+function packed() {
+  const pack = ['pack', '--workspaces', '--dry-run', '--json', '--ignore-scripts'];
   const { status, stdout } = spawnSync('npm', pack, {
-    cwd: path.join(root, workspace),
+    cwd: root,
     encoding: 'utf8',
+    maxBuffer: 2 ** 26,
     stdio: ['ignore', 'pipe', 2],
   });
-  if (status !== 0) throw new Error(`npm pack of ${workspace} ended with ${status}`);
-  return JSON.parse(stdout)[0].files.map((file) => file.path);
+  if (status !== 0) throw new Error(`npm pack ended with ${status}`);
+  return new Map(JSON.parse(stdout).map(({ name, files }) => [name, files.map((file) => file.path)]));
 }
 
-for (const file of ['package.json', 'package-lock.json', '.npmrc', 'LICENSE']) copy(file);
-for (const file of ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs', 'deploy']) copy(file);
-for (const workspace of workspaces) {
-  for (const file of packed(workspace)) copy(path.join(workspace, file));
+/** The directory in which Node.js finds a dependency of the package in `from`, by the lock file. */
+function placeOf(name, from) {
+  for (let parent = from; ; parent = parent.slice(0, Math.max(0, parent.lastIndexOf('/node_modules/')))) {
+    const place = path.posix.join(parent, 'node_modules', name);
+    if (packages[place] !== undefined) return place;
+    if (parent === '') return undefined;
+  }
 }
-// Links in PATH to these files are the commands `collector` and `collector-viewer`.
-for (const name of ['collector', 'viewer'])
-  chmodSync(path.join(target, `packages/${name}/dist/main.js`), 0o755);
-const npm = [
-  'ci',
-  '--workspaces',
-  '--omit=dev',
-  '--ignore-scripts',
-  '--prefer-offline',
-  '--no-audit',
-  '--no-fund',
-];
-const { status } = spawnSync('npm', npm, { cwd: target, stdio: ['ignore', 2, 2] });
-process.exit(status ?? 1);
+
+/**
+ * Adds the directories of all packages that the package in `from` needs when it runs. Optional ones are left out: they
+ * depend on the platform, and none is used.
+ */
+function addDependencies(from, found) {
+  const { dependencies, peerDependencies, peerDependenciesMeta: meta = {} } = packages[from];
+  for (const name of Object.keys({ ...peerDependencies, ...dependencies })) {
+    const place = placeOf(name, from);
+    if (place === undefined && meta[name]?.optional) continue;
+    if (place === undefined) throw new Error(`package-lock.json does not have ${name}, which ${from} needs`);
+    if (found.has(place)) continue;
+    found.add(place);
+    if (!packages[place].link) addDependencies(place, found);
+  }
+  return found;
+}
+
+function copyInstalled(place) {
+  const from = path.join(root, place);
+  const { version } = read(path.join(place, 'package.json'));
+  if (version !== packages[place].version)
+    throw new Error(`${place} has version ${version}, not that of package-lock.json: run npm ci`);
+  // A package in a package has its own place.
+  const filter = (source) => source !== path.join(from, 'node_modules');
+  cpSync(from, path.join(target, place), { recursive: true, filter });
+}
+
+function link(file, to) {
+  const from = path.join(target, file);
+  mkdirSync(path.dirname(from), { recursive: true });
+  symlinkSync(path.relative(path.dirname(from), path.join(target, to)), from);
+}
+
+for (const file of ['package.json', 'package-lock.json', 'LICENSE']) copy(file);
+for (const file of ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs', 'deploy']) copy(file);
+const files = packed();
+const needed = new Set();
+for (const workspace of workspaces) {
+  const { name } = packages[workspace];
+  for (const file of files.get(name)) copy(path.join(workspace, file));
+  link(path.join('node_modules', name), workspace);
+  addDependencies(workspace, needed);
+}
+for (const place of needed) if (!packages[place].link) copyInstalled(place);
+for (const name of ['collector', 'viewer']) {
+  const { bin } = read(`packages/${name}/package.json`);
+  for (const [command, file] of Object.entries(bin)) {
+    const main = path.join('packages', name, file);
+    chmodSync(path.join(target, main), 0o755);
+    link(path.join('bin', command), main);
+  }
+}

@@ -50,8 +50,9 @@ test('[R-1400] compose keeps the keys of payloads in a volume of their own, whic
   );
 });
 
-test('[R-1400] compose builds the Dockerfile, and waits longer than an orderly stop takes', () => {
-  expect(collector['build']).toEqual({ context: '..', dockerfile: 'deploy/docker/Dockerfile' });
+test('[R-1400] compose uses the image of this version, and waits longer than an orderly stop takes', () => {
+  const { version } = JSON.parse(textOf('package.json')) as { version: string };
+  expect(collector['image']).toBe(`collector:${version}`);
   expect(Number.parseInt(collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
 });
 
@@ -81,7 +82,7 @@ test('[R-1400] compose with PostgreSQL gives each container no more than it need
   }
   expect(parts.collector['ulimits']).toMatchObject({ core: 0 });
   expect(parts.collector['image']).toBe(collector['image']);
-  expect(parts.migrate['build']).toEqual(collector['build']);
+  expect(parts.migrate['image']).toEqual(collector['image']);
   // Who has the owner's password can change events.
   expect(parts.collector.secrets.filter((name) => name.startsWith('owner'))).toEqual([]);
 });

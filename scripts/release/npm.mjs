@@ -1,0 +1,49 @@
+// The npm tarballs: the files that npm would pack, in an archive of our own, since npm takes modes from the umask.
+import { spawnSync } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import path from 'node:path';
+import { tarGz } from './archives.mjs';
+
+const ROOT = path.resolve(import.meta.dirname, '../..');
+
+/** The workspaces as directory and manifest. */
+export function workspaces() {
+  const manifestOf = (directory) => JSON.parse(readFileSync(path.join(directory, 'package.json'), 'utf8'));
+  return manifestOf(ROOT).workspaces.map((name) => {
+    const directory = path.join(ROOT, name);
+    return { directory, manifest: manifestOf(directory) };
+  });
+}
+
+/** The name of a package's tarball without its ending, as npm forms it. */
+export const tarballName = ({ name, version }) => `${name.replace(/^@/, '').replace('/', '-')}-${version}`;
+
+/** Standard output of npm in a directory. It must not reach a network. */
+export function npm(directory, args) {
+  const { status, stdout, error } = spawnSync('npm', args, {
+    cwd: directory,
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+    stdio: ['ignore', 'pipe', 2],
+    env: { ...process.env, npm_config_offline: 'true', npm_config_update_notifier: 'false' },
+  });
+  if (status !== 0) throw new Error(`npm ${args[0]} failed in ${path.basename(directory)}`, { cause: error });
+  return stdout;
+}
+
+function entries({ directory, manifest }) {
+  const [{ files }] = JSON.parse(npm(directory, ['pack', '--dry-run', '--json', '--ignore-scripts']));
+  const programs = Object.values(manifest.bin ?? {}).map((file) => path.posix.normalize(file));
+  return files.map(({ path: name }) => {
+    const file = path.join(directory, name);
+    const isProgram = programs.includes(name) || (statSync(file).mode & 0o100) !== 0;
+    return { name: `package/${name}`, path: file, mode: isProgram ? 0o755 : 0o644 };
+  });
+}
+
+export async function build(out, { epoch }) {
+  for (const workspace of workspaces()) {
+    if (workspace.manifest.private) continue;
+    await tarGz(path.join(out, `${tarballName(workspace.manifest)}.tgz`), entries(workspace), { epoch });
+  }
+}

@@ -1,0 +1,186 @@
+/** The server bundle and the context of the image, used in an empty directory without the checkout. */
+import { spawn, spawnSync } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { build as buildBundle } from '../../scripts/release/bundle.mjs';
+import { build as buildImage } from '../../scripts/release/image.mjs';
+import { CONTAINER_USER, textOf } from '../deployment/repository.js';
+
+const ABOUT = { version: '0.1.0', commit: 'c'.repeat(40), epoch: 1_700_000_000 };
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bundle-'));
+const out = path.join(scratch, 'release');
+const installed = path.join(scratch, `collector-${ABOUT.version}`);
+const root = process.getuid?.() === 0;
+const user = root ? { uid: CONTAINER_USER, gid: CONTAINER_USER } : {};
+/** As on a host with Node.js 24 and nothing else: no variable of the shell that runs the tests. */
+const environment = {
+  PATH: `${path.join(installed, 'bin')}:${path.dirname(process.execPath)}:/usr/bin:/bin`,
+  COLLECTOR_MANAGEMENT_PORT: '0',
+};
+
+beforeAll(async () => {
+  fs.chmodSync(scratch, 0o755);
+  fs.mkdirSync(out);
+  await buildBundle(out, ABOUT);
+  await buildImage(out, ABOUT);
+  const unpack = ['-C', scratch, '-xzf', path.join(out, `collector-${ABOUT.version}.tar.gz`)];
+  expect(spawnSync('tar', unpack, { encoding: 'utf8' }).stderr).toBe('');
+  // As on a read-only file system: root, who could write nonetheless, does not run it.
+  spawnSync('chmod', ['-R', 'a-w', installed]);
+});
+
+afterAll(() => {
+  spawnSync('chmod', ['-R', 'u+w', installed]);
+  fs.rmSync(scratch, { recursive: true, force: true });
+});
+
+/** A directory for the user that runs the commands. */
+function ownDirectory(name: string): string {
+  const directory = path.join(scratch, name);
+  fs.mkdirSync(directory, { mode: 0o700 });
+  if (root) fs.chownSync(directory, CONTAINER_USER, CONTAINER_USER);
+  return directory;
+}
+
+/** Starts a command of the bundle by its name, as another user, and waits until it listens. */
+async function started(command: string, args: readonly string[]) {
+  const child = spawn(command, args, { ...user, cwd: '/', env: environment });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const output = { stdout: '', stderr: '' };
+  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+  for (const name of ['stdout', 'stderr'] as const)
+    child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text));
+  const portOf = (message: string) =>
+    vi.waitUntil(
+      () => {
+        if (child.exitCode !== null) throw new Error(output.stderr);
+        return new RegExp(`"port":(\\d+),[^\\n]*"msg":"${message}"`).exec(output.stderr)?.[1];
+      },
+      { timeout: 300_000 },
+    );
+  const port = await portOf('listening');
+  const stop = () => {
+    child.kill('SIGTERM');
+    return ended;
+  };
+  return { url: `http://127.0.0.1:${port}`, output, portOf, stop };
+}
+
+async function startedCollector(data: string) {
+  const collector = await started('collector', ['serve', '--port', '0', '--data-dir', data]);
+  const keyOf = () => /cek_[a-z2-7]{12}_[\w-]{43}/.exec(collector.output.stdout)?.[0];
+  const key = await vi.waitUntil(keyOf, { timeout: 300_000 });
+  const send = async (kind: string, event: object) => {
+    const answer = await fetch(`${collector.url}/event/${kind}`, {
+      method: 'POST',
+      headers: { 'X-API-Key': key, 'Content-Type': 'application/json' },
+      body: JSON.stringify({
+        ...{ event_id: randomUUID(), timestamp: new Date().toISOString() },
+        ...{ protocol_version: '0.0.1', system_metadata: {}, ...event },
+      }),
+    });
+    expect([answer.status, await answer.json()]).toEqual([201, { status: 'accepted' }]);
+  };
+  return { ...collector, send };
+}
+
+/** Signs in by the link that the viewer prints, as the form of its page does. @returns the cookie. */
+async function signIn({ url, output }: Awaited<ReturnType<typeof started>>): Promise<string> {
+  const token = await vi.waitUntil(() => /\?token=(\S+)/.exec(output.stdout)?.[1], { timeout: 300_000 });
+  const answer = await fetch(`${url}/sign-in/link`, {
+    method: 'POST',
+    headers: { Origin: url, 'Content-Type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ token }).toString(),
+    redirect: 'manual',
+  });
+  const [cookie = ''] = answer.headers.getSetCookie();
+  return cookie.split(';', 1)[0] ?? '';
+}
+
+test('[R-2053] an event that a collector from the bundle stored is seen in the viewer from the bundle', async () => {
+  const data = path.join(ownDirectory('viewed'), 'data');
+  const collector = await startedCollector(data);
+  const run = randomUUID();
+  await collector.send('inference-start', {
+    run_id: run,
+    model_instance: { model_id: 'triage-assistant', model_version: '1.0' },
+    user_identity: { caller_id: 'clinician-17', caller_type: 'clinician' },
+    target_identity: { target_id: 'document-42', target_type: 'document' },
+    inputs: { prompt: 'Summarise the referral letter.' },
+  });
+  const state = path.join(ownDirectory('viewer'), 'state');
+  const viewer = await started('collector-viewer', [
+    ...['--port', '0', '--data-dir', data, '--state-dir', state],
+  ]);
+  const cookie = await signIn(viewer);
+  const shown = await vi.waitUntil(
+    async () => {
+      const answer = await fetch(`${viewer.url}/reviewer/runs/${run}`, { headers: { Cookie: cookie } });
+      const text = await answer.text();
+      return text.includes('triage-assistant') ? text : undefined;
+    },
+    { timeout: 300_000, interval: 100 },
+  );
+  expect(shown).toContain('Summarise the referral letter.');
+  expect([await viewer.stop(), await collector.stop()]).toEqual([0, 0]);
+});
+
+test('[R-1400] the bundle runs as another user, writes into its data directory only, and ends in order', async () => {
+  const collector = await startedCollector(path.join(ownDirectory('data'), 'collector'));
+  await collector.send('outcome', { outcome: {} });
+  // The management listener reads files of other packages when it is asked for pages.
+  const management = await collector.portOf('management listening');
+  for (const page of ['/livez', '/readyz', '/metrics', '/openapi.json']) {
+    expect((await fetch(`http://127.0.0.1:${management}${page}`)).status, page).toBe(200);
+  }
+  expect(await collector.stop()).toBe(0);
+});
+
+test('[R-1400] the bundle holds no test, no compiler and no package that only builds', () => {
+  const files = fs.readdirSync(installed, { recursive: true, encoding: 'utf8' });
+  const ours = files.filter((file) => file.startsWith('packages'));
+  expect(ours.filter((file) => /\btest\b|\.tsbuildinfo$/.test(file))).toEqual([]);
+  for (const name of ['typescript', 'vitest', 'playwright-core', 'node', '@types']) {
+    expect(fs.existsSync(path.join(installed, 'node_modules', name)), name).toBe(false);
+  }
+  const native = files.filter((file) => file.endsWith('.node'));
+  expect(native).toEqual([]);
+});
+
+test('[R-1400] the bundle holds what the installation in docs/guide/operate.md uses', () => {
+  const [, steps = ''] =
+    /^### On a host$([^]*?)^### In a container$/m.exec(textOf('docs/guide/operate.md')) ?? [];
+  const used = [...steps.matchAll(/^ {4}install .*?(deploy\/\S+)/gm)].map(([, file = '']) => file);
+  expect(used).toHaveLength(3);
+  for (const file of [...used, 'deploy/prometheus/rules.yaml', 'docs/guide/operate.md', 'README.md']) {
+    expect(fs.readFileSync(path.join(installed, file), 'utf8'), file).toBe(textOf(file));
+  }
+  const [, linked = ''] = /^ {4}ln -sfn \/opt\/collector\/(\S+) .*\/usr\/local\/bin\/?$/m.exec(steps) ?? [];
+  const bin = path.join(scratch, 'bin');
+  fs.mkdirSync(bin);
+  fs.symlinkSync(path.join(installed, linked), path.join(bin, 'collector'));
+  const env = { PATH: `${bin}:${path.dirname(process.execPath)}:/usr/bin:/bin` };
+  const { stdout } = spawnSync('sh', ['-c', 'collector keys create --help'], { env, encoding: 'utf8' });
+  expect(stdout).toContain('  $ collector keys create --permissions all');
+});
+
+test('[R-2052] the context of the image is the bundle and a Dockerfile that names version and commit', () => {
+  const context = path.join(scratch, 'context');
+  fs.mkdirSync(context);
+  const tar = ['-C', context, '-xf', path.join(out, `collector-image-${ABOUT.version}.tar`)];
+  expect(spawnSync('tar', tar, { encoding: 'utf8' }).stderr).toBe('');
+  expect(fs.readdirSync(context)).toEqual(['Dockerfile', 'collector']);
+  const { stdout } = spawnSync('diff', ['-r', path.join(context, 'collector'), installed], {
+    encoding: 'utf8',
+  });
+  expect(stdout).toBe('');
+  const dockerfile = fs.readFileSync(path.join(context, 'Dockerfile'), 'utf8');
+  expect(dockerfile).toContain(`org.opencontainers.image.version="${ABOUT.version}"`);
+  expect(dockerfile).toContain(`org.opencontainers.image.revision="${ABOUT.commit}"`);
+  expect(dockerfile.replaceAll(/(version|revision)="[^"]+"/g, '$1=""')).toBe(
+    textOf('deploy/docker/Dockerfile'),
+  );
+});
