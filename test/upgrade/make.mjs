@@ -2,7 +2,7 @@
 //
 //   node test/upgrade/make.mjs [DIRECTORY]
 //
-// The directory is test/upgrade/VERSION by default; what it had before is deleted. The checkout must be built.
+// The directory is test/upgrade/VERSION by default; what it had before is deleted. Builds first.
 import { spawn, spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
@@ -11,7 +11,6 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import { brotliCompressSync } from 'node:zlib';
-import { openSpool } from '../../packages/client/dist/spool/disk-spool.js';
 import { PostgresServer, signed } from '../../packages/postgres/test/running/postgres-server.ts';
 import { dump, pack } from './fixture.ts';
 
@@ -192,6 +191,8 @@ async function erase(where) {
 async function spools() {
   const instant = Date.UTC(2026, 0, 2);
   const sent = { node: runs(instant, 'patient-1'), python: runs(instant, 'patient-2') };
+  // Of the build, which this script has just made.
+  const { openSpool } = await import('../../packages/client/dist/spool/disk-spool.js');
   const spool = await openSpool({ directory: at('node-spool'), durability: 'fsync' });
   for (const [kind, event] of sent.node) await spool.append(kind, Buffer.from(JSON.stringify(event)));
   await spool.close();
@@ -245,6 +246,8 @@ async function database() {
   }
 }
 
+const built = spawnSync(process.execPath, ['scripts/build.mjs'], { cwd: ROOT, stdio: 'inherit' });
+if (built.status !== 0) throw new Error('the packages cannot be built');
 fs.rmSync(out, { recursive: true, force: true });
 fs.mkdirSync(out, { recursive: true });
 try {

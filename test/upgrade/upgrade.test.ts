@@ -77,6 +77,14 @@ class Fixtures {
   }
 }
 
+/** The closed files of the access log that were not checked. */
+async function unchecked(where: readonly string[]): Promise<unknown> {
+  const verdict = JSON.parse(await succeeds('verify', '--json', ...where)) as {
+    readonly access_log: { readonly unchecked_files: unknown };
+  };
+  return verdict.access_log.unchecked_files;
+}
+
 /** An old key works, a revoked one does not, what is stored is known, and a new event is stored. */
 async function goesOn(collector: Running, { key, revoked, events }: Expected): Promise<string> {
   const event = outcomeEvent();
@@ -105,6 +113,11 @@ describe.each(VERSIONS)('%s', (version) => {
       expect(await collector.stop()).toBe(0);
       await succeeds('verify', ...where);
       const events = await storedEvents(directory);
+      const closed = path.join(fixtures.at('archive'), 'access.log');
+      fs.mkdirSync(path.dirname(closed));
+      fs.renameSync(path.join(directory, 'access.log'), closed);
+      expect(await unchecked(where)).toMatchObject([{ file: 'access.log' }]);
+      expect(await unchecked([...where, '--access-log', closed])).toEqual([]);
       expect(events.map(({ event_id: id }) => id)).toEqual([
         ...expected.events.map(({ event_id: id }) => id),
         added,
