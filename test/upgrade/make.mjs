@@ -4,7 +4,7 @@
 //
 // The directory is test/upgrade/VERSION by default; what it had before is deleted. Builds first.
 import { spawn, spawnSync } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -221,28 +221,39 @@ for line in sys.stdin:
 spool.close()
 `;
 
-/** A log in a database, its collector's data directory and a mirror. */
+const serverThatLogs = () => PostgresServer.start({ log_statement: 'ddl', log_line_prefix: '' });
+
+async function keepDatabase(name, server, schema) {
+  const sql = await dump((text) => server.query(text), server.log, schema);
+  fs.writeFileSync(path.join(out, `${name}.sql.br`), brotliCompressSync(sql));
+}
+
+/** A log in a database, its payload keys in another, its collector's data directory and a mirror. */
 async function database() {
-  const server = await PostgresServer.start({ log_statement: 'ddl', log_line_prefix: '' });
+  const [server, keyServer] = [await serverThatLogs(), await serverThatLogs()];
   try {
     const store = ['--store', `${server.url()}?schema=log`];
     const where = [...store, '--data-dir', 'collector'];
+    fs.mkdirSync(at('collector'), { mode: 0o700 });
+    fs.writeFileSync(at('collector', 'kek'), `${randomBytes(32).toString('base64')}\n`, { mode: 0o600 });
+    const kek = ['--kek', `file:${at('collector', 'kek')}`];
+    const encryption = ['--encryption', 'on', '--encryption-keys', `${keyServer.url()}?schema=keys`, ...kek];
     await run(['store', 'migrate', ...store, '--durability', 'local'], false);
     const key = await keyFor(where, false);
-    const collector = await serve(where, false);
+    const collector = await serve([...where, ...encryption], false);
     const sent = runs(Date.UTC(2026, 0, 2), ...PATIENTS.slice(0, 4));
     await post(collector, key, sent);
     await signed(server, 'log', sent.length);
-    await run(['mirror', ...store, '--data-dir', 'mirror', '--once'], false);
+    await run(['mirror', ...store, '--data-dir', 'mirror', '--once', ...kek], false);
     const events = await eventsOf(where, false);
     await collector.stop();
-    const sql = await dump((text) => server.query(text), server.log, 'log');
-    fs.writeFileSync(path.join(out, 'database.sql.br'), brotliCompressSync(sql));
+    await keepDatabase('database', server, 'log');
+    await keepDatabase('database-keys', keyServer, 'keys');
     keep('database-collector', at('collector'));
     keep('mirror', at('mirror'));
     keepExpected('database', { key, events });
   } finally {
-    await server.remove();
+    await Promise.all([server.remove(), keyServer.remove()]);
   }
 }
 

@@ -201,19 +201,26 @@ describe.each(VERSIONS)('%s', (version) => {
 
   test('[R-2057] a database is migrated, verified, continued and mirrored', async () => {
     const fixtures = new Fixtures(version);
-    const server = await PostgresServer.start();
-    onTestFinished(() => server.remove());
-    await server.query(fixtures.text('database.sql'));
+    const restored = async (name: string) => {
+      const server = await PostgresServer.start();
+      onTestFinished(() => server.remove());
+      await server.query(fixtures.text(`${name}.sql`));
+      return server;
+    };
+    const [server, keyServer] = [await restored('database'), await restored('database-keys')];
+    await server.query(`UPDATE log.encryption SET keys = '${keyServer.url()}?schema=keys'`);
     const [directory, mirror] = [fixtures.unpacked('database-collector'), fixtures.unpacked('mirror')];
     const expected = fixtures.json('database') as Expected;
     const store = ['--store', `${server.url()}?schema=log`];
     const where = [...store, '--data-dir', directory];
     await succeeds('store', 'migrate', ...store);
     await succeeds('store', 'check', '--adopt', ...store);
-    await succeeds('verify', ...where);
+    await succeeds('verify', ...store, '--data-dir', fixtures.at('nowhere'));
+    const kek = ['--kek', `file:${path.join(directory, 'kek')}`];
+    const keys = ['--encryption-keys', `${keyServer.url()}?schema=keys`];
+    const collector = await start(directory, [...store, ...keys, ...kek]);
     const printed = async () => parsed(await succeeds('events', ...where));
     expect(await printed()).toMatchObject(expected.events);
-    const collector = await start(directory, store);
     await goesOn(collector, expected);
     const ids = (events: readonly PrintedEvent[]) => events.map(({ event_id: id }) => id);
     await expect.poll(async () => ids(await printed())).toHaveLength(expected.events.length + 1);
@@ -221,7 +228,7 @@ describe.each(VERSIONS)('%s', (version) => {
     // The new event is copied once it is signed.
     await expect
       .poll(async () => {
-        await succeeds('mirror', ...store, '--data-dir', mirror, '--once');
+        await succeeds('mirror', ...store, '--data-dir', mirror, '--once', ...kek);
         return ids(await storedEvents(mirror));
       })
       .toEqual(stored);
