@@ -6,14 +6,22 @@
 // Versions must agree. SOURCE_COMMIT and SOURCE_DATE_EPOCH stand in for git where there is no repository.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { workspaces } from './release/npm.mjs';
 
 const ROOT = path.dirname(import.meta.dirname);
 const OUT = path.join(ROOT, 'release');
-/** In this order: the list of licences reads the SBOMs. */
-const PARTS = ['npm', 'bundle', 'image', 'kubernetes', 'sbom', 'licences'];
+/** In this order: Python may be missing, and the list of licences reads the SBOMs. */
+const PARTS = {
+  python: () => import('./release/python.mjs'),
+  npm: () => import('./release/npm.mjs'),
+  bundle: () => import('./release/bundle.mjs'),
+  image: () => import('./release/image.mjs'),
+  kubernetes: () => import('./release/kubernetes.mjs'),
+  sbom: () => import('./release/sbom.mjs'),
+  licences: () => import('./release/licences.mjs'),
+};
 /** 2026-01-01: the time of sources without git and without SOURCE_DATE_EPOCH. */
 const UNKNOWN_TIME = 1_767_225_600;
 
@@ -60,22 +68,17 @@ function compile(commit) {
 
 const sha256 = (file) => createHash('sha256').update(readFileSync(file)).digest('hex');
 
-async function make(part, about) {
-  // Until all parts are merged.
-  if (!existsSync(path.join(import.meta.dirname, `release/${part}.mjs`))) return;
-  process.stderr.write(`release: ${part}\n`);
-  const { build } = await import(`./release/${part}.mjs`);
-  await build(OUT, about);
-}
-
 async function release() {
   const about = { version: commonVersion(), ...origin() };
   rmSync(OUT, { recursive: true, force: true });
   mkdirSync(OUT);
-  // First, since it is the part that may be missing.
-  if (!process.argv.includes('--without-python')) await make('python', about);
-  compile(about.commit);
-  for (const part of PARTS) await make(part, about);
+  for (const [part, load] of Object.entries(PARTS)) {
+    if (part === 'python' && process.argv.includes('--without-python')) continue;
+    if (part === 'npm') compile(about.commit);
+    process.stderr.write(`release: ${part}\n`);
+    const { build } = await load();
+    await build(OUT, about);
+  }
   const files = readdirSync(OUT, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(OUT, path.join(entry.parentPath, entry.name)))

@@ -74,7 +74,6 @@ const NOWHERE = 'http://127.0.0.1:1/';
 const withoutNetwork = spawnSync('unshare', ['--net', 'true']).status === 0 ? ['unshare', '--net'] : [];
 
 async function dryRun({ checkout, TZ, umask, user }: (typeof builds)[number]): Promise<void> {
-  copySources(checkout, user);
   if (python !== undefined) {
     const PATH = `${python}${path.delimiter}${process.env['PATH']}`;
     const install = ['scripts/release/python.mjs', '--install'];
@@ -146,6 +145,8 @@ async function serve(): Promise<void> {
 
 beforeAll(async () => {
   fs.chmodSync(scratch, 0o755);
+  // Both first, so that a change of the sources meanwhile reaches neither.
+  for (const { checkout, user } of builds) copySources(checkout, user);
   for (const build of builds) await dryRun(build);
   await serve();
 }, 1_800_000);
@@ -177,7 +178,11 @@ test('[R-2052] two directories, users, umasks and time zones give the same artif
     (name) => `sbom/${name}.cdx.json`,
   );
   names.push(...PACKAGES.map((name) => `${packed(name)}.tgz`), 'LICENCES.md', 'SHA256SUMS');
-  names.push(`collector-${VERSION}.tar.gz`, `collector-image-${VERSION}.tar`);
+  names.push(
+    `collector-${VERSION}.tar.gz`,
+    `collector-image-${VERSION}.tar`,
+    `collector-kubernetes-${VERSION}.yaml`,
+  );
   if (python !== undefined) names.push(`${PYTHON}-py3-none-any.whl`, `${PYTHON}.tar.gz`);
   expect(first.map(([name]) => name)).toEqual(expect.arrayContaining(names));
   // Every other file has its sum.
