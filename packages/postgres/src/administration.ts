@@ -29,7 +29,8 @@ const GIB = 2 ** 30;
 export async function migrateLog(address: Address, durability?: LogRow['durability']): Promise<Migrated> {
   return connected(address, async (connection) => {
     const applied = await migrate(connection, address.schema, durability ?? 'replicated');
-    const log = await readLog(connection);
+    // A log of an older version, restored elsewhere, can be adopted only after its migration.
+    const log = await readLog(connection, { forWriting: false });
     return { ledgerId: log.ledgerId, durability: log.durability, applied };
   });
 }
