@@ -2,7 +2,7 @@
 /**
  * Makes the corpus of spools in test/vectors/spool, which tests the clients of all languages. Each case is a directory
  * with the parts of a spool and `case.json`, the result that a client must find. It was written from
- * docs/CLIENT_SPEC.md and imports no client.
+ * docs/internals/formats.md and imports no client.
  */
 import { createCipheriv, hkdfSync } from 'node:crypto';
 import fs from 'node:fs';
@@ -25,7 +25,7 @@ const u64 = (value) => Buffer.from(BigUint64Array.of(BigInt(value)).buffer);
 const idOf = (series, number) => Buffer.concat([Buffer.from(series, 'hex'), Buffer.from([0, 0, number])]);
 const derived = (key, id) => Buffer.from(hkdfSync('sha256', key, id, 'clinical-events spool segment 1', 48));
 
-function header(id, { key, version = 2, cipher = key ? 1 : 0, magic = 'CE-SPOOL' } = {}) {
+function header(id, { key, version = 1, cipher = key ? 1 : 0, magic = 'CLINSPOL' } = {}) {
   const check = key ? derived(key, id).subarray(32) : Buffer.alloc(16);
   const head = [
     Buffer.from(magic),
@@ -493,10 +493,10 @@ for (const [name, what, bytes] of [
   spool(`header-${name}`, `${what}: the segment is read by its name`, [segment]);
 }
 {
-  const old = new Segment(ONE, 0, { version: 1 }).event('{}').without(0);
+  const old = new Segment(ONE, 0, { magic: 'CE-SPOOL', version: 2 }).event('{}').without(0);
   spool(
-    'version-1',
-    'a segment of an earlier format: the spool is refused, and nothing is touched',
+    'version-earlier',
+    'a segment from before version 1: the spool is refused, and nothing is touched',
     [old, new Segment(TWO).event('{}').without(0)],
     {
       expect: {
@@ -507,7 +507,8 @@ for (const [name, what, bytes] of [
   );
 }
 for (const [name, what, options] of [
-  ['version-3', 'a segment of a later format is left alone', { version: 3 }],
+  ['version-2', 'a segment of a later version is left alone', { version: 2 }],
+  ['version-0', 'a segment of no version is left alone', { version: 0 }],
   ['cipher-2', 'a segment of a cipher that is not known is left alone', { cipher: 2 }],
 ]) {
   const later = new Segment(ONE, 1, options).event('{}').without(0);

@@ -21,7 +21,7 @@ from clinical_events._errors import SpoolRefused
 
 CASES = support.VECTORS / "spool"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/case.json"))
-SEALED_HEADER = b"CE-SPOOL\x02\x01"
+SEALED_HEADER = b"CLINSPOL\x01\x01"
 ONE = "0190aabbccdd01020304050607"
 LEFT = f"{ONE}/{ONE}000000.segment"
 OWNERS = {"here": f"{_parts.HOST}\n1\n", "elsewhere": "another boot\n1\n", "empty": ""}

@@ -16,8 +16,8 @@ from clinical_events._format import Count, Frame, Lost, Reader
 SERIES = bytes.fromhex("0190aabbccdd01020304050607")
 SEGMENT = _format.segment_id(SERIES, 5)
 START = crc32(SEGMENT)
-SPEC = (support.ROOT / "docs" / "CLIENT_SPEC.md").read_text()
-EXAMPLES = re.sub(r"\s", "", SPEC[SPEC.index("### Examples") : SPEC.index("## Making an event")])
+SPEC = (support.ROOT / "docs" / "internals" / "formats.md").read_text()
+EXAMPLES = re.sub(r"\s", "", SPEC[SPEC.index("## Spool") : SPEC.index("### Marks of a spool")])
 BODIES = (b"{}", b"", b'{"n":1}', b'{"long":"' + b"x" * 500 + b'"}', b"a" + _format.MARKER + bytes(40))
 
 
@@ -48,7 +48,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(found, [(64, 34, 2, 1_800_000_000_000, 7, b"{}", False)])
 
     def test_a_sealed_segment_is_known_and_its_frames_are_counted_without_the_key(self) -> None:
-        found = re.findall("43452d53504f4f4c0201.{108}|35fc.{96}", EXAMPLES)
+        found = re.findall("434c494e53504f4c0101.{108}|35fc.{96}", EXAMPLES)
         header, frame = map(bytes.fromhex, found)
         self.assertEqual(_format.decode_header(header), ("sealed", SEGMENT))
         self.assertEqual(steps(header + frame, blind=True), [(64, 50, 2, 1_800_000_000_000, 7, b"", True)])

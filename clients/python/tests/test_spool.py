@@ -808,13 +808,13 @@ class Damage(SpoolTest):
 
     def test_a_part_with_a_sealed_segment_is_left_alone_as_a_whole(self) -> None:
         part = self.left(0)
-        before = self.lay_beside(part, 2, 1)
+        before = self.lay_beside(part, 1, 1)
         self.assertIsNone(self.spool().take())
         self.assertEqual(sorted(os.listdir(part)), before)
 
     def test_a_segment_of_a_later_version_keeps_its_marks(self) -> None:
         part = self.left(0)
-        self.lay_beside(part, 3, 0)
+        self.lay_beside(part, 2, 0)
         spool = self.spool()
         self.assertEqual(self.numbers(spool), [0])
         left = [f"{'f' * 32}.done", f"{'f' * 32}.segment"]

@@ -1,6 +1,6 @@
-"""The spool format, version 2: headers, frames and marks as bytes, and the search for frames in a file.
+"""The spool format, version 1: headers, frames and marks as bytes, and the search for frames in a file.
 
-Nothing here opens a file. docs/CLIENT_SPEC.md ("Spool format") defines the layout and what counts as a frame.
+Nothing here opens a file. docs/internals/formats.md ("Spool") defines the layout and what counts as a frame.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ MARKER = b"\xff\x5a\xce\xfe"
 SERIES_NAME = re.compile("[0-9a-f]{26}")
 SEGMENT_NAME = re.compile(r"([0-9a-f]{32})\.segment")
 
-_MAGIC = b"CE-SPOOL"
-_VERSION = 2
+_MAGIC = b"CLINSPOL"
+_EARLIER_MAGIC = b"CE-SPOOL"
+"""The magic before version 1 was frozen."""
+_VERSION = 1
 _SEALED = 1
 _TAG_BYTES = 16
 _PIECE_BYTES = 256 << 10
@@ -49,8 +51,8 @@ def encode_header(identity: bytes) -> bytes:
 
 
 class Header(NamedTuple):
-    """A header. ``what`` is ``clear``, ``sealed``, ``earlier`` or ``later`` (another version), or
-    ``damaged``.
+    """A header. ``what`` is ``clear``, ``sealed``, ``earlier`` (before version 1), ``later`` (another
+    version or cipher), or ``damaged``.
 
     ``identity`` names the segment and is empty unless the header is ``clear`` or ``sealed``.
     """
@@ -64,10 +66,12 @@ def decode_header(data: bytes) -> Header:
     if len(data) < HEADER_BYTES or crc32(data[:60]) != _U32.unpack_from(data, 60)[0]:
         return Header("damaged")
     magic, version, cipher, _, _, identity = _HEADER.unpack_from(data)
+    if magic == _EARLIER_MAGIC:
+        return Header("earlier")
     if magic != _MAGIC:
         return Header("damaged")
     if version != _VERSION or cipher > 1:
-        return Header("earlier" if version < _VERSION else "later")
+        return Header("later")
     return Header("sealed" if cipher else "clear", identity)
 
 

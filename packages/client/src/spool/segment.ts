@@ -1,8 +1,8 @@
 /**
- * The segment format of docs/CLIENT_SPEC.md ("Spool format"): header, frames and marks, and the reader of
+ * The segment format of docs/internals/formats.md ("Spool"): header, frames and marks, and the reader of
  * frames. All integers are little-endian, except those in the segment id.
  *
- * Header of 64 bytes: 0 "CE-SPOOL", 8 version (2), 9 cipher (0 none, 1 AES-256-GCM), 12 size (64), 16 segment
+ * Header of 64 bytes: 0 "CLINSPOL", 8 version (1), 9 cipher (0 none, 1 AES-256-GCM), 12 size (64), 16 segment
  * id (13 bytes of the series, 3 bytes big-endian number), 32 key check (16 bytes), 60 CRC-32 of bytes 0 to
  * 59.
  *
@@ -49,8 +49,10 @@ export function segmentNameOf(file: string): string | undefined {
 export const SEGMENT_HEADER_BYTES = 64;
 /** A larger file is not a segment: no client writes one, and reading it could take forever. */
 export const MAX_SEGMENT_BYTES = 256 << 20;
-const MAGIC = Buffer.from('CE-SPOOL');
-const VERSION = 2;
+const MAGIC = Buffer.from('CLINSPOL');
+/** The magic before version 1 was frozen. */
+const EARLIER_MAGIC = Buffer.from('CE-SPOOL');
+const VERSION = 1;
 
 export function sealOf(key: Uint8Array, id: Uint8Array): Seal {
   return new Seal(key, 'clinical-events spool segment 1', id);
@@ -69,8 +71,8 @@ export function encodeSegmentHeader(id: Uint8Array, seal: Seal | undefined): Buf
 }
 
 /**
- * `earlier`, `later`: written in another version of the format. `damaged`: the checksum or the magic is
- * wrong.
+ * `earlier`: written before version 1 was frozen. `later`: another version or cipher. `damaged`: the
+ * checksum or the magic is wrong.
  */
 export type SegmentHeader =
   { readonly id: Buffer; readonly keyCheck: Buffer | undefined } | 'earlier' | 'later' | 'damaged';
@@ -78,8 +80,8 @@ export type SegmentHeader =
 export function decodeSegmentHeader(header: Buffer): SegmentHeader {
   if (header.length < SEGMENT_HEADER_BYTES) return 'damaged';
   if (crc32(header.subarray(0, 60)) !== header.readUInt32LE(60)) return 'damaged';
+  if (header.subarray(0, 8).equals(EARLIER_MAGIC)) return 'earlier';
   if (!header.subarray(0, 8).equals(MAGIC)) return 'damaged';
-  if ((header[8] as number) < VERSION) return 'earlier';
   if (header[8] !== VERSION || (header[9] as number) > 1) return 'later';
   return {
     id: Buffer.from(header.subarray(16, 32)),

@@ -38,7 +38,7 @@ export interface QuarantineOptions {
   readonly durable: boolean;
 }
 
-/** Writes the quarantine of one spool, one JSON object per line (docs/CLIENT_SPEC.md, "Quarantine"). */
+/** Writes the quarantine of one spool, one JSON object per line (docs/internals/formats.md, "Quarantine"). */
 export class Quarantine {
   readonly path: string;
   /** Size of all quarantine files of the directory when last measured, plus lines added since. */

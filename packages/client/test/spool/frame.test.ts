@@ -20,10 +20,10 @@ function encoded(body: Buffer, seal: ReturnType<typeof sealOf> | undefined): Buf
   return frame;
 }
 
-// The examples of docs/CLIENT_SPEC.md: anyone who writes the format in another language can begin with them.
+// The examples of docs/internals/formats.md: anyone who writes the format in another language can begin with them.
 test('a header and a frame in the clear are these bytes', () => {
   expect(encodeSegmentHeader(ID, undefined).toString('hex')).toBe(
-    '43452d53504f4f4c02000000400000000190aabbccdd0102030405060700000500000000000000000000000000000000000000000000000000000000f27e51b3',
+    '434c494e53504f4c01000000400000000190aabbccdd010203040506070000050000000000000000000000000000000000000000000000000000000038a9da24',
   );
   expect(encoded(Buffer.from('{}'), undefined).toString('hex')).toBe(
     '688ab7a7ff5acefe220000000200000000505c18a301000007000000000000007b7d',
@@ -33,7 +33,7 @@ test('a header and a frame in the clear are these bytes', () => {
 test('a header and a frame that are sealed are these bytes', () => {
   const seal = sealOf(KEY, ID);
   expect(encodeSegmentHeader(ID, seal).toString('hex')).toBe(
-    '43452d53504f4f4c02010000400000000190aabbccdd01020304050607000005984339f22f3ebb4cc3d5faa77a272d74000000000000000000000000451e4671',
+    '434c494e53504f4c01010000400000000190aabbccdd01020304050607000005984339f22f3ebb4cc3d5faa77a272d740000000000000000000000008fc9cde6',
   );
   expect(encoded(Buffer.from('{}'), seal).toString('hex')).toBe(
     '35fc229fff5acefe320000000201000000505c18a301000007000000000000007c63a365c841c649b54a682249bc8aabc835',
@@ -58,7 +58,7 @@ test('a frame is read as it was written', () => {
   );
 });
 
-test('a header is read as it was written, told from damage, and from those of other versions', () => {
+test('[R-2055] a header is read as it was written, told from damage, and from those of other versions', () => {
   const header = encodeSegmentHeader(ID, undefined);
   expect(decodeSegmentHeader(header)).toEqual({ id: ID, keyCheck: undefined });
   for (let at = 0; at < header.length; at++) {
@@ -66,11 +66,14 @@ test('a header is read as it was written, told from damage, and from those of ot
     changed[at] = (changed[at] as number) ^ 0x80;
     expect(decodeSegmentHeader(changed)).toBe('damaged');
   }
-  for (const [version, verdict] of [
-    [1, 'earlier'],
-    [3, 'later'],
+  for (const [magic, version, verdict] of [
+    ['CE-SPOOL', 1, 'earlier'],
+    ['CE-SPOOL', 2, 'earlier'],
+    ['CLINSPOL', 0, 'later'],
+    ['CLINSPOL', 2, 'later'],
   ] as const) {
     const other = Buffer.from(header);
+    other.write(magic);
     other[8] = version;
     other.writeUInt32LE(crc32(other.subarray(0, 60)), 60);
     expect(decodeSegmentHeader(other)).toBe(verdict);

@@ -1,6 +1,6 @@
 /** Reads lines of an access log: the host's own log, and a mirror's log of its readings. */
 import { isObject } from '@clinical-events/protocol';
-import { AccessChain } from '../tree/access-chain.js';
+import { AccessChain, FIRST_FILE } from '../tree/access-chain.js';
 import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
 
 export const ACTOR_KINDS = ['os', 'oidc', 'proxy'] as const;
@@ -195,9 +195,12 @@ export async function* accessLines(
   dataDirectory: string,
   fits: (bytes: Buffer | undefined) => boolean = () => true,
 ): AsyncGenerator<ReturnType<typeof lineIn>> {
-  for (const log of [openAccessLog(dataDirectory), openReadingsLog(dataDirectory)]) {
+  const own = openAccessLog(dataDirectory);
+  const files = own.files?.() ?? [];
+  const logs = files.map((file) => own.lines({ lines: 0, at: 0, file }));
+  for (const pieces of [...logs, openReadingsLog(dataDirectory).lines()]) {
     const chain = new AccessChain(LONGEST_LINE);
-    for await (const piece of log.lines()) {
+    for await (const piece of pieces) {
       const found: ReturnType<typeof lineIn>[] = [];
       chain.take(piece, (bytes) => {
         if (fits(bytes)) found.push(lineIn(bytes));
@@ -205,4 +208,10 @@ export async function* accessLines(
       yield* found;
     }
   }
+}
+
+/** Whether the first file of the host's log was moved away, after a later one continued it. */
+export function lacksFirstFile(dataDirectory: string): boolean {
+  const [first = FIRST_FILE] = openAccessLog(dataDirectory).files?.() ?? [];
+  return first !== FIRST_FILE;
 }

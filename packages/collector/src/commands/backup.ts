@@ -266,7 +266,7 @@ function report(job: Job, done: Round): string {
   }
   if (accessLogKept !== undefined) {
     lines.push(
-      `access.log does not continue the one that was backed up before, which is kept as ${accessLogKept}.`,
+      `The access log does not continue the one that was backed up before, which is kept as ${accessLogKept}.`,
     );
   }
   return lines.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('');

@@ -1,6 +1,6 @@
 /** `collector access-log`: who looked at the runs of a person, from the access log. */
 import { counted } from '../quantity.js';
-import { type AccessLine, accessLines } from './access-lines.js';
+import { type AccessLine, accessLines, lacksFirstFile } from './access-lines.js';
 import { logAccess } from './access-log.js';
 import { idsIn, organisationFrom, type Period, periodFrom } from './arguments.js';
 import { defineCommand } from './define.js';
@@ -96,6 +96,9 @@ async function answer(dataDir: string, asked: Asked): Promise<void> {
       ? [
           `warning: ${counted(looked.unreadable, 'line')} of the access log cannot be read; run collector verify`,
         ]
+      : []),
+    ...(lacksFirstFile(dataDir)
+      ? ['warning: the first file of the access log is not in the data directory; its looks are left out']
       : []),
   ]);
   if (runs.length > 0) return;

@@ -7,10 +7,14 @@
  * later, the heads in the log no longer match, which `verify` finds. When the access log itself shows an
  * alteration, that is reported, and it is read again from its beginning, so that later lines get heads.
  *
+ * Once a later file exists, the head over all lines of a file closes it. A line that a process still appended
+ * to a closed file is covered by a further closing head.
+ *
  * Nothing waits for this work, and its failures do not affect the ledger.
  */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { AccessChain, headFields, headIn, type AccessHead } from '../tree/access-chain.js';
+import { AccessChain, FIRST_FILE, headFields, headIn, inOrderOfYears } from '../tree/access-chain.js';
+import type { LoggedHead } from '../tree/access-chain.js';
 import { AccessLogAltered, AccessLogUnfit, type AccessLogStore } from '../store/contract/access-log.js';
 import { type Candidate } from '../store/contract/events.js';
 import { ownEntry } from './own-entry.js';
@@ -33,11 +37,15 @@ const WRITER = 'accesslog000';
 
 export class AccessLogHeads {
   readonly #options: AccessLogHeadsOptions;
+  /** The file whose lines are read. */
+  #file: string;
   #chain = new AccessChain();
+  /** The file that this process closed last. */
+  #closed: { readonly file: string; readonly chain: AccessChain; lines: number } | undefined;
   /** The newest head in the log. */
-  #newest: AccessHead | undefined;
+  #newest: LoggedHead | undefined;
   /** The head that the previous process stored, until the lines match it. */
-  #due: AccessHead | undefined;
+  #due: LoggedHead | undefined;
   #alteredAs: string | undefined;
   #working: Promise<void> | undefined;
   /** The earliest time of the next attempt after a failure, on the clock of `performance.now`. */
@@ -49,6 +57,7 @@ export class AccessLogHeads {
   constructor(options: AccessLogHeadsOptions) {
     this.#options = options;
     this.#newest = this.#due = options.newest && headIn(options.newest);
+    this.#file = this.#newest?.file ?? (this.#newest ? FIRST_FILE : (this.#files()[0] ?? FIRST_FILE));
   }
 
   /** Reads the log immediately and then at each interval. */
@@ -76,8 +85,17 @@ export class AccessLogHeads {
 
   async #try(): Promise<void> {
     try {
-      await this.#takeIn();
-      await this.#store();
+      await this.#takeLate();
+      // The next file is found first: no line is appended to this one later, unless its process was slow.
+      for (let next = this.#next(); ; next = this.#next()) {
+        const isClosed = this.#newest?.closes === true && this.#isOfFile(this.#newest);
+        if (next === undefined || !isClosed) {
+          await this.#takeIn();
+          await this.#store(next !== undefined && !isClosed);
+        }
+        if (next === undefined) break;
+        this.#turnTo(next);
+      }
       this.#restMs = 0;
     } catch (error) {
       if (error instanceof AccessLogAltered || error instanceof AccessLogUnfit) {
@@ -102,7 +120,7 @@ export class AccessLogHeads {
   async #takeIn(): Promise<void> {
     const chain = this.#chain;
     chain.rewind();
-    const pieces = this.#options.store.lines({ lines: chain.lines, at: chain.bytes });
+    const pieces = this.#options.store.lines({ lines: chain.lines, at: chain.bytes, file: this.#file });
     for await (const piece of pieces) chain.take(piece, () => this.#compare());
     const due = this.#due;
     if (due !== undefined && chain.lines < due.lines) {
@@ -117,13 +135,60 @@ export class AccessLogHeads {
     throw new AccessLogAltered(`its first ${due.lines} lines are not those that the log has a head of`);
   }
 
-  async #store(): Promise<void> {
-    const { store, append } = this.#options;
+  /** @param closes whether a later file exists. */
+  async #store(closes: boolean): Promise<void> {
     const { head } = this.#chain;
-    if (head.head === this.#newest?.head || (this.#newest === undefined && head.lines === 0)) return;
+    const newest = this.#newest && this.#isOfFile(this.#newest) ? this.#newest : undefined;
+    const isKnown = head.head === newest?.head || (newest === undefined && head.lines === 0);
+    if (isKnown && !closes) return;
+    await this.#append({ ...head, file: this.#file, closes: closes || newest?.closes === true });
+    if (closes) this.#closed = { file: this.#file, chain: this.#chain, lines: head.lines };
+  }
+
+  async #append(head: LoggedHead): Promise<void> {
+    const { store, append } = this.#options;
     // Otherwise a power failure could remove lines that are under a head.
-    if (head.lines > 0) await store.flush();
+    if (head.lines > 0) await store.flush(head.file);
     await append(ownEntry(ENTRY_KINDS.accessLogHead, WRITER, headFields(head)));
     this.#newest = head;
+  }
+
+  /** Covers lines that were appended to the closed file after it was read. */
+  async #takeLate(): Promise<void> {
+    const closed = this.#closed;
+    if (closed === undefined) return;
+    const { file, chain } = closed;
+    chain.rewind();
+    try {
+      for await (const piece of this.#options.store.lines({ lines: chain.lines, at: chain.bytes, file }))
+        chain.take(piece);
+    } catch (error) {
+      if (!(error instanceof AccessLogAltered || error instanceof AccessLogUnfit)) throw error;
+      // It was moved away, or verify reports the alteration.
+      this.#closed = undefined;
+      return;
+    }
+    if (chain.lines === closed.lines) return;
+    await this.#append({ ...chain.head, file, closes: true });
+    closed.lines = chain.lines;
+  }
+
+  #files(): readonly string[] {
+    return this.#options.store.files?.() ?? [];
+  }
+
+  #next(): string | undefined {
+    const all = inOrderOfYears(new Set([...this.#files(), this.#file]));
+    return all[all.indexOf(this.#file) + 1];
+  }
+
+  #isOfFile({ file = FIRST_FILE }: LoggedHead): boolean {
+    return file === this.#file;
+  }
+
+  #turnTo(file: string): void {
+    this.#file = file;
+    this.#chain = new AccessChain();
+    this.#due = undefined;
   }
 }

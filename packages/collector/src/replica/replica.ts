@@ -14,9 +14,11 @@ import type { TreeReader } from '../store/contract/tree.js';
 import { ProvenTree, treeUpTo } from './proven-tree.js';
 import { Unusable } from '../unusable.js';
 
+const FORMAT = 'clinical-events/backup/v1';
+
 /** `backup.json`: the log of the back-up, and the state of its last completed round. */
 export interface BackupState {
-  readonly backup: 2;
+  readonly format: typeof FORMAT;
   readonly origin: string;
   readonly ledger_id: string;
   /**
@@ -44,8 +46,12 @@ export interface CopySource {
   /** Private keys; empty unless they were requested. */
   readonly signingKeys: ReadonlyMap<string, Buffer>;
   readonly log: LogCopy;
-  /** The access log up to its last whole line; undefined without one. Read it after `log` was examined. */
-  accessLog(): { readonly bytes: number; readonly pieces: () => Generator<Uint8Array> } | undefined;
+  /** The files of the access log up to their last whole lines. Read them after `log` was examined. */
+  accessLog(): readonly {
+    readonly file: string;
+    readonly bytes: number;
+    readonly pieces: () => Generator<Uint8Array>;
+  }[];
   /** @returns false without API keys. */
   copyKeys(file: string): Promise<boolean>;
   /** Hashes of the log, which are not trusted. */
@@ -89,21 +95,21 @@ export function readState(directory: string): BackupState | undefined {
     throw new Unusable(`${file} cannot be read`, { cause: error });
   }
   if (isState(value)) return value;
-  throw new Unusable(`${file} was not written by this version of the collector: give a new directory`);
+  throw new Unusable(`${file} is not of the format ${FORMAT}, which is the only one that is read`);
 }
 
 const MOST_STATE_BYTES = 1 << 16;
 
 function isState(value: unknown): value is BackupState {
   if (typeof value !== 'object' || value === null) return false;
-  const { backup, origin, ledger_id: id, at, growing } = value as Record<string, unknown>;
+  const state = value as Record<keyof BackupState, unknown>;
   const isTextOrNull = (each: unknown) => each === null || typeof each === 'string';
+  const { at, last_received_at, growing } = state;
   return (
-    backup === 2 &&
-    typeof origin === 'string' &&
-    typeof id === 'string' &&
-    isTextOrNull(at) &&
-    isTextOrNull(growing)
+    state.format === FORMAT &&
+    [state.origin, state.ledger_id].every((each) => typeof each === 'string') &&
+    [at, last_received_at, growing].every(isTextOrNull) &&
+    [state.events, state.entries, state.signed_entries].every(Number.isSafeInteger)
   );
 }
 
@@ -200,7 +206,9 @@ export async function copyAll(
   const tree = await treeUpTo(source.tree, checkpointThere(directory)).finally(() => source.tree.close());
   await new ProvenTree(tree, (from) => source.log.leaves(from)).prove(source.checkpoint);
   nodeFiles.makeDirectory(directory);
-  const accessLogKept = copyAccessLog(directory, source.accessLog(), at);
+  // A closed file that was moved away from the source stays in the copy.
+  const kept = source.accessLog().map((file) => copyAccessLog(directory, file, at));
+  const accessLogKept = kept.find((file) => file !== undefined);
   const copied = source.log.copyTo(directory, grewIn, onProgress);
   for (const [file, bytes] of source.files) await put(directory, file, bytes);
   await copyPrivate(directory, source);
@@ -210,7 +218,7 @@ export async function copyAll(
 
 function newState({ origin, log }: CopySource): BackupState {
   return {
-    ...{ backup: 2, origin, ledger_id: log.ledgerId, at: null, events: 0, entries: 0 },
+    ...{ format: FORMAT, origin, ledger_id: log.ledgerId, at: null, events: 0, entries: 0 },
     ...{ signed_entries: 0, last_received_at: null, growing: null },
   };
 }
@@ -249,9 +257,8 @@ async function put(directory: string, file: string, bytes: Buffer): Promise<void
  * last whole line has the same position there.
  * @returns the file that keeps the copy's own log, if it is not a prefix.
  */
-function copyAccessLog(directory: string, log: AccessLog | undefined, at: string): string | undefined {
-  if (log === undefined) return undefined;
-  const file = path.join(directory, 'access.log');
+function copyAccessLog(directory: string, log: AccessLog, at: string): string | undefined {
+  const file = path.join(directory, log.file);
   if (!exists(file)) {
     fill(file, log, 0);
     return undefined;
@@ -271,7 +278,7 @@ function copyAccessLog(directory: string, log: AccessLog | undefined, at: string
   return kept;
 }
 
-type AccessLog = NonNullable<ReturnType<CopySource['accessLog']>>;
+type AccessLog = ReturnType<CopySource['accessLog']>[number];
 
 interface WholeLines {
   /** Offset after the last line feed. */

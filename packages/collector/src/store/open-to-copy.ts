@@ -1,9 +1,9 @@
 /** Opens a log in files for copies of it. */
-import { AccessLogFile } from './embedded/access-log-file.js';
+import { AccessLogFiles } from './embedded/access-log-files.js';
 
 export { copiedLog } from './embedded/log-copy.js';
 
-/** The access log up to its last whole line, for a copy; undefined if there is none. */
-export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFile['copy']> {
-  return new AccessLogFile(dataDir).copy();
+/** The files of the access log up to their last whole lines, for a copy. */
+export function copiedAccessLog(dataDir: string): ReturnType<AccessLogFiles['copies']> {
+  return new AccessLogFiles(dataDir).copies();
 }

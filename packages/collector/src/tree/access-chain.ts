@@ -3,9 +3,11 @@
  * n), where a line is its bytes without the line feed. The lines do not contain it: anyone can compute it
  * from them. Pure.
  *
- * Entries of the log hold heads of the chain: a number of lines n, and h(n) in hexadecimal.
+ * Entries of the log hold heads of the chain: a number of lines n, and h(n) in hexadecimal. The log has a
+ * file for each year (docs/internals/formats.md), and each file a chain of its own.
  */
 import { createHash, hash, type Hash } from 'node:crypto';
+import { isObject } from '@clinical-events/protocol';
 
 const HASH_BYTES = 32;
 const LINE_FEED = 0x0a;
@@ -14,6 +16,11 @@ const LINE_FEED = 0x0a;
  */
 const SHORT = 4096;
 const FORMAT = 'clinical-events/access-log-head/v1';
+const CLOSING = 'clinical-events/access-log-closed/v1';
+/** The first file of an access log, and the whole log of a database. */
+export const FIRST_FILE = 'access.log';
+/** A later file: the name has its year. */
+const FILE_OF_YEAR = /^access-\d{4}\.log$/;
 const HEAD = /^[0-9a-f]{64}$/;
 
 /**
@@ -25,6 +32,14 @@ export interface AccessHead {
   readonly lines: number;
   /** 64 hexadecimal digits. */
   readonly head: string;
+}
+
+/** A head as an entry of the log has it. */
+export interface LoggedHead extends AccessHead {
+  /** The file that has the lines; undefined for {@link FIRST_FILE}. */
+  readonly file?: string | undefined;
+  /** Whether the lines are all of the file, because a later one continues the log. */
+  readonly closes?: boolean | undefined;
 }
 
 export class AccessChain {
@@ -91,20 +106,37 @@ export class AccessChain {
 }
 
 /** The body of an entry that holds a head, to be written as JSON. */
-export function headFields({ lines, head }: AccessHead): object {
-  return { format: FORMAT, lines, head };
+export function headFields({ lines, head, file = FIRST_FILE, closes = false }: LoggedHead): object {
+  if (closes) return { format: CLOSING, file, lines, head };
+  return { format: FORMAT, ...(file !== FIRST_FILE && { file }), lines, head };
 }
 
 /** The head in the body of such an entry; undefined if the body has another format. */
-export function headIn(body: Buffer): AccessHead | undefined {
+export function headIn(body: Buffer): LoggedHead | undefined {
   let read: unknown;
   try {
     read = JSON.parse(body.toString());
   } catch {
     return undefined;
   }
-  if (typeof read !== 'object' || read === null) return undefined;
-  const { format, lines, head } = read as Record<string, unknown>;
-  if (format !== FORMAT || !Number.isSafeInteger(lines) || Number(lines) < 0) return undefined;
-  return typeof head === 'string' && HEAD.test(head) ? { lines: Number(lines), head } : undefined;
+  if (!isObject(read)) return undefined;
+  const { format, lines, head, file } = read;
+  const closes = format === CLOSING;
+  if (!closes && format !== FORMAT) return undefined;
+  if (!Number.isSafeInteger(lines) || Number(lines) < 0) return undefined;
+  if (typeof head !== 'string' || !HEAD.test(head)) return undefined;
+  const found = { lines: Number(lines), head, ...(closes && { closes }) };
+  if (file === undefined) return closes ? undefined : found;
+  if (typeof file !== 'string' || !isAccessLogName(file)) return undefined;
+  return file === FIRST_FILE ? found : { ...found, file };
+}
+
+export function isAccessLogName(name: string): boolean {
+  return name === FIRST_FILE || FILE_OF_YEAR.test(name);
+}
+
+/** Orders the names of files by their years. */
+export function inOrderOfYears(names: Iterable<string>): string[] {
+  const later = [...names].filter((name) => name !== FIRST_FILE).sort();
+  return [...names].includes(FIRST_FILE) ? [FIRST_FILE, ...later] : later;
 }

@@ -83,39 +83,20 @@ test('every row that can be written is read back the same, in the order of creat
   );
 });
 
-describe('a file that the first collectors made', () => {
-  /** Their table had no column for the certificate. */
-  function oldFile(): string {
-    const dataDir = scratchDirectory();
-    const database = new DatabaseSync(keyDatabasePath(dataDir));
-    database.exec(`
-      CREATE TABLE api_key (
-        created_order INTEGER PRIMARY KEY AUTOINCREMENT, key_id TEXT NOT NULL UNIQUE,
-        hash BLOB NOT NULL UNIQUE CHECK (length(hash) = 32), organisation TEXT NOT NULL, permissions TEXT NOT NULL,
-        profile TEXT, rate_per_second REAL, rate_burst INTEGER, note TEXT NOT NULL, created_at INTEGER NOT NULL,
-        expires_at INTEGER, revoked_at INTEGER, rotated_from TEXT REFERENCES api_key (key_id),
-        replaced_by TEXT REFERENCES api_key (key_id), CHECK ((rate_per_second IS NULL) = (rate_burst IS NULL))
-      ) STRICT;
-      INSERT INTO api_key (key_id, hash, organisation, permissions, note, created_at)
-        VALUES ('aaaaaaaaaaaa', zeroblob(32), 'o', 'all', 'an old one', ${NOW});
-      PRAGMA user_version = 1`);
-    database.close();
-    return dataDir;
-  }
-  const old = { keyId: 'aaaaaaaaaaaa', note: 'an old one', clientCertificate: undefined };
-
-  test('keeps its keys when it is brought up to date, and takes bound ones [R-821]', async () => {
-    const keys = openKeys(oldFile());
-    await createKey(keys, { organisation: 'o', permissions: 'all', clientCertificate: 'dns:app' }, NOW);
-    expect(await keys.list()).toMatchObject([old, { clientCertificate: 'dns:app' }]);
-  });
-
-  test('is read as it is where nothing may be written', async () => {
-    const dataDir = oldFile();
-    const keys = KeyDatabase.openReadOnly(dataDir);
-    expect(await keys.list()).toMatchObject([old]);
-    await keys.close();
-  });
+test.each([
+  ['of an application id without a schema', 'PRAGMA application_id = 7'],
+  ['that is older than version 1', 'CREATE TABLE api_key (key_id TEXT); PRAGMA user_version = 2'],
+])('[R-2055] a file %s is refused in one sentence and not changed', (_, made) => {
+  const dataDir = scratchDirectory();
+  const database = new DatabaseSync(keyDatabasePath(dataDir));
+  database.exec(made);
+  database.close();
+  const before = readFileSync(keyDatabasePath(dataDir));
+  for (const open of ['open', 'openReadOnly'] as const)
+    expect(() => KeyDatabase[open](dataDir)).toThrow(
+      /keys\.db cannot be used: it was written before version 1 of its format/,
+    );
+  expect(readFileSync(keyDatabasePath(dataDir))).toEqual(before);
 });
 
 test('revoking again keeps the first instant, and revoking an unknown key says so', async () => {
@@ -177,7 +158,7 @@ describe('a file that cannot be used is told of by name', () => {
   test('when a newer collector wrote it', () => {
     const dataDir = scratchDirectory();
     const database = new DatabaseSync(keyDatabasePath(dataDir));
-    database.exec('PRAGMA user_version = 99');
+    database.exec('PRAGMA application_id = 0x434c4b59; PRAGMA user_version = 99');
     database.close();
     expect(() => KeyDatabase.open(dataDir)).toThrow(/newer collector \(schema 99/);
   });

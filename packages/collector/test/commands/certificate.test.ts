@@ -170,7 +170,13 @@ describe('[R-1344] the certificate of an erasure', () => {
     );
     const made = await json(action);
     expect(made).toMatchObject({
-      ...{ format: 'clinical-events/certificate/v2', action, code: 0, reason: 'court-order', case: CASE },
+      ...{
+        format: 'clinical-events/erasure-certificate/v1',
+        action,
+        code: 0,
+        reason: 'court-order',
+        case: CASE,
+      },
       ...{ organisations: ['er', 'icu'], events: 50, runs: 2, mentions: 2, unread: 4, whole: true },
       events_by_kind: { 'inference-start': 10, outcome: 40 },
       ...{ first_received: '2026-01-01T00:00:00.000Z', last_received: '2026-01-02T00:24:00.000Z' },

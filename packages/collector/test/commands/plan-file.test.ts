@@ -132,7 +132,7 @@ describe('[R-1580] a plan that is read', () => {
     ['no JSON', 'RUN  ORGANISATION', /not JSON/],
     ['null', 'null', /format/],
     ['a list', '[]', /format/],
-    ['a certificate', TEXT.replace('erasure-plan/v1', 'certificate/v2'), /format/],
+    ['a certificate', TEXT.replace('erasure-plan/v1', 'certificate/v1'), /format/],
     ['lists in lists', '['.repeat(3_000_000), /not JSON/],
     ['objects in objects', `{"a":`.repeat(1_000_000), /not JSON/],
     ['no UTF-8', Buffer.from(`\ufeff${TEXT}`, 'utf16le'), /UTF-8/],

@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { certificateIn } from '../../src/commands/lifecycle/certificate.js';
 
-describe('[R-1344] a certificate that is given back', () => {
-  const made = { format: 'clinical-events/certificate/v2', log: 'ab'.repeat(16), action: randomUUID() };
+describe('[R-1344] [R-2055] a certificate that is given back', () => {
+  const FORMAT = 'clinical-events/erasure-certificate/v1';
+  const made = { format: FORMAT, log: 'ab'.repeat(16), action: randomUUID() };
   const events = [randomUUID(), randomUUID()];
   const whole = { ...made, events: 2, event_ids: { icu: events.slice(0, 1), er: events.slice(1) } };
   const read = (value: unknown) => certificateIn(Buffer.from(JSON.stringify(value)), 'c.json');
@@ -27,7 +28,8 @@ describe('[R-1344] a certificate that is given back', () => {
       ...[undefined, 'x', {}, [], 7, { a: 7 }, { a: [[]] }, { a: [events[0]] }, { a: [events[0], 7] }].map(
         (value) => ({ ...whole, event_ids: value }),
       ),
-      { ...whole, format: 'clinical-events/certificate/v1' },
+      { ...whole, format: 'clinical-events/certificate/v2' },
+      { ...whole, format: 'clinical-events/erasure-certificate/v2' },
     ].map((value): [string, Buffer] => [JSON.stringify(value), Buffer.from(JSON.stringify(value))]),
     ['too large', Buffer.alloc((256 << 20) + 1)],
   ])('is refused where it is %s', (_, bytes) => {

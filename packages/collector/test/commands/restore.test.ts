@@ -279,7 +279,7 @@ describe('[R-812] a restored data directory', () => {
     expect((await restore()).code).toBe(2);
   });
 
-  test('needs a back-up that was finished', async () => {
+  test('[R-2055] needs a back-up that was finished, of version 1', async () => {
     expect((await restore()).code).toBe(6);
     fs.mkdirSync(backups);
     expect((await restore()).code).toBe(6);
@@ -292,6 +292,14 @@ describe('[R-812] a restored data directory', () => {
     const state = JSON.parse(fs.readFileSync(file, 'utf8')) as object;
     fs.writeFileSync(file, JSON.stringify({ ...state, at: null }));
     expect((await restore()).code).toBe(6);
+    // [R-2055] Another version, also the one before version 1 was frozen.
+    for (const other of [{ format: 'clinical-events/backup/v2' }, { format: undefined, backup: 2 }]) {
+      fs.writeFileSync(file, JSON.stringify({ ...state, ...other }));
+      expect(await restore()).toMatchObject({
+        code: 2,
+        stderr: expect.stringMatching(/backup\/v1/) as string,
+      });
+    }
     fs.writeFileSync(file, '['.repeat(1 << 20));
     expect((await restore()).code).toBe(2);
     expect((await run(['restore', backups])).code).toBe(2);

@@ -7,10 +7,10 @@ import { type EventProof, proveEvent } from '../../src/commands/event-proof.js';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
 import { Sequencer } from '../../src/ledger/sequencer.js';
 import { SigningKeys } from '../../src/tree/signing-keys.js';
-import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
 import { EmbeddedStore, type Encryption } from '../../src/store/embedded/embedded-store.js';
 import { nodeFiles } from '../../src/files.js';
 import { isLocked } from '../../src/store/directory-lock.js';
+import { openAccessLog } from '../../src/store/open-access-log.js';
 import { openStore } from '../../src/store/open-to-read.js';
 import { TreeFiles } from '../../src/store/embedded/tree-files.js';
 import { candidate, type Made, type Wanted } from '../store/candidate.js';
@@ -56,7 +56,7 @@ export async function fillSigned(
   });
   for (const batch of batches) await store.append(batch);
   const heads = new AccessLogHeads({
-    store: new AccessLogFile(dataDir),
+    store: openAccessLog(dataDir),
     newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead),
     append: async (entry) => {
       await store.append([entry]);

@@ -7,6 +7,10 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { certificateIn } from '../../src/commands/lifecycle/certificate.js';
+import { readPlan } from '../../src/commands/lifecycle/plan-file.js';
+import { readState } from '../../src/replica/replica.js';
+import { KeyDatabase } from '../../src/store/embedded/key-database.js';
 
 const HERE = import.meta.dirname;
 const VECTORS = path.join(HERE, 'vectors');
@@ -27,8 +31,8 @@ function output(program: string, args: readonly string[], env: NodeJS.ProcessEnv
 
 /** Python has Zstandard since version 3.14 only. */
 const UNZSTD = `${process.execPath} -e process.stdout.write(zlib.zstdDecompressSync(fs.readFileSync(0)))`;
-const decoded = (directory: string): unknown =>
-  JSON.parse(output('python3', ['-B', path.join(HERE, 'decoder.py'), directory], { UNZSTD }));
+const decoded = (directory: string, decoder = 'decoder.py'): unknown =>
+  JSON.parse(output('python3', ['-B', path.join(HERE, decoder), directory], { UNZSTD }));
 const expected = (directory: string): unknown =>
   JSON.parse(fs.readFileSync(path.join(directory, 'expected.json'), 'utf8'));
 
@@ -79,6 +83,63 @@ describe.each(NAMES)('[R-2031] the example %s', (name) => {
       expect(decoded(path.join(directory, name))).toEqual(expected(path.join(directory, name)));
   });
 });
+
+describe('[R-2055] plan, certificate, API keys and back-up', () => {
+  const KEYS = 'backup/keys.db';
+
+  test('are written again as they are committed', async () => {
+    const [committed, now] = [VECTORS, made].map((directory) => filesIn(path.join(directory, 'documents')));
+    expect([...(now?.keys() ?? [])]).toEqual([...(committed?.keys() ?? [])]);
+    for (const [file, bytes] of committed ?? []) {
+      // SQLite writes its own version into its files.
+      if (file === KEYS) continue;
+      const tool = /"tool": ".*"/;
+      expect(String(now?.get(file)).replace(tool, ''), file).toBe(String(bytes).replace(tool, ''));
+    }
+    expect(await apiKeysIn(path.join(made, 'documents'))).toEqual(
+      await apiKeysIn(path.join(VECTORS, 'documents')),
+    );
+  });
+
+  test.runIf(PYTHON)('are read alike by the collector and by a decoder of the page alone', async () => {
+    for (const directory of [VECTORS, made].map((each) => path.join(each, 'documents'))) {
+      const found = decoded(directory, 'documents.py') as Record<string, unknown>;
+      const { plan, sha256, marks } = readPlan(path.join(directory, 'plan.json'));
+      expect(found).toMatchObject({
+        plan: { ...plan, sha256 },
+        marks,
+        backup: readState(path.join(directory, 'backup')),
+      });
+      const file = path.join(directory, 'certificate.json');
+      const { log, action, events } = certificateIn(fs.readFileSync(file), file);
+      const ids = Map.groupBy(events, ({ organisation }) => organisation);
+      const event_ids = Object.fromEntries([...ids].map(([of, each]) => [of, each.map(({ id }) => id)]));
+      expect(found).toMatchObject({ certificate: { log, action, event_ids } });
+      expect(found).toMatchObject({ keys: await apiKeysIn(directory) });
+    }
+  });
+});
+
+/** The API keys as their rows have them. */
+async function apiKeysIn(directory: string): Promise<object[]> {
+  const copy = fs.mkdtempSync(path.join(made, 'keys-'));
+  fs.copyFileSync(path.join(directory, 'backup/keys.db'), path.join(copy, 'keys.db'));
+  const keys = KeyDatabase.openReadOnly(copy);
+  const listed = await keys.list();
+  await keys.close();
+  return listed.map((key) => ({
+    ...{ key_id: key.keyId, hash: Buffer.from(key.hash).toString('hex'), organisation: key.organisation },
+    permissions: key.permissions === 'all' ? 'all' : key.permissions.join(),
+    ...(key.profile && { profile: key.profile }),
+    ...(key.rateLimit && { rate_per_second: key.rateLimit.perSecond, rate_burst: key.rateLimit.burst }),
+    ...(key.clientCertificate && { client_certificate: key.clientCertificate }),
+    ...{ note: key.note, created_at: key.createdAt },
+    ...(key.expiresAt && { expires_at: key.expiresAt }),
+    ...(key.revokedAt && { revoked_at: key.revokedAt }),
+    ...(key.rotatedFrom && { rotated_from: key.rotatedFrom }),
+    ...(key.replacedBy && { replaced_by: key.replacedBy }),
+  }));
+}
 
 test('[R-2031] the examples of the page are bytes of the committed files', () => {
   const page = fs.readFileSync(PAGE, 'utf8');

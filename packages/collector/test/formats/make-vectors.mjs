@@ -19,6 +19,7 @@ import { compactLog, erasuresIn } from '../../dist/store/embedded/compaction.js'
 import { EmbeddedStore } from '../../dist/store/embedded/embedded-store.js';
 import { LogReader } from '../../dist/store/embedded/log-reader.js';
 import { contentsOf } from './contents.mjs';
+import { makeDocuments } from './make-documents.mjs';
 
 const [, , out = ''] = process.argv;
 const START = Date.UTC(2026, 10, 2, 8, 15);
@@ -127,9 +128,9 @@ class Log {
   }
 
   /** As an erasure does: entry, note, keys, names, done. */
-  async erase(numbers, more) {
+  async erase(numbers, { action = randomUUID(), ...more }) {
     const keys = await this.#keysOf(numbers);
-    const { action, said } = await this.act({ does: 'erase', part: 1, parts: 1, ...more, keys });
+    const { said } = await this.act({ does: 'erase', part: 1, parts: 1, ...more, keys }, action);
     await this.store.keys.noteAction(said);
     await this.store.keys.destroy(keys);
     await this.store.keys.renewNames();
@@ -243,6 +244,8 @@ try {
   await encrypted('encrypted', 1);
   await encrypted('encrypted-suite-2', 2);
   await erased();
+  const log = await new Log('documents', 1).open();
+  await makeDocuments(log, { out: path.join(out, 'documents'), events: () => events(10), tick });
 } finally {
   fs.rmSync(scratch, { recursive: true, force: true });
 }

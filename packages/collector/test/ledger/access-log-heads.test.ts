@@ -3,9 +3,9 @@ import path from 'node:path';
 import { execFileSync } from 'node:child_process';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
-import { AccessChain, headIn, type AccessHead } from '../../src/tree/access-chain.js';
+import { AccessChain, headIn, type AccessHead, type LoggedHead } from '../../src/tree/access-chain.js';
 import { AccessLogHeads } from '../../src/ledger/access-log-heads.js';
-import { AccessLogFile } from '../../src/store/embedded/access-log-file.js';
+import { openAccessLog } from '../../src/store/open-access-log.js';
 import type { Candidate } from '../../src/store/contract/events.js';
 import { temporaryDirectory } from '../running/collector-process.js';
 
@@ -26,7 +26,7 @@ class World {
 
   open(newest?: Buffer): AccessLogHeads {
     return new AccessLogHeads({
-      store: new AccessLogFile(dataDir),
+      store: openAccessLog(dataDir),
       newest,
       append: (entry) => {
         if (this.failure !== undefined) return Promise.reject(this.failure);
@@ -42,7 +42,7 @@ class World {
     return this.entries.map(({ salted }) => Buffer.from(salted.subarray(SALT_BYTES)));
   }
 
-  get heads(): (AccessHead | undefined)[] {
+  get heads(): (LoggedHead | undefined)[] {
     return this.bodies.map(headIn);
   }
 }
@@ -186,5 +186,117 @@ describe('[R-718] the heads of the access log', () => {
     await heads.close();
     expect(world.heads.map((head) => head?.lines)).toEqual([1_000_000]);
     expect(turns).toBeGreaterThan(lines.length / (64 << 10) / 2);
+  });
+});
+
+describe('[R-2056] the heads of an access log with a file for each year', () => {
+  const line = (year: number, what: string) => JSON.stringify({ at: `${year}-06-01T08:00:00.000Z`, what });
+  const log = (...lines: readonly string[]) => {
+    for (const each of lines) openAccessLog(dataDir).append(each);
+  };
+  const [one, two, three, four] = [
+    line(2026, 'one'),
+    line(2026, 'two'),
+    line(2027, 'three'),
+    line(2029, 'four'),
+  ];
+  const closing = (file: string | undefined, ...lines: readonly string[]) => ({
+    ...headOf(...lines),
+    ...(file !== undefined && { file }),
+    closes: true,
+  });
+  const inYear = (year: number, ...lines: readonly string[]) => ({
+    ...headOf(...lines),
+    file: `access-${year}.log`,
+  });
+
+  test('close each file with all its lines, and begin again in the next', async () => {
+    const world = new World();
+    const heads = world.open();
+    log(one, two);
+    await heads.look();
+    log(three);
+    await heads.look();
+    log(four, line(2028, 'of a clock that was set back'));
+    await heads.close();
+    expect(fs.readdirSync(dataDir).sort()).toEqual(['access-2027.log', 'access-2029.log', 'access.log']);
+    expect(world.heads).toEqual([
+      headOf(one, two),
+      closing(undefined, one, two),
+      inYear(2027, three),
+      closing('access-2027.log', three),
+      inYear(2029, four, line(2028, 'of a clock that was set back')),
+    ]);
+    expect([world.altered, world.troubles]).toEqual([[], []]);
+    expect(JSON.parse(String(world.bodies[1]))).toEqual({
+      event_id: expect.any(String) as string,
+      ...{ format: 'clinical-events/access-log-closed/v1', file: 'access.log', ...headOf(one, two) },
+    });
+  });
+
+  test.each([0, 1, 2, 3, 4])(
+    'are completed by the next start after a kill behind %i of them, and none is stored twice',
+    async (stored) => {
+      log(one, two);
+      const whole = new World();
+      const heads = whole.open();
+      await heads.look();
+      log(three, four);
+      await heads.close();
+      expect(whole.heads).toHaveLength(4);
+      const next = new World();
+      await next.open(whole.bodies[stored - 1]).close();
+      expect(next.heads).toEqual(whole.heads.slice(Math.max(stored, 1)));
+      expect(next.altered).toEqual([]);
+    },
+  );
+
+  test('cover a line that a slow process appends to the closed file', async () => {
+    log(one, three);
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    append(two);
+    await heads.look();
+    await heads.close();
+    const newest = inYear(2027, three);
+    const late = closing(undefined, one, two);
+    // The newest head is of the newest file again, so that the next start compares it.
+    expect(world.heads).toEqual([closing(undefined, one), newest, late, newest]);
+    for (const body of world.bodies.slice(2)) {
+      const next = new World();
+      log(line(2027, 'later'));
+      await next.open(body).close();
+      expect([next.altered, next.heads.map((head) => head?.file)]).toEqual([[], ['access-2027.log']]);
+    }
+  });
+
+  test('need no closed file that was moved away', async () => {
+    log(one, three);
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    fs.rmSync(file);
+    log(line(2027, 'later'));
+    await heads.close();
+    expect(world.heads.at(-1)).toEqual(inYear(2027, three, line(2027, 'later')));
+    for (const newest of [world.bodies[0], world.bodies.at(-1)]) {
+      const next = new World();
+      await next.open(newest).close();
+      expect(next.altered).toEqual([]);
+    }
+    expect([world.altered, world.troubles]).toEqual([[], []]);
+  });
+
+  test('tell that a file was moved away before it was closed', async () => {
+    log(one, two);
+    const before = new World();
+    await before.open().close();
+    log(three);
+    fs.rmSync(file);
+    const after = new World();
+    await after.open(before.bodies[0]).close();
+    expect(after.altered).toEqual(['it has 0 whole lines, and the log has a head of 2']);
+    expect(after.heads).toEqual([closing(undefined), inYear(2027, three)]);
   });
 });

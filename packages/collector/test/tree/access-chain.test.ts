@@ -77,6 +77,22 @@ test('a head is read as it was written, and nothing else is one', () => {
   fc.assert(fc.property(fc.json(), (json) => headIn(Buffer.from(json)) === undefined));
 });
 
+test('[R-2056] a head names its file, unless that is the first one; a closing head always does', () => {
+  const head = { lines: 7, head: 'ab'.repeat(32) };
+  const file = 'access-2027.log';
+  const bodyOf = (logged: Parameters<typeof headFields>[0]) => JSON.stringify(headFields(logged));
+  const read = (body: string) => headIn(Buffer.from(body));
+  for (const logged of [head, { ...head, file }, { ...head, closes: true }, { ...head, file, closes: true }])
+    expect(read(bodyOf(logged))).toEqual(logged);
+  expect(bodyOf(head)).not.toContain('file');
+  expect(bodyOf({ ...head, closes: true })).toContain('"file":"access.log"');
+  for (const name of ['../access.log', 'access-27.log', 'access-2027.log/x', 'mirror-access.log', '']) {
+    expect(read(bodyOf({ ...head, file: name }))).toBeUndefined();
+    expect(read(bodyOf({ ...head, file: name, closes: true }))).toBeUndefined();
+  }
+  expect(read(bodyOf({ ...head, closes: true }).replace('"file":"access.log",', ''))).toBeUndefined();
+});
+
 test('[R-718] the example of docs/INTEGRITY.md is what the collector computes of its lines', () => {
   const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
   const lines = page.match(/(?<=^ {4})\{"at":.*$/gm) ?? [];

@@ -38,8 +38,11 @@ import {
   openTree,
   type WritableStore,
 } from '@clinical-events/collector/store/open-to-write';
-import { openReadingsLog, readingsLogPath } from '@clinical-events/collector/store/open-access-log';
-import { openStore } from '@clinical-events/collector/store/open-to-read';
+import {
+  openMirroredLog,
+  openReadingsLog,
+  readingsLogPath,
+} from '@clinical-events/collector/store/open-access-log';
 import { readHistory } from '@clinical-events/collector/tree/key-files';
 import { readMirrorNote, writeMirrorNote } from '@clinical-events/collector/tree/state-files';
 import { offerAccessSocket } from '@clinical-events/collector/commands/access-socket';
@@ -407,7 +410,7 @@ class Mirror {
 
   /** Copies the lines that the directory lacks. */
   async #copyAccessLog(): Promise<void> {
-    const { accessLog } = openStore(this.config.dataDir);
+    const accessLog = openMirroredLog(this.config.dataDir);
     let lines = 0;
     for await (const piece of accessLog.lines()) lines += countLines(piece);
     for await (const piece of this.shared.accessLog.lines({ lines, at: 0 })) {

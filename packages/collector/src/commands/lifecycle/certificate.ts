@@ -16,7 +16,7 @@ import { cosigners, newestCheckpoint } from '../verify/log-checkpoints.js';
 import { type ErasureFacts, erasureRecordOf, type LeftEvents, type Person } from './erasure-record.js';
 import { instant } from '../../quantity.js';
 
-const FORMAT = 'clinical-events/certificate/v2';
+const FORMAT = 'clinical-events/erasure-certificate/v1';
 /** Maximum size of a certificate that is read: seven million events. */
 const MOST_BYTES = 256 << 20;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;

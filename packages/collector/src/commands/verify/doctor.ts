@@ -17,6 +17,7 @@ import { asCheck, CHECKS, FINDINGS, type StoreFinding } from '../../store/findin
 import { checkCatalogue, type CatalogueCheck, type DifferingRecord } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
+import { isAccessLogName } from '../../tree/access-chain.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import { encryptionFindings } from '../encryption-findings.js';
 import { CommandFailure, EXIT, type ExitCode, onStop } from '../exit-codes.js';
@@ -163,7 +164,7 @@ async function readLog(dataDir: string, wanted: boolean, shared?: OpenSharedStor
 /** Faults of the log, and the state of its end. */
 function* logFindings({ findings, events, torn, unopened }: Verification): Generator<StoreFinding> {
   const faults = findings.listed.filter(
-    ({ kind, file }) => kind !== 'note' && FINDINGS[kind].subject === 'events' && file !== 'access.log',
+    ({ kind, file = '' }) => kind !== 'note' && FINDINGS[kind].subject === 'events' && !isAccessLogName(file),
   );
   yield* faults.map(asCheck);
   if (faults.length > 0) {

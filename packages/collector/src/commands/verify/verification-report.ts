@@ -36,8 +36,9 @@ export function verificationFields(verification: Verification): object {
   };
 }
 
-function accessLogOf({ lines, covered, heads, unended, torn, last }: AccessLogState) {
-  return { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
+function accessLogOf({ lines, covered, heads, unended, torn, last, unchecked }: AccessLogState) {
+  const fields = { lines, unsigned_lines: lines - covered, heads, unended, torn, last_reading: last ?? null };
+  return { ...fields, unchecked_files: unchecked };
 }
 
 /** The report for people, with the verdict first. */

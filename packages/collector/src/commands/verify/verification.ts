@@ -84,6 +84,8 @@ export interface VerificationOptions extends Omit<AuditOptions, 'shared'> {
   readonly rotations?: readonly string[];
   /** Number of accesses logged by the calling command. */
   readonly ownAccesses?: number;
+  /** Closed files of the access log that were moved elsewhere. */
+  readonly closedFiles?: readonly string[];
 }
 
 export interface Verification extends AuditedLog {
@@ -119,11 +121,9 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     checkpoints.finish();
     for (const [file, why] of passedOver)
       findings.add(finding('checkpoint_passed_over', { file }, file, why, 0));
-    const accessLog = new AccessLogCheck(
-      accesses,
-      options.ownAccesses,
-      readMirrorNote(dataDir) !== undefined,
-    );
+    const { ownAccesses, closedFiles } = options;
+    const isMirror = readMirrorNote(dataDir) !== undefined;
+    const accessLog = new AccessLogCheck(accesses, { ownAccesses, isMirror, closedFiles });
     const copy = shared && (await copySharedLog(shared, dataDir, options.onProgress));
     const audit = new LogAudit({ ...options, shared: copy }, tree, checkpoints, accessLog);
     const audited = await audit.report(findings);

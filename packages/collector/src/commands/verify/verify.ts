@@ -1,8 +1,10 @@
 /**
  * `collector verify`: verifies that the log is the one that was signed. Changes nothing except its own note.
  */
+import path from 'node:path';
 import type { Config } from '../../config.js';
 import { exists, nodeFiles } from '../../files.js';
+import { isAccessLogName } from '../../tree/access-chain.js';
 import { writeVerifyResult } from '../../tree/state-files.js';
 import { withSharedView } from '../../store/open-shared.js';
 import { isShared } from '../../store/open.js';
@@ -18,6 +20,7 @@ import { defineCommand } from '../define.js';
 
 const EXAMPLES = `  $ collector verify
   $ collector verify --against /mnt/worm/checkpoints --key log.vkey
+  $ collector verify --access-log /mnt/archive/access.log --access-log /mnt/archive/access-2027.log
   $ collector verify --data-dir /mnt/snapshot --against march.checkpoint --json | jq .findings
 
 Reads all stored data and changes nothing; a collector may run at the same time. Checks each event against the
@@ -30,6 +33,9 @@ checkpoints that were kept elsewhere (a file with one or more, or a directory of
 the log's verifier key as you received it; rotation notes are followed from it, both those in the data
 directory and those given with --key too.
 
+The access log has a file for each year. Closed files are checked in the data directory, or where --access-log
+names them. For others, the result states how many lines were not checked.
+
 Exit codes: 0 intact, 3 not intact, 6 there is no log, no such file, or no checkpoint in it, 2 a key is
 invalid, or all keys belong to other logs, or the command line is wrong, 1 something could not be read, so
 there is no verdict.`;
@@ -40,6 +46,7 @@ const BAR_FROM_EVENTS = 200_000;
 interface VerifyOptions {
   readonly against?: readonly string[];
   readonly key?: readonly string[];
+  readonly accessLog?: readonly string[];
   readonly json?: true;
   readonly note?: true;
 }
@@ -54,6 +61,10 @@ export const command = defineCommand<VerifyOptions>({
     },
     '--key <vkey>': {
       help: 'verifier key of the log, a file with keys, or a file or directory of rotation notes; repeatable',
+      isRepeatable: true,
+    },
+    '--access-log <file>': {
+      help: 'closed file of the access log that was moved elsewhere, under its name; repeatable',
       isRepeatable: true,
     },
     '--json': 'print the result as one JSON object',
@@ -86,6 +97,7 @@ async function examineLog(
 ): Promise<ExitCode> {
   const { against = [], json = false } = options;
   const { keys, rotations } = trustedFrom(options.key ?? [], (text) => logKey(text).vkey);
+  const closedFiles = closedFilesFrom(options.accessLog ?? []);
   const bar = new ProgressBar({
     ...{ wanted: !json && process.stderr.isTTY, unit: 'entries', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });
@@ -93,7 +105,7 @@ async function examineLog(
   try {
     const onProgress = bar.show;
     const log = { dataDir, shared, files: nodeFiles };
-    verification = await verifyLog({ ...log, against, keys, rotations, onProgress });
+    verification = await verifyLog({ ...log, against, keys, rotations, closedFiles, onProgress });
   } finally {
     bar.clear();
   }
@@ -104,6 +116,18 @@ async function examineLog(
   );
   if (options.note) note(noted, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
+}
+
+/** @throws CommandFailure for a file that does not exist, or whose name no access log has. */
+function closedFilesFrom(files: readonly string[]): readonly string[] {
+  const names = files.map((file) => path.basename(file));
+  for (const [i, file] of files.entries()) {
+    if (!isAccessLogName(names[i] ?? ''))
+      throw usage(`--access-log: the name of ${file} is neither access.log nor access-YEAR.log`);
+    if (names.indexOf(names[i] ?? '') < i) throw usage(`--access-log: ${names[i]} is given twice`);
+    if (!exists(file)) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
+  }
+  return files;
 }
 
 /** Records the verdict. A failure to do so is reported, and does not change the result. */

@@ -4,6 +4,8 @@
 export interface LineCursor {
   readonly lines: number;
   readonly at: number;
+  /** The file of a log on this host; by default the first. */
+  readonly file?: string;
 }
 
 export interface AccessLogStore {
@@ -20,10 +22,15 @@ export interface AccessLogStore {
    * @throws {@link AccessLogAltered} if no line begins there any more; {@link AccessLogUnfit}.
    */
   lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
+  /** The names of the files that exist, in the order of their years; undefined if the log is never divided. */
+  files?(): readonly string[];
   /** For a log in a database: the role that wrote a line, if known. */
   writerOf?(line: number): Promise<string | undefined>;
-  /** Makes all lines durable that could be read before the call. */
-  flush(): Promise<void>;
+  /**
+   * Makes all lines durable that could be read before the call.
+   * @param file of a log on this host; by default the first.
+   */
+  flush(file?: string): Promise<void>;
 }
 
 /** An access log on this host: a line is durable when `append` returns. */

@@ -1,5 +1,6 @@
 /**
- * `access.log`, to which every command that reads events appends. It is opened by name for each call.
+ * A file of the access log, to which every command that reads events appends. It is opened by name for each
+ * call.
  *
  * Root also appends to it, in a directory whose owner may have put anything under the name. So no link is
  * followed, a file with another hard link is written only if it belongs to the owner of the directory, only a
@@ -16,6 +17,7 @@ import {
   type LocalAccessLog,
 } from '../contract/access-log.js';
 import { handOver, nodeFiles } from '../../files.js';
+import { FIRST_FILE } from '../../tree/access-chain.js';
 
 const { O_RDONLY, O_RDWR, O_APPEND, O_NOFOLLOW, O_NONBLOCK, O_CREAT, O_EXCL } = fs.constants;
 const APPENDING = O_RDWR | O_APPEND | O_NOFOLLOW;
@@ -23,11 +25,8 @@ const LINE_FEED = 0x0a;
 /** Size of a piece, which takes about a millisecond to hash. */
 const PIECE_BYTES = 64 << 10;
 const BEGINNING: LineCursor = { lines: 0, at: 0 };
-
-/** The access log of a data directory. */
-export function accessLogPath(dataDirectory: string): string {
-  return path.join(dataDirectory, 'access.log');
-}
+const BEGINNING_BYTES = 4096;
+const YEAR = /^\{"at":"(\d{4})-/m;
 
 /** The log of readings on a mirror, whose access log is a copy. */
 export function readingsLogPath(dataDirectory: string): string {
@@ -41,9 +40,9 @@ export class AccessLogFile implements LocalAccessLog {
 
   constructor(
     private readonly dataDirectory: string,
-    path = accessLogPath(dataDirectory),
+    file = path.join(dataDirectory, FIRST_FILE),
   ) {
-    this.#path = path;
+    this.#path = file;
   }
 
   /**
@@ -123,6 +122,19 @@ export class AccessLogFile implements LocalAccessLog {
     return bytes === undefined || bytes === 0 ? undefined : { bytes, pieces: () => this.#pieces(bytes) };
   }
 
+  /** The year of the first line that begins with a time; undefined without one near the beginning. */
+  year(): number | undefined {
+    const bytes = Buffer.alloc(BEGINNING_BYTES);
+    try {
+      const read = this.#read((fd) => nodeFiles.read(fd, bytes, 0, bytes.length, 0)) ?? 0;
+      return yearOf(bytes.toString('latin1', 0, read));
+    } catch (error) {
+      // `append` refuses it.
+      if (error instanceof AccessLogUnfit) return undefined;
+      throw error;
+    }
+  }
+
   *#pieces(end: number): Generator<Uint8Array> {
     for (let at = 0; at < end;) {
       const piece = Buffer.alloc(Math.min(PIECE_BYTES, end - at));
@@ -172,6 +184,12 @@ export class AccessLogFile implements LocalAccessLog {
     // Another process has created it.
     return { fd: fs.openSync(this.#path, APPENDING), made: false };
   }
+}
+
+/** The year (UTC) in the first line of a text that has one. */
+export function yearOf(text: string): number | undefined {
+  const year = YEAR.exec(text)?.[1];
+  return year === undefined ? undefined : Number(year);
 }
 
 function byteAt(fd: number, position: number): number | undefined {

@@ -20,7 +20,13 @@ import {
 } from '../contract/keys.js';
 import { messageOf } from '../../system-code.js';
 
-/** Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. */
+/** `PRAGMA application_id` of the file: "CLKY". Files from before version 1 was frozen have 0. */
+const APPLICATION_ID = 0x434c4b59;
+
+/**
+ * Migration n brings `user_version` from n - 1 to n. Add to the end; never edit one that was released. The
+ * first is version 1 of docs/internals/formats.md.
+ */
 const MIGRATIONS = [
   `CREATE TABLE api_key (
      created_order   INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -31,6 +37,7 @@ const MIGRATIONS = [
      profile         TEXT,
      rate_per_second REAL,
      rate_burst      INTEGER,
+     client_certificate TEXT,
      note            TEXT NOT NULL,
      created_at      INTEGER NOT NULL,
      expires_at      INTEGER,
@@ -39,7 +46,6 @@ const MIGRATIONS = [
      replaced_by     TEXT REFERENCES api_key (key_id),
      CHECK ((rate_per_second IS NULL) = (rate_burst IS NULL))
    ) STRICT`,
-  'ALTER TABLE api_key ADD COLUMN client_certificate TEXT',
 ];
 
 /**
@@ -149,9 +155,7 @@ export class KeyDatabase implements KeyStore {
       // The error of SQLite would name neither file nor reason.
       closeSync(openSync(file, 'r'));
       database = openWithoutWriting(file);
-      const version = schemaVersion(database);
-      refuseNewer(version);
-      return new KeyDatabase(file, database, version === 0);
+      return new KeyDatabase(file, database, knownVersion(database) === 0);
     } catch (error) {
       database?.close();
       throw unusable(file, error);
@@ -317,6 +321,8 @@ function prepare(database: DatabaseSync): void {
   const deadline = performance.now() + BUSY_TIMEOUT_MS;
   for (;;) {
     try {
+      // A file that is refused is not changed.
+      knownVersion(database);
       database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
       break;
     } catch (error) {
@@ -324,25 +330,24 @@ function prepare(database: DatabaseSync): void {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
   }
-  if (schemaVersion(database) === MIGRATIONS.length) return;
+  if (knownVersion(database) === MIGRATIONS.length) return;
   transaction(database, () => {
     // The version is read again inside the transaction: another process may have migrated the file.
-    const version = schemaVersion(database);
-    refuseNewer(version);
-    for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
-    database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+    for (const migration of MIGRATIONS.slice(knownVersion(database))) database.exec(migration);
+    database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`);
   });
 }
 
-function refuseNewer(version: number): void {
-  if (version <= MIGRATIONS.length) return;
+/** The version of the file, 0 without a schema. @throws Error for a version that this collector lacks. */
+function knownVersion(database: DatabaseSync): number {
+  const pragma = (name: string) => Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
+  const [application, version] = [pragma('application_id'), pragma('user_version')];
+  if (application !== APPLICATION_ID && (application !== 0 || version !== 0))
+    throw new Error('it was written before version 1 of its format: begin a new data directory');
+  if (version <= MIGRATIONS.length) return version;
   throw new Error(
     `it was written by a newer collector (schema ${version}; this one supports ${MIGRATIONS.length})`,
   );
-}
-
-function schemaVersion(database: DatabaseSync): number {
-  return Number(database.prepare('PRAGMA user_version').get()?.['user_version']);
 }
 
 function unusable(file: string, error: unknown): KeyStoreError {
@@ -362,7 +367,6 @@ function reasonOf(file: string, error: unknown): string {
 
 /** Converts a row. Refuses values that this version never writes. */
 function apiKey(row: Row): ApiKey {
-  // A file of an older collector, opened read-only, lacks newer columns.
   const value = (name: string) => row[name] ?? undefined;
   const text = (name: string): string | undefined =>
     value(name) === undefined ? undefined : String(value(name));
