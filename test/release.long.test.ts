@@ -231,7 +231,7 @@ const environment = () => ({ PATH: process.env['PATH'], COLLECTOR_KEY: collector
 
 /** Records that the collector of the bundle has. */
 function recordsOf(...options: string[]): string {
-  const args = [collector.main, 'records', '--data-dir', collector.data, '--full', ...options];
+  const args = [collector.main, 'records', '--data-dir', collector.data, ...options];
   return run(process.execPath, args, { env: environment() });
 }
 
