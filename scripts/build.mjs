@@ -1,8 +1,10 @@
-// Generates sources of packages/protocol, then compiles every installed package into its dist/ with `tsc -b`.
+// Generates sources of packages/protocol, then compiles every installed package into its dist/ with `tsc -b`, and
+// writes the commit there.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { writeCommit } from './commit.mjs';
 
 const tsc = createRequire(import.meta.url).resolve('typescript/bin/tsc');
 const generate = ['packages/protocol/scripts/generate.mjs', '--sources'];
@@ -16,4 +18,5 @@ function isInstalled(directory) {
 }
 const packages = workspaces.filter(isInstalled);
 const { status } = spawnSync(process.execPath, [tsc, '-b', ...packages], { stdio: 'inherit' });
+if (status === 0) writeCommit();
 process.exit(status ?? 1);

@@ -1,7 +1,7 @@
 // Makes a checkout ready to run. Does nothing when it is ready.
 //
 // Runs before `npm start`, `npm test` and `npm pack`, on Node 20 and newer, before anything is installed, so it imports
-// only Node itself. It has two steps, each with a stamp that holds the SHA-256 of the step's inputs:
+// only Node itself and commit.mjs, which does the same. It has two steps, each with a stamp that holds the SHA-256 of the step's inputs:
 //   node_modules/.setup-stamp   package-lock.json and every package.json  ->  npm ci
 //   .build-stamp                the sources and compiler settings         ->  npm run build
 // With --all it also installs the dependencies of tests and benches, and installs and builds the PostgreSQL driver.
@@ -11,6 +11,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { writeCommit } from './commit.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 process.chdir(root);
@@ -105,3 +106,5 @@ await step(
   'compiling the sources, which takes some ten seconds',
   ['run', '--silent', 'build'],
 );
+// A commit changes none of the sources of the step before.
+writeCommit();

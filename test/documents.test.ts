@@ -166,3 +166,14 @@ test('[R-1240] the guide to the viewer and its help name the same options', () =
     expect(options.has(option) || option === '--help' || commands.includes(`${option} `), option).toBe(true);
   for (const option of options) expect(guide).toContain(option);
 });
+
+const NAMED_ARTIFACTS = ['docs/guide/install.md', 'docs/guide/python.md', 'clients/python/README.md'];
+test.each([...NAMED_ARTIFACTS, 'packages/client/README.md', 'packages/instrument/README.md'])(
+  '[R-1240] %s names the artifacts of this version',
+  (document) => {
+    const { version } = JSON.parse(textOf('package.json')) as { version: string };
+    const artifact = /(?:clinical[-_]events|collector)[a-z-]*-(\d+\.\d+\.\d+)/g;
+    const versions = [...textOf(document).matchAll(artifact)].map(([, named]) => named);
+    expect(new Set(versions)).toEqual(new Set([version]));
+  },
+);

@@ -1,5 +1,5 @@
 /** scripts/setup.mjs in a checkout of its own, with a stand-in for npm. */
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -38,7 +38,13 @@ if (process.env.HANGS) {
 function checkout() {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'setup-'));
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
-  const files = ['package.json', 'package-lock.json', 'tsconfig.base.json', 'scripts/setup.mjs'];
+  const files = [
+    'package.json',
+    'package-lock.json',
+    'tsconfig.base.json',
+    'scripts/setup.mjs',
+    'scripts/commit.mjs',
+  ];
   for (const name of workspaces) files.push(`${name}/package.json`, `${name}/tsconfig.json`);
   for (const file of files) {
     fs.mkdirSync(path.dirname(path.join(directory, file)), { recursive: true });
@@ -101,4 +107,19 @@ test('[R-1400] a set-up that is ended ends what it has started', async () => {
   setup.kill('SIGTERM');
   expect(await codeOf(setup)).toBe(1);
   expect(calls().at(-1)).toBe('ended');
+});
+
+test('[R-2058] a build takes the commit from SOURCE_COMMIT, else from git, else none', async () => {
+  const { directory, start } = checkout();
+  const file = path.join(directory, 'packages/collector/dist/commit.json');
+  const commitOf = (env: NodeJS.ProcessEnv) =>
+    codeOf(start(env)).then((code) => [code, fs.readFileSync(file, 'utf8')]);
+  expect(await commitOf({ SOURCE_COMMIT: '' })).toEqual([0, '{"commit":"unknown"}\n']);
+  expect(await commitOf({ SOURCE_COMMIT: 'c0ffee0123' })).toEqual([0, '{"commit":"c0ffee0123"}\n']);
+  expect(await codeOf(start({ SOURCE_COMMIT: '<b>' }))).toBe(1);
+  execFileSync('git', ['init', '-q'], { cwd: directory });
+  const author = ['-c', 'user.name=test', '-c', 'user.email=test@example.org'];
+  execFileSync('git', [...author, 'commit', '-q', '--allow-empty', '-m', 'x'], { cwd: directory });
+  const head = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: directory, encoding: 'utf8' }).trim();
+  expect(await commitOf({ SOURCE_COMMIT: '' })).toEqual([0, `{"commit":"${head}"}\n`]);
 });

@@ -1,9 +1,9 @@
 /** The command line of `collector-viewer`, and its exit code. */
-import fs from 'node:fs';
 import { commandOf } from '@clinical-events/collector/commands/command-line';
 import { ConfigError } from '@clinical-events/collector/config';
 import { defineCommand } from '@clinical-events/collector/commands/define';
 import { CommandFailure, EXIT } from '@clinical-events/collector/commands/exit-codes';
+import { versionLine } from '@clinical-events/collector/commands/typed';
 import { type GivenOptions, optionsFrom } from './options.js';
 import { runViewer } from './viewer.js';
 
@@ -55,7 +55,7 @@ export async function main(argv: readonly string[]): Promise<void> {
   process.on('unhandledRejection', fail);
   process.on('uncaughtException', fail);
   const program = commandOf(command)
-    .version(version(), '--version', 'print the version')
+    .version(versionLine(), '--version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .exitOverride()
     .configureOutput({ outputError: () => undefined });
@@ -77,11 +77,4 @@ function report(error: unknown): number {
   for (const line of lines) process.stderr.write(`collector-viewer: ${line.replace(/\s*\n\s*/g, ' ')}\n`);
   if (error instanceof CommandFailure) return error.exitCode;
   return error instanceof ConfigError || code.startsWith('commander.') ? EXIT.usage : EXIT.failure;
-}
-
-function version(): string {
-  const manifest = JSON.parse(fs.readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
-    version: string;
-  };
-  return manifest.version;
 }

@@ -9,6 +9,7 @@ import {
   secureContextOf,
   ServerCertificate,
 } from '@clinical-events/collector/ingest/tls';
+import { commit, version } from '@clinical-events/collector/commands/typed';
 import { messageOf } from '@clinical-events/collector/system-code';
 import type { Looks, Reading } from './contract.js';
 import { openLooks } from './looks.js';
@@ -36,6 +37,7 @@ const LINES: LoggerOptions = {
 /** Runs until a signal. @returns the exit code. */
 export async function runViewer(options: ViewerOptions): Promise<ExitCode> {
   const log = pino(LINES, pino.destination({ dest: 2, sync: true }));
+  log.info({ version: version(), commit: commit() }, 'starting');
   const stopped = new Promise<string>((resolve) => onStop(resolve));
   const certificate = await certificateOf(options);
   const { reading, looks } = await openLog(options, log);

@@ -2,6 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { commit, version } from '@clinical-events/collector/commands/typed';
 import { issueKey } from '../../collector/test/running/issued-keys.js';
 import {
   run,
@@ -83,6 +84,11 @@ const GROUP = {
   'break-glass': 'on-call',
 } as const;
 type Role = keyof typeof GROUP;
+
+test('[R-2058] the first line of the viewer names the version and the commit', () => {
+  const [first = ''] = viewer.output.stderr.split('\n');
+  expect(JSON.parse(first)).toMatchObject({ msg: 'starting', version: version(), commit: commit() });
+});
 const ROLES = Object.keys(GROUP) as Role[];
 
 async function personIn(role: Role): Promise<ProxyPerson> {

@@ -12,7 +12,7 @@ import { StoreDamaged } from '../store/contract/events.js';
 import { commandOf } from './command-line.js';
 import type { Definition } from './define.js';
 import { CommandFailure, EXIT, type ExitCode, exitCodesHelp, deniedPath } from './exit-codes.js';
-import { printRemarks, typedExamples, type CommandWord, version } from './typed.js';
+import { printRemarks, typedExamples, type CommandWord, versionLine } from './typed.js';
 import { Unusable } from '../unusable.js';
 
 interface CommandFile {
@@ -185,7 +185,7 @@ export async function main(argv: readonly string[]): Promise<void> {
 
   const program = new Command('collector')
     .description('Write-once HTTP collector for the event log of clinical AI.')
-    .version(version(), '--version', 'print the version')
+    .version(versionLine(), '--version', 'print the version')
     // After `erase plan`, an option belongs to `plan` even if `erase` has one of the same name.
     .enablePositionalOptions()
     .addHelpText('after', `${EXAMPLES}\n\n${exitCodesHelp()}`)

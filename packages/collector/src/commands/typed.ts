@@ -1,5 +1,5 @@
 /** Rewrites the commands in a text so that they can be pasted into the shell that started this process. */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { inQuotes, ownCommand } from '../config/environment.js';
 
@@ -83,8 +83,19 @@ export function typedExamples(help: string): string {
 }
 
 /** The version in the package's manifest. */
-
 export function version(): string {
   const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'));
   return (manifest as { version: string }).version;
+}
+
+/** The commit of the sources, which scripts/commit.mjs writes; "unknown" where only the compiler ran. */
+export function commit(): string {
+  const file = new URL('../../dist/commit.json', import.meta.url);
+  if (!existsSync(file)) return 'unknown';
+  return (JSON.parse(readFileSync(file, 'utf8')) as { commit: string }).commit;
+}
+
+/** What `--version` prints. */
+export function versionLine(): string {
+  return `${version()} (commit ${commit()})`;
 }

@@ -222,8 +222,8 @@ function keyLines(value: (key: KeyState) => Value): (facts: Facts) => (readonly 
 const PROCESS_NUMBERS: readonly Declared<Facts>[] = [
   gauge({
     name: 'collector_build_info',
-    help: 'The version of the collector, as a label. Always 1.',
-    each: ({ version }) => [[{ version, node_version: process.version }, 1]],
+    help: 'Version and commit of the collector, as labels. Always 1.',
+    each: ({ version, commit }) => [[{ version, commit, node_version: process.version }, 1]],
   }),
   gauge({
     name: 'collector_ready',

@@ -89,6 +89,8 @@ export interface Snapshot {
   /** The same instant on the monotonic clock of the main thread, in milliseconds. */
   readonly monotonic: number;
   readonly version: string;
+  /** The commit of the sources, or "unknown". */
+  readonly commit: string;
   /** The command `collector` as typed on its host, without a path. */
   readonly command: string;
   /** When the collector started. */

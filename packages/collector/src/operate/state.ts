@@ -21,6 +21,7 @@ export function stateOf(facts: Facts, watch: Watch, typed: (text: string) => str
   return {
     at: instant(facts.now),
     version: facts.version,
+    commit: facts.commit,
     command: facts.command,
     node: process.version,
     started_at: instant(facts.startedAt),

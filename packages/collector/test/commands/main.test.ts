@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { commit } from '../../src/commands/typed.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 import { run as collector } from '../running/collector-process.js';
 
@@ -20,8 +21,8 @@ test('without a command the help goes to standard error, with exit code 2', asyn
   expect(stderr).toContain('Usage: collector');
 });
 
-test('the version is that of the package', async () => {
-  expect(await collector(['--version'])).toMatchObject({ code: 0, stdout: '0.1.0\n' });
+test('[R-2058] --version prints the version of the package and the commit of the build', async () => {
+  expect(await collector(['--version'])).toMatchObject({ code: 0, stdout: `0.1.0 (commit ${commit()})\n` });
 });
 
 test('a data directory that is a file is refused by every command', async () => {

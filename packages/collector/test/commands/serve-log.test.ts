@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { version } from '../../src/commands/typed.js';
+import { commit, version } from '../../src/commands/typed.js';
 import { get, getJson, managementPort, Scrape } from '../operate/managed.js';
 import { launch, outcomeEvent, type Running, start } from '../running/collector-process.js';
 import { issueKey } from '../running/issued-keys.js';
@@ -209,4 +209,11 @@ test('[R-871] the lines of a start and of a stop say which version of the collec
       .find((line) => line.msg === msg);
   expect(version()).toMatch(/^\d+\.\d+\.\d+/);
   for (const msg of ['listening', 'stopping']) expect(of(msg)?.version, msg).toBe(version());
+});
+
+test('[R-2058] the first line of a start names the version and the commit', async () => {
+  const running = await start(scratch());
+  expect(await running.stop()).toBe(0);
+  const [first = ''] = running.output.stderr.split('\n');
+  expect(JSON.parse(first)).toMatchObject({ msg: 'starting', version: version(), commit: commit() });
 });

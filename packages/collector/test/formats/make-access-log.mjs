@@ -29,8 +29,10 @@ const scratch = fs.mkdtempSync(path.join(out, 'scratch-'));
 function copyLine() {
   const file = path.join(scratch, openAccessLog(scratch).files().at(-1));
   const newest = fs.readFileSync(file, 'utf8').trimEnd().split('\n').at(-1);
-  const { login_uid: _login, sudo_user: _sudo, ...line } = JSON.parse(newest);
-  log.append(JSON.stringify({ ...line, ...WHO }));
+  const line = { ...JSON.parse(newest), ...WHO };
+  delete line.login_uid;
+  delete line.sudo_user;
+  log.append(JSON.stringify(line));
 }
 
 setClock('2026-11-02T08:15:00.000Z');

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ERRORS, EVENT_KINDS } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { commit, version } from '../../src/commands/typed.js';
 import { WARNINGS } from '../../src/operate/warnings.js';
 import { createKey } from '../running/collector-process.js';
 import { post } from '../running/load.js';
@@ -140,7 +141,8 @@ describe('[R-833] metrics', () => {
       expect(scrape.value(name), name).toBeGreaterThanOrEqual(least);
       expect(scrape.value(name), name).toBeLessThanOrEqual(most);
     }
-    expect(scrape.value('collector_build_info', { node_version: process.version })).toBe(1);
+    const build = { version: version(), commit: commit(), node_version: process.version };
+    expect(scrape.value('collector_build_info', build), '[R-2058]').toBe(1);
     expect(scrape.value('collector_ledger_state', { state: 'open' })).toBe(1);
     for (const { name, help } of scrape.families) expect(help.length, name).toBeGreaterThan(8);
   });

@@ -25,7 +25,7 @@ const LEDGER = { ...new LedgerCounters(createCounterMemory()).read(), events: 10
 export const WELL: Facts = {
   now: NOW,
   monotonic: 1e6,
-  ...{ version: '1.2.3', command: 'collector', startedAt: NOW - DAY, busyMs: 1 },
+  ...{ version: '1.2.3', commit: 'c0ffee0', command: 'collector', startedAt: NOW - DAY, busyMs: 1 },
   ...{ phase: 'running', listens: true, connections: 0, ledgerLivedAt: 1e6 - 100, silentMs: 0 },
   ingest: new IngestCounters().read(),
   otlp: undefined,

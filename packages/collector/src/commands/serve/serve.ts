@@ -7,6 +7,7 @@ import { type Call, defineCommand } from '../define.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdDirectory } from '../held-directory.js';
 import { applyReadGroup } from '../read-group.js';
+import { commit, version } from '../typed.js';
 import { checkConfig } from './check.js';
 import { runCollector, type Start } from './collector.js';
 import { LineWriter, openServeLog } from './log.js';
@@ -91,11 +92,12 @@ async function serveUntilStopped(
   assertNoMirror(config.dataDir);
   const held = holdDirectory(config.dataDir);
   applyReadGroup(config);
+  const keyDatabase = await openKeys(config);
+  log.info({ version: version(), commit: commit() }, 'starting');
   const exposure = exposureOf(config.dataDir);
   if (exposure) log.warn(exposure);
   const { exposure: forgeable } = resolved.trustedProxies;
   if (forgeable) log.warn(`--trusted-proxies ${forgeable}`);
-  const keyDatabase = await openKeys(config);
   try {
     return await runCollector({ ...asked, ...serveLog, config, resolved, keyDatabase, lock: held.file });
   } finally {

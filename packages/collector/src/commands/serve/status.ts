@@ -30,7 +30,7 @@ import type { Follower } from './follower.js';
 import type { LedgerWorker } from './ledger-worker.js';
 import { isGone, liesElsewhere, type KeyPlace } from '../../tree/key-files.js';
 import type { ServerCertificate } from '../../ingest/tls.js';
-import { ownName, version } from '../typed.js';
+import { commit, ownName, version } from '../typed.js';
 
 export interface CollectorParts {
   readonly dataDir: string;
@@ -60,6 +60,7 @@ interface Files extends Pick<Snapshot, 'lastVerify' | 'lastBackup' | 'logBeganAt
 
 export class RunningStatus {
   readonly version = version();
+  readonly commit = commit();
   readonly startedAt = Date.now();
   /** Called when the phase changes. */
   onPhase: () => void = () => undefined;
@@ -104,6 +105,7 @@ export class RunningStatus {
       now,
       monotonic: performance.now(),
       version: this.version,
+      commit: this.commit,
       command: ownName(),
       startedAt: this.startedAt,
       phase: this.#phase,

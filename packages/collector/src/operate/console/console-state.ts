@@ -10,6 +10,8 @@
 export interface ConsoleState {
   readonly at: string;
   readonly version: string;
+  /** The commit of the sources, or "unknown". */
+  readonly commit: string;
   /** The command `collector` as typed on its host, without a path. */
   readonly command: string;
   readonly node: string;

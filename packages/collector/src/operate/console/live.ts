@@ -12,6 +12,8 @@ const EVERY_MS = 1000;
 const SLOWEST_MS = 15_000;
 const ANSWER_WITHIN_MS = 10_000;
 
+const programOf = ({ version, commit }: ConsoleState) => `${version} ${commit}`;
+
 class Live {
   #state: ConsoleState | undefined;
   #answeredAt = Date.now();
@@ -55,7 +57,7 @@ class Live {
     if (!answer.ok) throw new Refused(`The collector answers with status ${answer.status}. Retrying.`);
     const state = (await answer.json()) as ConsoleState;
     // A screen on a wall outlives upgrades: a state of another version needs that version's script.
-    if (this.#state !== undefined && this.#state.version !== state.version) {
+    if (this.#state !== undefined && programOf(this.#state) !== programOf(state)) {
       location.reload();
       return;
     }

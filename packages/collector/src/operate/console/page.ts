@@ -65,7 +65,7 @@ export function pageTitle({ connection, state: { health: found, warnings } }: Vi
 }
 
 function header(view: View): Element {
-  const { version, started_at: started } = view.state;
+  const { version, commit, started_at: started } = view.state;
   const { mood, text, more } = status(view);
   // A screen reader reads the status only when it changes.
   return markup`
@@ -77,7 +77,7 @@ function header(view: View): Element {
         ${more !== '' && markup`<span class="more">${more}</span>`}
       </p>
       <p class="about">
-        <span>version ${version}</span>
+        <span title=${commit}>version ${version}, commit ${commit.slice(0, 12)}</span>
         <span>up ${duration(takenAt(view) - Date.parse(started))}</span>
         <span>${updated(view)}</span>
       </p>

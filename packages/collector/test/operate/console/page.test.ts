@@ -156,6 +156,10 @@ test('[R-835] a key that was replaced says by which, and whether it is still use
   );
 });
 
+test('[R-2058] the console names the version and the commit', () => {
+  expect(shown(busy())).toContain('version 0.0.1, commit 0123456789ab');
+});
+
 test('[R-835] all that a state says goes into the document as text', () => {
   const markup = `"><img src=x onerror=alert(1)><script>alert(2)</script>'&amp;`;
   const html = documentOf(busy({ version: markup, keys: [key(1, { note: markup, organisation: markup })] }));

@@ -48,6 +48,7 @@ export function busy(more: Partial<ConsoleState> = {}): ConsoleState {
   return {
     at: instant(0),
     version: '0.0.1',
+    commit: '0123456789abcdef0123456789abcdef01234567',
     command: 'collector',
     node: 'v24.0.0',
     started_at: instant(12 * DAY_MS),
