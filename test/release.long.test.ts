@@ -5,6 +5,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
@@ -135,9 +136,8 @@ async function serve(): Promise<void> {
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
   const portOf = () => /"port":(\d+),[^\n]*"msg":"listening"/.exec(stderr)?.[1];
   const keyOf = () => /cek_[a-z2-7]{12}_[\w-]{43}/.exec(stdout)?.[0];
-  await expect
-    .poll(() => child.exitCode !== null || (portOf() !== undefined && keyOf() !== undefined))
-    .toBe(true);
+  const isReady = () => child.exitCode !== null || (portOf() !== undefined && keyOf() !== undefined);
+  while (!isReady()) await sleep(50);
   if (child.exitCode !== null) throw new Error(stderr);
   collector.url = `http://127.0.0.1:${portOf()}`;
   collector.key = keyOf() ?? '';
@@ -231,7 +231,7 @@ const environment = () => ({ PATH: process.env['PATH'], COLLECTOR_KEY: collector
 
 /** Records that the collector of the bundle has. */
 function recordsOf(...options: string[]): string {
-  const args = [collector.main, 'records', '--data-dir', collector.data, '--full', ...options];
+  const args = [collector.main, 'records', '--data-dir', collector.data, ...options];
   return run(process.execPath, args, { env: environment() });
 }
 
@@ -276,7 +276,7 @@ test('[R-2053] the packages for applications do the first example of their READM
   const event = `${example('packages/protocol/README.md', 'ts')}
 const { status } = await fetch('${collector.url}' + EVENT_PATHS['inference-start'], {
   method: 'POST',
-  headers: { authorization: 'Bearer ${collector.key}', 'content-type': 'application/json' },
+  headers: { 'x-api-key': '${collector.key}', 'content-type': 'application/json' },
   body: JSON.stringify(event),
 });
 console.log(issues, status);
