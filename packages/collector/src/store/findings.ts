@@ -271,6 +271,9 @@ export const FINDINGS = {
         `entry ${sequence} of the log covers ${counted(said, 'line')}, fewer than the head before ` +
         `it: ${file} was ` +
         `shorter then${after}`,
+      heads_differ: (file: string, sequence: number, most: number) =>
+        `entry ${sequence} of the log contradicts entry ${most} about the lines of ${file}: lines were ` +
+        'removed or altered before the file was moved away',
       line_foreign: (file: string, line: number, others: number, writer: string) =>
         foreignLine(file, line, others, writer),
     },

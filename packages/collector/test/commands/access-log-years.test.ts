@@ -198,6 +198,48 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     });
   });
 
+  describe('where a file was moved away', () => {
+    let moved: string;
+    beforeEach(async () => {
+      dataDir = scratch();
+      moved = path.join(scratch(), 'access.log');
+      access('2026-06-01T00:00:00.000Z');
+      await fillSigned(dataDir, [[loggedEvent('one')]]);
+    });
+
+    test('before it was closed, finds its lines missing until it is given', async () => {
+      fs.renameSync(inDirectory('access.log'), moved);
+      fs.writeFileSync(inDirectory('access-2027.log'), '');
+      const altered: string[] = [];
+      await fillSigned(dataDir, [], { onAltered: (reason) => altered.push(reason) });
+      expect(altered).toEqual(['it has 0 whole lines, and the log has a head of 2']);
+      const message = expect.stringContaining('access.log has 0 whole lines, but entry 2 ') as string;
+      expect(await verify()).toMatchObject({
+        ...{ intact: false, findings: [{ kind: 'access_log_altered', file: 'access.log', message }] },
+      });
+      expect(await verify([moved])).toMatchObject({ intact: true, findings: [] });
+    });
+
+    test.each([true, false])(
+      'after a line was altered, finds it in the heads (another line: %s)',
+      async (isMore) => {
+        change('access.log', '"events":1', '"events":7');
+        if (isMore) access('2026-07-01T00:00:00.000Z');
+        await fillSigned(dataDir, [], { onAltered: () => undefined });
+        access('2027-07-01T00:00:00.000Z');
+        await signAccesses(dataDir);
+        fs.renameSync(inDirectory('access.log'), moved);
+        const message = expect.stringMatching(
+          /^entry 3 of the log contradicts entry 2 .* of access.log/,
+        ) as string;
+        expect(await verify()).toMatchObject({
+          ...{ intact: false, findings: [{ kind: 'access_log_altered', file: 'access.log', message }] },
+          access_log: { unchecked_files: [{ file: 'access.log', lines: isMore ? 4 : 2 }] },
+        });
+      },
+    );
+  });
+
   test('counts lines that came to a closed file afterwards', async () => {
     const [line = ''] = linesOf('access.log');
     fs.appendFileSync(inDirectory('access.log'), `${line}\n`);
