@@ -179,6 +179,15 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
       expect((await cli(...refused)).code).toBe(2);
   });
 
+  test('takes no file from elsewhere in place of one that is in the directory', async () => {
+    const kept = path.join(scratch(), 'access.log');
+    fs.copyFileSync(inDirectory('access.log'), kept);
+    change('access.log', '"events":1', '"events":7');
+    const { code, stdout, stderr } = await run(['verify', '--data-dir', dataDir, '--access-log', kept]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain('--access-log: access.log is given twice, or is in the data directory');
+  });
+
   test.each(YEARS)('finds an altered, a cut and a lost line in %s', async (name) => {
     const kept = fs.readFileSync(inDirectory(name));
     change(name, '"events":1', '"events":7');

@@ -35,7 +35,7 @@ export interface AccessLogCheckOptions {
   readonly ownAccesses?: number | undefined;
   /** Whether the log is a copy of a log in a database, where other roles may have written lines. */
   readonly isMirror?: boolean;
-  /** Paths of closed files that were moved elsewhere. */
+  /** Paths of closed files that were moved elsewhere; none has the name of a file of the log. */
   readonly closedFiles?: readonly string[] | undefined;
 }
 
