@@ -104,7 +104,9 @@ export class AccessLogHeads {
     } catch (error) {
       if (error instanceof AccessLogAltered || error instanceof AccessLogUnfit) {
         this.#restart(error);
-        return error instanceof AccessLogAltered ? this.#try() : undefined;
+        const next = error instanceof AccessLogUnfit ? this.#next() : undefined;
+        if (next !== undefined) this.#turnTo(next);
+        return next !== undefined || error instanceof AccessLogAltered ? this.#try() : undefined;
       }
       this.#restMs = Math.min(MOST_REST_MS, Math.max(this.#intervalMs, 2 * this.#restMs));
       this.#restUntil = performance.now() + this.#restMs;

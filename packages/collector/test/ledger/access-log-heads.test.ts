@@ -318,6 +318,38 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     },
   );
 
+  test('turn to the next file where something else is in place of a file that is not closed yet', async () => {
+    log(one, two);
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    log(three);
+    fs.renameSync(file, `${file}.moved`);
+    fs.symlinkSync(`${file}.moved`, file);
+    await heads.look();
+    await heads.close();
+    expect(world.altered).toEqual(['it is not a regular file and was not opened']);
+    expect(world.heads).toEqual([headOf(one, two), inYear(2027, three)]);
+  });
+
+  test('are compared again once the file is back in the place of something else', async () => {
+    log(one, two);
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    fs.rmSync(file);
+    fs.mkdirSync(file);
+    await heads.look();
+    fs.rmdirSync(file);
+    log(two, one);
+    await heads.close();
+    expect(world.altered).toEqual([
+      'it is not a regular file and was not opened',
+      'its first 2 lines are not those that the log has a head of',
+    ]);
+    expect(world.heads).toEqual([headOf(one, two), headOf(), headOf(two, one)]);
+  });
+
   test('never close a file with fewer lines than under a head, or with other lines', async () => {
     log(one, two);
     const before = new World();
