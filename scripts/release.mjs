@@ -2,12 +2,14 @@
 //
 //   npm run release:dry-run [-- --without-python]
 //
-// The same sources, commit, time (SOURCE_DATE_EPOCH) and Node.js give the same bytes, whoever builds them, and where.
+// The same sources, commit, time (SOURCE_DATE_EPOCH), Node.js and, for the wheel, zlib of Python give the same bytes,
+// whoever builds them, and where.
 // Versions must agree. SOURCE_COMMIT and SOURCE_DATE_EPOCH stand in for git where there is no repository.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { sourceCommit } from './commit.mjs';
 import { workspaces } from './release/npm.mjs';
 
 const ROOT = path.dirname(import.meta.dirname);
@@ -25,18 +27,18 @@ const PARTS = {
 /** 2026-01-01: the time of sources without git and without SOURCE_DATE_EPOCH. */
 const UNKNOWN_TIME = 1_767_225_600;
 
-function git(...args) {
-  const { status, stdout } = spawnSync('git', args, { cwd: ROOT, encoding: 'utf8' });
+function committedAt() {
+  if (!existsSync(path.join(ROOT, '.git'))) return undefined;
+  const { status, stdout } = spawnSync('git', ['log', '-1', '--format=%ct'], { cwd: ROOT, encoding: 'utf8' });
   return status === 0 ? stdout.trim() : undefined;
 }
 
 /** The commit and its time in seconds. */
 function origin() {
-  const { SOURCE_COMMIT, SOURCE_DATE_EPOCH } = process.env;
-  const commit = SOURCE_COMMIT ?? git('rev-parse', 'HEAD') ?? 'unknown';
-  const epoch = Number(SOURCE_DATE_EPOCH ?? git('log', '-1', '--format=%ct') ?? UNKNOWN_TIME);
+  const commit = sourceCommit();
+  const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? committedAt() ?? UNKNOWN_TIME);
   if (!Number.isSafeInteger(epoch) || epoch < 0) throw new Error('SOURCE_DATE_EPOCH is no number of seconds');
-  if (SOURCE_COMMIT === undefined && git('status', '--porcelain'))
+  if (commit.endsWith('-modified'))
     process.stderr.write('release: this checkout has changes that its commit does not have\n');
   return { commit, epoch };
 }

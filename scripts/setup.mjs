@@ -1,7 +1,8 @@
 // Makes a checkout ready to run. Does nothing when it is ready.
 //
 // Runs before `npm start`, `npm test` and `npm pack`, on Node 20 and newer, before anything is installed, so it imports
-// only Node itself and commit.mjs, which does the same. It has two steps, each with a stamp that holds the SHA-256 of the step's inputs:
+// only Node itself and commit.mjs, which does the same. It has two steps, each with a stamp that holds the SHA-256 of
+// the step's inputs:
 //   node_modules/.setup-stamp   package-lock.json and every package.json  ->  npm ci
 //   .build-stamp                the sources and compiler settings         ->  npm run build
 // With --all it also installs the dependencies of tests and benches, and installs and builds the PostgreSQL driver.
