@@ -86,6 +86,21 @@ describe('[R-2056] a line of a new year', () => {
     expect(linesOf('access-2027.log')).toHaveLength(2);
   });
 
+  test('is durable with the name of its file, whichever process created it', () => {
+    const sync = vi.spyOn(nodeFiles, 'syncDirectory');
+    onTestFinished(() => sync.mockRestore());
+    for (const name of YEARS.slice(0, 2)) {
+      // Its process has not synchronised the directory yet.
+      fs.writeFileSync(inDirectory(name), '', { mode: 0o600 });
+      sync.mockClear();
+      for (let i = 0; i < 2; i++) openAccessLog(dataDir).append('{"at":"2027-01-01T00:00:00.000Z"}');
+      expect(sync.mock.calls).toEqual([[dataDir]]);
+    }
+    for (const name of YEARS.slice(0, 2)) fs.rmSync(inDirectory(name));
+    openAccessLog(dataDir).append('{"at":"2027-01-01T00:00:00.000Z"}');
+    expect(sync.mock.calls).toHaveLength(2);
+  });
+
   test('of a look through the socket begins a file too', async () => {
     const collector = await offerAccessSocket(dataDir);
     onTestFinished(() => collector.close());
