@@ -27,7 +27,7 @@ export interface AccessLogHeadsOptions {
   readonly append: (entry: Candidate) => Promise<void>;
   /** A head could not be stored; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** The lines differ from those that were read, or from those under a head in the log. */
+  /** The lines differ from those that were read, or from those under a head. The reason names the file. */
   readonly onAltered: (reason: string) => void;
 }
 
@@ -110,16 +110,17 @@ export class AccessLogHeads {
       }
       this.#restMs = Math.min(MOST_REST_MS, Math.max(this.#intervalMs, 2 * this.#restMs));
       this.#restUntil = performance.now() + this.#restMs;
-      this.#options.onTrouble('the head of access.log could not be stored; it is tried again', error);
+      this.#options.onTrouble('the head of the access log could not be stored; it is tried again', error);
     }
   }
 
   /** Reports the alteration once, and reads the log again from its beginning. */
   #restart(error: AccessLogAltered | AccessLogUnfit): void {
-    if (this.#alteredAs !== error.message) this.#options.onAltered(error.message);
-    this.#alteredAs = error.message;
-    this.#chain = new AccessChain();
     const isAltered = error instanceof AccessLogAltered;
+    const reason = isAltered ? `${this.#file}: ${error.message}` : error.message;
+    if (this.#alteredAs !== reason) this.#options.onAltered(reason);
+    this.#alteredAs = reason;
+    this.#chain = new AccessChain();
     if (isAltered) this.#altered = 'unmarked';
     this.#due = isAltered ? undefined : this.#newestOfFile;
   }

@@ -233,7 +233,7 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
       fs.writeFileSync(inDirectory('access-2027.log'), '');
       const altered: string[] = [];
       await fillSigned(dataDir, [], { onAltered: (reason) => altered.push(reason) });
-      expect(altered).toEqual(['it has 0 whole lines, and the log has a head of 2']);
+      expect(altered).toEqual(['access.log: it has 0 whole lines, and the log has a head of 2']);
       const message = expect.stringContaining('access.log has 0 whole lines, but entry 2 ') as string;
       expect(await verify()).toMatchObject({
         ...{ intact: false, findings: [{ kind: 'access_log_altered', file: 'access.log', message }] },
@@ -265,6 +265,31 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     const [line = ''] = linesOf('access.log');
     fs.appendFileSync(inDirectory('access.log'), `${line}\n`);
     expect(await verify()).toMatchObject({ intact: true, access_log: { lines: 9, unsigned_lines: 1 } });
+  });
+
+  test('no access was logged, it says only where no line is unchecked', async () => {
+    for (const name of YEARS.slice(0, 2)) fs.rmSync(inDirectory(name));
+    fs.writeFileSync(inDirectory('access-2029.log'), '');
+    expect((await verify()).text).toBe(
+      '2 lines of access.log not checked (--access-log); 4 lines of access-2027.log not checked (--access-log)',
+    );
+  });
+
+  test('a back-up names each file that it does not continue, and the file that it cannot read', async () => {
+    vi.useRealTimers();
+    const backups = path.join(scratch(), 'backups');
+    const backup = () => run(['backup', backups, '--keys-elsewhere', '--data-dir', dataDir]);
+    expect((await backup()).code).toBe(0);
+    for (const name of YEARS.slice(0, 2)) {
+      const [first = ''] = linesOf(name);
+      fs.writeFileSync(inDirectory(name), `${first}\n`);
+    }
+    const text = (await backup()).stdout.replace(/\s/g, '');
+    for (const name of YEARS.slice(0, 2)) expect(text).toContain(`${name}.until-`);
+    fs.rmSync(inDirectory('access-2027.log'));
+    fs.mkdirSync(inDirectory('access-2027.log'));
+    const { code, stderr } = await backup();
+    expect([code, stderr]).toEqual([3, expect.stringContaining('access-2027.log is not a regular file')]);
   });
 
   test('a back-up has all files, keeps those that were moved away since, and is restored with them', async () => {

@@ -139,7 +139,7 @@ describe('[R-718] the heads of the access log', () => {
     await after.open(before.bodies[0]).close();
     // Otherwise the numbers would not decrease, and the heads alone would not show the alteration.
     const mark = lines.length < 2 ? [] : [headOf()];
-    expect([after.altered, after.heads]).toEqual([[told], [...mark, headOf(...lines)]]);
+    expect([after.altered, after.heads]).toEqual([[`access.log: ${told}`], [...mark, headOf(...lines)]]);
     append('four');
     const last = new World();
     await last.open(after.bodies.at(-1)).close();
@@ -156,7 +156,10 @@ describe('[R-718] the heads of the access log', () => {
     const heads = world.open();
     await heads.look();
     await heads.look();
-    expect([world.altered, world.entries]).toEqual([['it is not a regular file and was not opened'], []]);
+    expect([world.altered, world.entries]).toEqual([
+      ['access.log is not a regular file and was not opened'],
+      [],
+    ]);
     fs.rmSync(file, { recursive: true });
     append('one');
     await heads.close();
@@ -306,10 +309,13 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
       fs.writeFileSync(path.join(dataDir, 'access-2027.log'), has === 'nothing' ? '' : `${three}\n`);
       const next = has === 'nothing' ? [] : [inYear(2027, three)];
       await running.close();
-      expect([whileRunning.altered, whileRunning.heads]).toEqual([['it was truncated or removed'], next]);
+      expect([whileRunning.altered, whileRunning.heads]).toEqual([
+        ['access.log: it was truncated or removed'],
+        next,
+      ]);
       const after = new World();
       await after.open(before.bodies[0]).close();
-      expect(after.altered).toEqual(['it has 0 whole lines, and the log has a head of 2']);
+      expect(after.altered).toEqual(['access.log: it has 0 whole lines, and the log has a head of 2']);
       expect(after.heads).toEqual(next);
       fs.renameSync(`${file}.moved`, file);
       const back = new World();
@@ -328,7 +334,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     fs.symlinkSync(`${file}.moved`, file);
     await heads.look();
     await heads.close();
-    expect(world.altered).toEqual(['it is not a regular file and was not opened']);
+    expect(world.altered).toEqual(['access.log is not a regular file and was not opened']);
     expect(world.heads).toEqual([headOf(one, two), inYear(2027, three)]);
   });
 
@@ -344,8 +350,8 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     log(two, one);
     await heads.close();
     expect(world.altered).toEqual([
-      'it is not a regular file and was not opened',
-      'its first 2 lines are not those that the log has a head of',
+      'access.log is not a regular file and was not opened',
+      'access.log: its first 2 lines are not those that the log has a head of',
     ]);
     expect(world.heads).toEqual([headOf(one, two), headOf(), headOf(two, one)]);
   });

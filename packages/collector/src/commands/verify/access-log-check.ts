@@ -88,7 +88,7 @@ export class AccessLogCheck {
     for (const { sequence, body } of queued) {
       const head = headIn(body);
       if (head === undefined) {
-        this.#findings.push(finding('head_unknown', { sequence }, sequence));
+        this.#findings.push(finding('head_unknown', { sequence, file: FIRST_FILE }, sequence));
         continue;
       }
       this.#heads++;
@@ -188,7 +188,7 @@ export function accessLogText({ lines, covered, unended, last, unchecked }: Acce
   const notChecked = unchecked.map(
     (closed) => `${counted(closed.lines, 'line')} of ${closed.file} not checked (--access-log)`,
   );
-  if (lines === 0) return ['no access was logged', ...notChecked].join('; ');
+  if (lines === 0) return notChecked.join('; ') || 'no access was logged';
   return [
     covered >= lines
       ? counted(lines, 'line')

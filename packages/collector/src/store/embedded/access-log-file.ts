@@ -168,12 +168,12 @@ export class AccessLogFile implements LocalAccessLog {
       fd = fs.openSync(this.#path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return undefined;
-      if (systemCode(error) === 'ELOOP' || systemCode(error) === 'ENXIO') throw unfit();
+      if (systemCode(error) === 'ELOOP' || systemCode(error) === 'ENXIO') throw unfit(this.#path);
       throw error;
     }
     if (fs.fstatSync(fd).isFile()) return fd;
     nodeFiles.close(fd);
-    throw unfit();
+    throw unfit(this.#path);
   }
 
   #openToAppend(): { fd: number; made: boolean } {
@@ -207,6 +207,6 @@ function fault(code: string, message: string): Error {
   return Object.assign(new Error(message), { code });
 }
 
-function unfit(): AccessLogUnfit {
-  return new AccessLogUnfit('it is not a regular file and was not opened');
+function unfit(file: string): AccessLogUnfit {
+  return new AccessLogUnfit(`${path.basename(file)} is not a regular file and was not opened`);
 }
