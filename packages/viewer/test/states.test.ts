@@ -135,9 +135,7 @@ test('[R-2051] a viewer that cannot use its state directory says so in one line 
   ] as const) {
     const started = startViewer(['--data-dir', dataDir, '--state-dir', state]);
     const first = String.raw`ended: \{[^\n]*"msg":"starting"\}`;
-    await expect(started).rejects.toThrow(
-      new RegExp(`${first}\ncollector-viewer: [^\n]*${says.source}\n$`),
-    );
+    await expect(started).rejects.toThrow(new RegExp(`${first}\ncollector-viewer: [^\n]*${says.source}\n$`));
   }
 });
 
