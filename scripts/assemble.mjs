@@ -8,6 +8,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
+import { packages, runtimeOf } from './release/runtime.mjs';
 
 const [, , target] = process.argv;
 if (target === undefined) throw new Error('usage: node scripts/assemble.mjs <directory>');
@@ -16,7 +17,6 @@ if (existsSync(target) && readdirSync(target).length > 0) throw new Error(`${tar
 const root = path.dirname(import.meta.dirname);
 const read = (file) => JSON.parse(readFileSync(path.join(root, file), 'utf8'));
 const { workspaces } = read('package.json');
-const { packages } = read('package-lock.json');
 
 /** Files that the user of deploy/compose*.yaml makes there. */
 const SECRETS = ['deploy/operator-token', 'deploy/secrets'].map((file) => path.join(root, file));
@@ -40,32 +40,6 @@ function packed() {
   return new Map(JSON.parse(stdout).map(({ name, files }) => [name, files.map((file) => file.path)]));
 }
 
-/** The directory in which Node.js finds a dependency of the package in `from`, by the lock file. */
-function placeOf(name, from) {
-  for (let parent = from; ; parent = parent.slice(0, Math.max(0, parent.lastIndexOf('/node_modules/')))) {
-    const place = path.posix.join(parent, 'node_modules', name);
-    if (packages[place] !== undefined) return place;
-    if (parent === '') return undefined;
-  }
-}
-
-/**
- * Adds the directories of all packages that the package in `from` needs when it runs. Optional ones are left out: they
- * depend on the platform, and none is used.
- */
-function addDependencies(from, found) {
-  const { dependencies, peerDependencies, peerDependenciesMeta: meta = {} } = packages[from];
-  for (const name of Object.keys({ ...peerDependencies, ...dependencies })) {
-    const place = placeOf(name, from);
-    if (place === undefined && meta[name]?.optional) continue;
-    if (place === undefined) throw new Error(`package-lock.json does not have ${name}, which ${from} needs`);
-    if (found.has(place)) continue;
-    found.add(place);
-    if (!packages[place].link) addDependencies(place, found);
-  }
-  return found;
-}
-
 function copyInstalled(place) {
   const from = path.join(root, place);
   const { version } = read(path.join(place, 'package.json'));
@@ -85,14 +59,12 @@ function link(file, to) {
 for (const file of ['package.json', 'package-lock.json', 'LICENSE']) copy(file);
 for (const file of ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs', 'deploy']) copy(file);
 const files = packed();
-const needed = new Set();
 for (const workspace of workspaces) {
   const { name } = packages[workspace];
   for (const file of files.get(name)) copy(path.join(workspace, file));
   link(path.join('node_modules', name), workspace);
-  addDependencies(workspace, needed);
 }
-for (const place of needed) if (!packages[place].link) copyInstalled(place);
+for (const place of runtimeOf(workspaces)) if (!workspaces.includes(place)) copyInstalled(place);
 for (const name of ['collector', 'viewer']) {
   const { bin } = read(`packages/${name}/package.json`);
   for (const [command, file] of Object.entries(bin)) {
