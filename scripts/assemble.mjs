@@ -58,11 +58,30 @@ function link(file, to) {
   symlinkSync(path.relative(path.dirname(from), path.join(target, to)), from);
 }
 
-for (const file of ['package-lock.json', 'LICENSE']) copy(file);
-for (const key of ['scripts', 'dependencies', 'devDependencies', 'allowScripts', 'overrides'])
-  delete manifest[key];
-manifest.engines = { node: '>=24' };
-writeFileSync(path.join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+function write(file, data) {
+  writeFileSync(path.join(target, file), `${JSON.stringify(data, null, 2)}\n`);
+}
+
+/** Manifests and a lock file of what is here: tools take what they name for installed. */
+function describe() {
+  for (const key of ['scripts', 'dependencies', 'devDependencies', 'allowScripts', 'overrides'])
+    delete manifest[key];
+  manifest.engines = { node: '>=24' };
+  write('package.json', manifest);
+  const { name, version, license, engines } = manifest;
+  const locked = { '': { name, version, license, workspaces, engines } };
+  for (const workspace of workspaces) {
+    const its = read(path.join(workspace, 'package.json'));
+    write(path.join(workspace, 'package.json'), { ...its, scripts: undefined, devDependencies: undefined });
+    locked[path.posix.join('node_modules', its.name)] = { resolved: workspace, link: true };
+  }
+  for (const place of runtimeOf(workspaces))
+    locked[place] = { ...packages[place], devDependencies: undefined };
+  const sorted = Object.fromEntries(Object.entries(locked).sort());
+  write('package-lock.json', { name, version, lockfileVersion: 3, requires: true, packages: sorted });
+}
+
+copy('LICENSE');
 for (const file of ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs', 'deploy'])
   copy(file);
 /** Files to which the documents link. */
@@ -75,6 +94,7 @@ for (const workspace of workspaces) {
   link(path.join('node_modules', name), workspace);
 }
 for (const place of runtimeOf(workspaces)) if (!workspaces.includes(place)) copyInstalled(place);
+describe();
 for (const name of ['collector', 'viewer']) {
   const { bin } = read(`packages/${name}/package.json`);
   for (const [command, file] of Object.entries(bin)) {

@@ -194,6 +194,17 @@ test('[R-2052] the SBOM of the bundle has the packages that the bundle contains,
   expect(componentsOf('clinical-events-postgres')).toContainEqual(expect.stringMatching(/^pg 8\./));
 });
 
+test('[R-2052] the lock file of the bundle has the packages that the bundle contains, and npm finds no fault', () => {
+  const lock = fs.readFileSync(path.join(installed, 'package-lock.json'), 'utf8');
+  const { packages } = JSON.parse(lock) as { packages: Record<string, Partial<Manifest>> };
+  const links = Object.entries(packages).filter(([place]) => place.includes('node_modules/'));
+  const contained = packagesIn(installed).map((found) => path.relative(installed, found));
+  expect(links.map(([place]) => place).sort()).toEqual(contained.sort());
+  const env = { PATH: process.env['PATH'], HOME: scratch, npm_config_offline: 'true' };
+  const { status, stderr } = spawnSync('npm', ['ls', '--all'], { cwd: installed, env, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([0, '']);
+});
+
 test('[R-1240] every link of a document in the bundle leads to a file, and its package.json has no script', () => {
   const documents = fs
     .readdirSync(installed, { recursive: true, encoding: 'utf8' })
