@@ -260,6 +260,7 @@ test('[R-2052] the context of the image is the bundle and a Dockerfile that name
   });
   expect(stdout).toBe('');
   const dockerfile = fs.readFileSync(path.join(context, 'Dockerfile'), 'utf8');
+  expect(fs.readFileSync(path.join(installed, 'deploy/docker/Dockerfile'), 'utf8')).toBe(dockerfile);
   expect(dockerfile).toContain(`org.opencontainers.image.version="${ABOUT.version}"`);
   expect(dockerfile).toContain(`org.opencontainers.image.revision="${ABOUT.commit}"`);
   expect(dockerfile.replaceAll(/(version|revision)="[^"]+"/g, '$1=""')).toBe(
