@@ -1,7 +1,9 @@
 /** Reads lines of an access log: the host's own log, and a mirror's log of its readings. */
+import path from 'node:path';
 import { isObject } from '@clinical-events/protocol';
-import { AccessChain, FIRST_FILE } from '../tree/access-chain.js';
-import { openAccessLog, openReadingsLog } from '../store/open-access-log.js';
+import type { EventLog } from '../store/contract/events.js';
+import { AccessChain, FIRST_FILE, headIn, inOrderOfYears } from '../tree/access-chain.js';
+import { openAccessLog, openClosedLog, openReadingsLog } from '../store/open-access-log.js';
 
 export const ACTOR_KINDS = ['os', 'oidc', 'proxy'] as const;
 
@@ -190,14 +192,17 @@ async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<A
 /**
  * Lines of the host's log, then of a mirror's log of its readings.
  * @param fits selects lines before they are parsed.
+ * @param closedFiles files of the host's log that were moved elsewhere.
  */
 export async function* accessLines(
   dataDirectory: string,
   fits: (bytes: Buffer | undefined) => boolean = () => true,
+  closedFiles: readonly string[] = [],
 ): AsyncGenerator<ReturnType<typeof lineIn>> {
   const own = openAccessLog(dataDirectory);
-  const files = own.files?.() ?? [];
-  const logs = files.map((file) => own.lines({ lines: 0, at: 0, file }));
+  const given = new Map(closedFiles.map((file) => [path.basename(file), openClosedLog(file)]));
+  const files = inOrderOfYears([...(own.files?.() ?? []), ...given.keys()]);
+  const logs = files.map((file) => (given.get(file) ?? own).lines({ lines: 0, at: 0, file }));
   for (const pieces of [...logs, openReadingsLog(dataDirectory).lines()]) {
     const chain = new AccessChain(LONGEST_LINE);
     for await (const piece of pieces) {
@@ -210,8 +215,24 @@ export async function* accessLines(
   }
 }
 
-/** Whether the first file of the host's log was moved away, after a later one continued it. */
-export function lacksFirstFile(dataDirectory: string): boolean {
-  const [first = FIRST_FILE] = openAccessLog(dataDirectory).files?.() ?? [];
-  return first !== FIRST_FILE;
+/**
+ * The files of the host's log that have heads in the log, and are neither in the directory nor given. A log
+ * of one file was never divided, so none was archived, and the heads are not read.
+ */
+export async function missingFiles(
+  log: Pick<EventLog, 'pass'>,
+  dataDirectory: string,
+  closedFiles: readonly string[] = [],
+): Promise<string[]> {
+  const here = openAccessLog(dataDirectory).files?.() ?? [];
+  if (here.length === 1 && here[0] === FIRST_FILE) return [];
+  const heads = new Set<string>();
+  for await (const batch of log.pass())
+    for (const entry of batch) {
+      const body = entry.isOwn ? entry.body() : undefined;
+      const head = body && headIn(body);
+      if (head !== undefined) heads.add(head.file ?? FIRST_FILE);
+    }
+  const known = new Set([...here, ...closedFiles.map((file) => path.basename(file))]);
+  return inOrderOfYears([...heads].filter((file) => !known.has(file)));
 }

@@ -238,7 +238,7 @@ function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessL
     segments_there: segmentsThere,
     bytes_written: bytes,
     signing_keys: holdsKeys(job),
-    access_log_begun_anew: accessLogKept !== undefined,
+    access_log_begun_anew: accessLogKept.length > 0,
     same_file_system: isOnOneDisk(job),
   };
   return `${printableJson(JSON.stringify(fields, undefined, job.options.follow ? undefined : 2))}\n`;
@@ -264,9 +264,10 @@ function report(job: Job, done: Round): string {
   if (isOnOneDisk(job)) {
     lines.push('It is on the file system of the log and would be lost with it: keep one on another machine.');
   }
-  if (accessLogKept !== undefined) {
+  if (accessLogKept.length > 0) {
     lines.push(
-      `The access log does not continue the one that was backed up before, which is kept as ${accessLogKept}.`,
+      'The access log does not continue the one that was backed up before, which is kept as ' +
+        `${accessLogKept.join(', ')}.`,
     );
   }
   return lines.map((line) => `${wrappedFor(process.stdout, line)}\n`).join('');
@@ -296,9 +297,7 @@ function backupFailure(error: unknown, directory: string): unknown {
       EXIT.damaged,
     );
   }
-  if (error instanceof AccessLogUnfit) {
-    return failure('access.log is not a regular file, and was not opened', EXIT.damaged);
-  }
+  if (error instanceof AccessLogUnfit) return failure(message, EXIT.damaged);
   if (error instanceof StoreDamaged) {
     return failure(`${message}; the previous back-up is intact; see collector verify`, EXIT.damaged);
   }

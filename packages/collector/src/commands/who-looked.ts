@@ -1,19 +1,23 @@
 /** `collector access-log`: who looked at the runs of a person, from the access log. */
 import { counted } from '../quantity.js';
-import { type AccessLine, accessLines, lacksFirstFile } from './access-lines.js';
+import { type AccessLine, accessLines, missingFiles } from './access-lines.js';
 import { logAccess } from './access-log.js';
+import { closedFilesFrom } from './closed-files.js';
 import { idsIn, organisationFrom, type Period, periodFrom } from './arguments.js';
 import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
 import { assertOneOrganisation, keysIn, type LogRun, LogRuns } from './lifecycle/log-runs.js';
 import { textOf } from './lifecycle/log-pass.js';
 import { assertReadable } from './regular-files.js';
+import { openAccessLog } from '../store/open-access-log.js';
+import { openStore } from '../store/open-to-read.js';
 import { alignedTable, giveText, jsonLine, legible } from './terminal.js';
 import { printRemarks } from './typed.js';
 
 const EXAMPLES = `  $ collector access-log --subject-file subject.txt
   $ collector access-log --subject-file subject.txt --since 2026-01-01 --json > looks.ndjson
   $ collector access-log --subject-file subject.txt --organisation icu
+  $ collector access-log --subject-file subject.txt --access-log /mnt/archive/access.log
 
 Give the person's ids in a file, one per line, or on standard input (-). The access log names no patient: the
 runs that name the person as target or caller, and the runs nested in them, are found in the log, and looks by
@@ -27,6 +31,9 @@ An access without an end was still running or was killed: any number of events m
 verify" checks that the access log was not changed. Ask before you erase: an erased run no longer names the
 person.
 
+The access log has a file for each year. Looks in closed files are listed if they are in the data directory, or
+where --access-log names them; a warning names the others.
+
 Exit code: 6 no run names one of the ids.`;
 
 interface WhoLookedOptions {
@@ -34,6 +41,7 @@ interface WhoLookedOptions {
   readonly organisation?: string;
   readonly since?: string;
   readonly until?: string;
+  readonly accessLog?: readonly string[];
   readonly json?: true;
 }
 
@@ -48,6 +56,10 @@ export const command = defineCommand<WhoLookedOptions>({
     '--organisation <name>': 'only runs of this organisation',
     '--since <time>': 'only accesses that began at or after this time',
     '--until <time>': 'only accesses that began before this time',
+    '--access-log <file>': {
+      help: 'closed file of the access log that was moved elsewhere, under its name; repeatable',
+      isRepeatable: true,
+    },
     '--json': 'print one JSON object per line',
   },
   configuration: 'records',
@@ -60,7 +72,9 @@ export const command = defineCommand<WhoLookedOptions>({
       organisation: organisation === undefined ? undefined : organisationFrom(organisation),
       subjects: idsIn('--subject-file', subjectFile),
     };
-    await answer(config().dataDir, asked);
+    const { dataDir } = config();
+    const closedFiles = closedFilesFrom(options.accessLog ?? [], openAccessLog(dataDir));
+    await answer(dataDir, { ...asked, closedFiles });
   },
 });
 
@@ -71,18 +85,20 @@ interface Asked {
   /** The period as given, for the access log. */
   readonly since: string | undefined;
   readonly until: string | undefined;
+  readonly closedFiles: readonly string[];
   readonly json: boolean;
 }
 
 async function answer(dataDir: string, asked: Asked): Promise<void> {
-  const { subjects, organisation, since, until, period, json } = asked;
+  const { subjects, organisation, since, until, period, closedFiles, json } = asked;
   assertReadable(dataDir);
   const signal = interruption();
   const filter = { subjects: subjects.length, organisation, since, until };
   const givenOut = logAccess(dataDir, { command: OWN, filter });
   const { runs, unread } = await runsOf(dataDir, asked, signal);
+  const missing = await missingFrom(dataDir, closedFiles);
   const looked = new WhoLooked(runs, period);
-  for await (const line of accessLines(dataDir)) {
+  for await (const line of accessLines(dataDir, undefined, closedFiles)) {
     signal.throwIfAborted();
     looked.take(line);
   }
@@ -97,13 +113,24 @@ async function answer(dataDir: string, asked: Asked): Promise<void> {
           `warning: ${counted(looked.unreadable, 'line')} of the access log cannot be read; run collector verify`,
         ]
       : []),
-    ...(lacksFirstFile(dataDir)
-      ? ['warning: the first file of the access log is not in the data directory; its looks are left out']
-      : []),
+    ...missing.map(
+      (file) =>
+        `warning: access log incomplete: ${file} is not in the data directory, and looks in it are left ` +
+        'out; give it with --access-log',
+    ),
   ]);
   if (runs.length > 0) return;
   const where = organisation === undefined ? '' : ` of ${organisation}`;
   throw new CommandFailure(`no start${where} in ${dataDir} names one of the ids`, EXIT.notFound);
+}
+
+async function missingFrom(dataDir: string, closedFiles: readonly string[]): Promise<readonly string[]> {
+  const { events } = openStore(dataDir);
+  try {
+    return await missingFiles(events, dataDir, closedFiles);
+  } finally {
+    await events.close();
+  }
 }
 
 /** The runs that name the person, and those nested in them. The catalogue could lack one. */

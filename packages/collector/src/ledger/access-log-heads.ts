@@ -7,8 +7,8 @@
  * later, the heads in the log no longer match, which `verify` finds. When the access log itself shows an
  * alteration, that is reported, and it is read again from its beginning, so that later lines get heads.
  *
- * Once a later file exists, the head over all lines of a file closes it. A line that a process still appended
- * to a closed file is covered by a further closing head.
+ * Once a later file exists, the head over all lines of a file closes it, unless its lines are not those under
+ * a head. A line that a process still appended to a closed file is covered by a further closing head.
  *
  * Nothing waits for this work, and its failures do not affect the ledger.
  */
@@ -27,13 +27,14 @@ export interface AccessLogHeadsOptions {
   readonly append: (entry: Candidate) => Promise<void>;
   /** A head could not be stored; it is tried again. */
   readonly onTrouble: (what: string, error: unknown) => void;
-  /** The lines differ from those that were read, or from those under a head in the log. */
+  /** The lines differ from those that were read, or from those under a head. The reason names the file. */
   readonly onAltered: (reason: string) => void;
 }
 
 /** The longest pause after a failure. */
 const MOST_REST_MS = 60_000;
 const WRITER = 'accesslog000';
+const NO_LINES = new AccessChain().head;
 
 export class AccessLogHeads {
   readonly #options: AccessLogHeadsOptions;
@@ -46,7 +47,10 @@ export class AccessLogHeads {
   #newest: LoggedHead | undefined;
   /** The head that the previous process stored, until the lines match it. */
   #due: LoggedHead | undefined;
+  /** Reported last. */
   #alteredAs: string | undefined;
+  /** Whether the lines of the file are not those under a head, and whether its heads show that. */
+  #altered: 'marked' | 'unmarked' | undefined;
   #working: Promise<void> | undefined;
   /** The earliest time of the next attempt after a failure, on the clock of `performance.now`. */
   #restUntil = 0;
@@ -88,10 +92,10 @@ export class AccessLogHeads {
       await this.#takeLate();
       // The next file is found first: no line is appended to this one later, unless its process was slow.
       for (let next = this.#next(); ; next = this.#next()) {
-        const isClosed = this.#newest?.closes === true && this.#isOfFile(this.#newest);
+        const isClosed = this.#newestOfFile?.closes === true;
         if (next === undefined || !isClosed) {
           await this.#takeIn();
-          await this.#store(next !== undefined && !isClosed);
+          await this.#store(next !== undefined);
         }
         if (next === undefined) break;
         this.#turnTo(next);
@@ -99,21 +103,26 @@ export class AccessLogHeads {
       this.#restMs = 0;
     } catch (error) {
       if (error instanceof AccessLogAltered || error instanceof AccessLogUnfit) {
-        this.#restart(error.message);
-        return error instanceof AccessLogAltered ? this.#try() : undefined;
+        this.#restart(error);
+        const next = error instanceof AccessLogUnfit ? this.#next() : undefined;
+        if (next !== undefined) this.#turnTo(next);
+        return next !== undefined || error instanceof AccessLogAltered ? this.#try() : undefined;
       }
       this.#restMs = Math.min(MOST_REST_MS, Math.max(this.#intervalMs, 2 * this.#restMs));
       this.#restUntil = performance.now() + this.#restMs;
-      this.#options.onTrouble('the head of access.log could not be stored; it is tried again', error);
+      this.#options.onTrouble('the head of the access log could not be stored; it is tried again', error);
     }
   }
 
   /** Reports the alteration once, and reads the log again from its beginning. */
-  #restart(reason: string): void {
+  #restart(error: AccessLogAltered | AccessLogUnfit): void {
+    const isAltered = error instanceof AccessLogAltered;
+    const reason = isAltered ? `${this.#file}: ${error.message}` : error.message;
     if (this.#alteredAs !== reason) this.#options.onAltered(reason);
     this.#alteredAs = reason;
     this.#chain = new AccessChain();
-    this.#due = undefined;
+    if (isAltered) this.#altered = 'unmarked';
+    this.#due = isAltered ? undefined : this.#newestOfFile;
   }
 
   /** Reads the lines that are complete by now. */
@@ -135,14 +144,21 @@ export class AccessLogHeads {
     throw new AccessLogAltered(`its first ${due.lines} lines are not those that the log has a head of`);
   }
 
-  /** @param closes whether a later file exists. */
-  async #store(closes: boolean): Promise<void> {
+  /**
+   * In an altered file, a head over no lines comes before one over as many lines as the newest: the numbers
+   * decrease, so that the heads show the alteration even when the file is elsewhere.
+   */
+  async #store(isLast: boolean): Promise<void> {
     const { head } = this.#chain;
-    const newest = this.#newest && this.#isOfFile(this.#newest) ? this.#newest : undefined;
-    const isKnown = head.head === newest?.head || (newest === undefined && head.lines === 0);
-    if (isKnown && !closes) return;
-    await this.#append({ ...head, file: this.#file, closes: closes || newest?.closes === true });
-    if (closes) this.#closed = { file: this.#file, chain: this.#chain, lines: head.lines };
+    const newest = this.#newestOfFile;
+    const closes = isLast && this.#altered === undefined;
+    if (!closes && (head.lines === 0 || head.head === newest?.head)) return;
+    const file = this.#file;
+    if (this.#altered === 'unmarked' && newest !== undefined && head.lines >= newest.lines)
+      await this.#append({ ...NO_LINES, file });
+    this.#altered &&= 'marked';
+    await this.#append({ ...head, file, closes: closes || newest?.closes === true });
+    if (closes) this.#closed = { file, chain: this.#chain, lines: head.lines };
   }
 
   async #append(head: LoggedHead): Promise<void> {
@@ -182,13 +198,13 @@ export class AccessLogHeads {
     return all[all.indexOf(this.#file) + 1];
   }
 
-  #isOfFile({ file = FIRST_FILE }: LoggedHead): boolean {
-    return file === this.#file;
+  get #newestOfFile(): LoggedHead | undefined {
+    return (this.#newest?.file ?? FIRST_FILE) === this.#file ? this.#newest : undefined;
   }
 
   #turnTo(file: string): void {
     this.#file = file;
     this.#chain = new AccessChain();
-    this.#due = undefined;
+    this.#due = this.#alteredAs = this.#altered = undefined;
   }
 }

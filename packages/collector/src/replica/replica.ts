@@ -59,8 +59,8 @@ export interface CopySource {
 }
 
 interface CopiedAll extends Copied {
-  /** The new name of the copy's own access log, if the source's access log does not continue it. */
-  readonly accessLogKept: string | undefined;
+  /** The new names of the files of the copy's own access log that the source's do not continue. */
+  readonly accessLogKept: readonly string[];
 }
 
 export interface Round extends CopiedAll {
@@ -207,8 +207,7 @@ export async function copyAll(
   await new ProvenTree(tree, (from) => source.log.leaves(from)).prove(source.checkpoint);
   nodeFiles.makeDirectory(directory);
   // A closed file that was moved away from the source stays in the copy.
-  const kept = source.accessLog().map((file) => copyAccessLog(directory, file, at));
-  const accessLogKept = kept.find((file) => file !== undefined);
+  const accessLogKept = source.accessLog().flatMap((file) => copyAccessLog(directory, file, at) ?? []);
   const copied = source.log.copyTo(directory, grewIn, onProgress);
   for (const [file, bytes] of source.files) await put(directory, file, bytes);
   await copyPrivate(directory, source);
@@ -253,8 +252,8 @@ async function put(directory: string, file: string, bytes: Buffer): Promise<void
 }
 
 /**
- * Each line has the hash of the previous one. So the copy's access log is a prefix of the source's if its
- * last whole line has the same position there.
+ * A line has a random id, so the source continues the copy if the last whole line of the copy has the same
+ * position there. The lines before it stay as they were copied; `verify` compares them with the heads.
  * @returns the file that keeps the copy's own log, if it is not a prefix.
  */
 function copyAccessLog(directory: string, log: AccessLog, at: string): string | undefined {

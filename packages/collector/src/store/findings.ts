@@ -173,6 +173,8 @@ export const FINDINGS = {
         `the log does not give the root of ${source} over ${entries(size)}; because entries cannot ` +
         `be read, the position of the change is unknown; possible range: ${range}`,
       access_log_unreadable: (file: string, why: string) => `${file} ${why}`,
+      head_unknown: (sequence: number) =>
+        `entry ${sequence} is an access-log head of an unknown version; its lines were not checked`,
     },
   },
   /** An encrypted payload has no key, and no action destroyed the key. */
@@ -271,6 +273,9 @@ export const FINDINGS = {
         `entry ${sequence} of the log covers ${counted(said, 'line')}, fewer than the head before ` +
         `it: ${file} was ` +
         `shorter then${after}`,
+      heads_differ: (file: string, sequence: number, most: number) =>
+        `entry ${sequence} of the log contradicts entry ${most} about the lines of ${file}: lines were ` +
+        'removed or altered before the file was moved away',
       line_foreign: (file: string, line: number, others: number, writer: string) =>
         foreignLine(file, line, others, writer),
     },
@@ -323,7 +328,6 @@ export const FINDINGS = {
         `${source}${others === 0 ? '' : ` and ${others} more`}: signed only by keys older than those ` +
         'given; compared with the log',
       key_of_another_log: (origin: string) => `--key: key ignored: it belongs to the log ${origin}`,
-      head_unknown: (sequence: number) => `entry ${sequence} is an access-log head in an unknown format`,
       line_foreign_shared: (file: string, line: number, others: number, writer: string) =>
         foreignLine(file, line, others, writer),
       lines_torn: (file: string, lines: number) =>

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { accessLines, findPlan, lacksFirstFile } from '../../src/commands/access-lines.js';
+import { accessLines, findPlan } from '../../src/commands/access-lines.js';
 import { beginAccess } from '../../src/commands/access-log.js';
 import { offerAccessSocket, socketAddress } from '../../src/commands/access-socket.js';
 import { accessLogText } from '../../src/commands/verify/access-log-check.js';
@@ -86,6 +86,21 @@ describe('[R-2056] a line of a new year', () => {
     expect(linesOf('access-2027.log')).toHaveLength(2);
   });
 
+  test('is durable with the name of its file, whichever process created it', () => {
+    const sync = vi.spyOn(nodeFiles, 'syncDirectory');
+    onTestFinished(() => sync.mockRestore());
+    for (const name of YEARS.slice(0, 2)) {
+      // Its process has not synchronised the directory yet.
+      fs.writeFileSync(inDirectory(name), '', { mode: 0o600 });
+      sync.mockClear();
+      for (let i = 0; i < 2; i++) openAccessLog(dataDir).append('{"at":"2027-01-01T00:00:00.000Z"}');
+      expect(sync.mock.calls).toEqual([[dataDir]]);
+    }
+    for (const name of YEARS.slice(0, 2)) fs.rmSync(inDirectory(name));
+    openAccessLog(dataDir).append('{"at":"2027-01-01T00:00:00.000Z"}');
+    expect(sync.mock.calls).toHaveLength(2);
+  });
+
   test('of a look through the socket begins a file too', async () => {
     const collector = await offerAccessSocket(dataDir);
     onTestFinished(() => collector.close());
@@ -114,9 +129,6 @@ describe('[R-2056] a line of a new year', () => {
     access('2026-12-31T00:00:00.000Z', 'erase plan', { plan: 'ab'.repeat(32) });
     access('2027-01-02T00:00:00.000Z');
     expect(await findPlan(dataDir, 'ab'.repeat(32))).toMatchObject({ at: '2026-12-31T00:00:00.000Z' });
-    expect(lacksFirstFile(dataDir)).toBe(false);
-    fs.rmSync(inDirectory('access.log'));
-    expect(lacksFirstFile(dataDir)).toBe(true);
   });
 
   test('of a command on an old directory begins a file', async () => {
@@ -179,6 +191,15 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
       expect((await cli(...refused)).code).toBe(2);
   });
 
+  test('takes no file from elsewhere in place of one that is in the directory', async () => {
+    const kept = path.join(scratch(), 'access.log');
+    fs.copyFileSync(inDirectory('access.log'), kept);
+    change('access.log', '"events":1', '"events":7');
+    const { code, stdout, stderr } = await run(['verify', '--data-dir', dataDir, '--access-log', kept]);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain('--access-log: access.log is given twice, or is in the data directory');
+  });
+
   test.each(YEARS)('finds an altered, a cut and a lost line in %s', async (name) => {
     const kept = fs.readFileSync(inDirectory(name));
     change(name, '"events":1', '"events":7');
@@ -198,10 +219,77 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     });
   });
 
+  describe('where a file was moved away', () => {
+    let moved: string;
+    beforeEach(async () => {
+      dataDir = scratch();
+      moved = path.join(scratch(), 'access.log');
+      access('2026-06-01T00:00:00.000Z');
+      await fillSigned(dataDir, [[loggedEvent('one')]]);
+    });
+
+    test('before it was closed, finds its lines missing until it is given', async () => {
+      fs.renameSync(inDirectory('access.log'), moved);
+      fs.writeFileSync(inDirectory('access-2027.log'), '');
+      const altered: string[] = [];
+      await fillSigned(dataDir, [], { onAltered: (reason) => altered.push(reason) });
+      expect(altered).toEqual(['access.log: it has 0 whole lines, and the log has a head of 2']);
+      const message = expect.stringContaining('access.log has 0 whole lines, but entry 2 ') as string;
+      expect(await verify()).toMatchObject({
+        ...{ intact: false, findings: [{ kind: 'access_log_altered', file: 'access.log', message }] },
+      });
+      expect(await verify([moved])).toMatchObject({ intact: true, findings: [] });
+    });
+
+    test.each([true, false])(
+      'after a line was altered, finds it in the heads (another line: %s)',
+      async (isMore) => {
+        change('access.log', '"events":1', '"events":7');
+        if (isMore) access('2026-07-01T00:00:00.000Z');
+        await fillSigned(dataDir, [], { onAltered: () => undefined });
+        access('2027-07-01T00:00:00.000Z');
+        await signAccesses(dataDir);
+        fs.renameSync(inDirectory('access.log'), moved);
+        const message = expect.stringMatching(
+          /^entry 3 of the log contradicts entry 2 .* of access.log/,
+        ) as string;
+        expect(await verify()).toMatchObject({
+          ...{ intact: false, findings: [{ kind: 'access_log_altered', file: 'access.log', message }] },
+          access_log: { unchecked_files: [{ file: 'access.log', lines: isMore ? 4 : 2 }] },
+        });
+      },
+    );
+  });
+
   test('counts lines that came to a closed file afterwards', async () => {
     const [line = ''] = linesOf('access.log');
     fs.appendFileSync(inDirectory('access.log'), `${line}\n`);
     expect(await verify()).toMatchObject({ intact: true, access_log: { lines: 9, unsigned_lines: 1 } });
+  });
+
+  test('no access was logged, it says only where no line is unchecked', async () => {
+    for (const name of YEARS.slice(0, 2)) fs.rmSync(inDirectory(name));
+    fs.writeFileSync(inDirectory('access-2029.log'), '');
+    expect((await verify()).text).toBe(
+      '2 lines of access.log not checked (--access-log); 4 lines of access-2027.log not checked (--access-log)',
+    );
+  });
+
+  test('a back-up names each file that it does not continue, and the file that it cannot read', async () => {
+    vi.useRealTimers();
+    const backups = path.join(scratch(), 'backups');
+    const backup = () => run(['backup', backups, '--keys-elsewhere', '--data-dir', dataDir]);
+    expect((await backup()).code).toBe(0);
+    for (const name of YEARS.slice(0, 2)) {
+      const [first = ''] = linesOf(name);
+      fs.writeFileSync(inDirectory(name), `${first}\n`);
+    }
+    const text = (await backup()).stdout.replace(/\s/g, '');
+    for (const name of YEARS.slice(0, 2)) expect(text).toContain(`${name}.until-`);
+    fs.rmSync(inDirectory('access-2027.log'));
+    fs.mkdirSync(inDirectory('access-2027.log'));
+    const { code, stderr } = await backup();
+    expect([code, stderr]).toEqual([3, expect.stringContaining('access-2027.log is not a regular file')]);
   });
 
   test('a back-up has all files, keeps those that were moved away since, and is restored with them', async () => {

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { ENTRY_KINDS } from '@clinical-events/protocol';
-import { beforeEach, describe, expect, test } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import { beginAccess } from '../../src/commands/access-log.js';
 import type { Certificate } from '../../src/commands/lifecycle/certificate.js';
 import { type ErasureFacts, keepErasureRecord } from '../../src/commands/lifecycle/erasure-record.js';
@@ -145,6 +145,37 @@ test('[R-2050] the certificate lists the viewers that have reported, and when th
   expect(await text(action)).toContain(
     `Viewers ${first} has not followed yet; ${second} followed ${viewers[1]?.followed}`,
   );
+});
+
+test('[R-2056] the certificate states that the access log is incomplete, and denies no report in the rest', async () => {
+  const action = await beside(() => erase((sequence) => sequence === 7));
+  const followed = randomUUID();
+  const report = (at: string, erased: string) => {
+    vi.useFakeTimers({ toFake: ['Date'], now: new Date(at) });
+    const filter = { viewer: followed, erased };
+    beginAccess(dataDir, { command: 'viewer', filter })({ events: 0, complete: true });
+    vi.useRealTimers();
+  };
+  const encryption = encryptionIn(dataDir, { directories });
+  const moved = path.join(root, 'access.log');
+  for (const [at, erased] of [
+    ['2997-05-01', action],
+    ['2998-05-01', randomUUID()],
+  ] as const) {
+    report(at, erased);
+    await fillSigned(dataDir, [], { encryption });
+  }
+  expect(await json(action)).not.toHaveProperty('access_log_missing');
+  fs.renameSync(path.join(dataDir, 'access.log'), moved);
+  expect(await json(action)).toMatchObject({
+    ...{ viewers: [{ viewer: followed, followed: null }], access_log_missing: ['access.log'] },
+  });
+  expect(await text(action)).toContain(
+    `Viewers ${followed}: not known whether it followed; access log incomplete: access.log not in the ` +
+      'data directory',
+  );
+  fs.renameSync(moved, path.join(dataDir, 'access.log'));
+  expect(await text(action)).toContain(`Viewers ${followed} followed 2997-05-01T`);
 });
 
 describe('[R-1344] the certificate of an erasure', () => {

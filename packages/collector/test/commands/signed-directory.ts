@@ -32,11 +32,17 @@ export function loggedEvent(
 export async function fillSigned(
   dataDir: string,
   batches: readonly (readonly Made[])[],
-  { origin = ORIGIN, segmentBytes = 64 << 10, encryption = undefined as Encryption | undefined } = {},
+  options: {
+    origin?: string;
+    segmentBytes?: number;
+    encryption?: Encryption;
+    onAltered?: (why: string) => void;
+  } = {},
 ): Promise<void> {
   const onTrouble = (what: string, error: unknown) => {
     throw new Error(what, { cause: error });
   };
+  const { origin = ORIGIN, segmentBytes = 64 << 10, encryption } = options;
   const store = await EmbeddedStore.open({
     ...{ directory: dataDir, segmentBytes, onTrouble },
     ...(encryption && { encryption }),
@@ -62,7 +68,7 @@ export async function fillSigned(
       await store.append([entry]);
     },
     onTrouble,
-    onAltered: (reason) => onTrouble('the access log was changed', reason),
+    onAltered: options.onAltered ?? ((reason) => onTrouble('the access log was changed', reason)),
   });
   await heads.close();
   await sequencer.close();

@@ -310,14 +310,14 @@ describe('a collector', () => {
   test('[R-718] takes events all the same when the access log was changed, says so loudly, and heads what comes', async () => {
     writeLines(readLines().toSpliced(0, 1));
     const collector = await serving('--checkpoint-interval-ms', '100');
-    await expect.poll(() => collector.output.stderr).toContain('access.log was changed');
+    await expect.poll(() => collector.output.stderr).toContain('access log was changed');
     const told = collector.output.stderr
       .split('\n')
-      .filter((line) => line.includes('access.log was changed'));
+      .filter((line) => line.includes('access log was changed'));
     expect(told.map((line) => JSON.parse(line) as object)).toEqual([
       expect.objectContaining({
         level: 'error',
-        reason: 'it has 7 whole lines, and the log has a head of 8',
+        reason: 'access.log: it has 7 whole lines, and the log has a head of 8',
       }),
     ]);
     await read(dataDir);

@@ -209,6 +209,32 @@ test('[R-2043] on a mirror reads its own readings too, and each once', async () 
   expect(await seen('--until', '2025-11-20')).toEqual([]);
 });
 
+test('[R-2056] names each file of the access log that was moved away, and reads it where it is', async () => {
+  const key = await createKey(dataDir);
+  const running = await start(dataDir);
+  const mine = await sendStart(running, key, { target: SUBJECT });
+  await running.stop();
+  for (const year of [2997, 2998, 2999]) {
+    log({ command: 'viewer run', filter: { run: mine }, at: `${year}-05-01T00:00:00.000Z` });
+    await (await start(dataDir)).stop();
+  }
+  const names = ['access.log', 'access-2998.log'];
+  expect((await asked()).stderr).toBe('');
+  for (const name of names) fs.renameSync(path.join(dataDir, name), path.join(root, name));
+  const incomplete = (name: string) => `warning: access log incomplete: ${name} is not in the data directory`;
+  const { code, stdout, stderr } = await asked();
+  expect([code, stdout]).toEqual([0, expect.stringContaining('1 look at the 1 run')]);
+  for (const name of names) expect(stderr).toContain(incomplete(name));
+  const given = names.flatMap((name) => ['--access-log', path.join(root, name)]);
+  const one = await asked(...given.slice(2));
+  expect(one.stdout).toContain('2 looks at the 1 run');
+  expect(one.stderr).toContain(incomplete(names[0] ?? ''));
+  expect(one.stderr).not.toContain(names[1]);
+  const all = await asked(...given);
+  expect([all.stdout, all.stderr]).toEqual([expect.stringContaining('3 looks at the 1 run'), '']);
+  expect((await asked('--access-log', path.join(dataDir, 'access-2999.log'))).code).toBe(2);
+});
+
 test('[R-2043] asks for one organisation, and says if no run names the person', async () => {
   const running = await start(dataDir);
   for (const organisation of ['icu', 'ward'])

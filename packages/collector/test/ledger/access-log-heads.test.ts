@@ -137,7 +137,13 @@ describe('[R-718] the heads of the access log', () => {
     append(...lines);
     const after = new World();
     await after.open(before.bodies[0]).close();
-    expect([after.altered, after.heads]).toEqual([[told], [headOf(...lines)]]);
+    // Otherwise the numbers would not decrease, and the heads alone would not show the alteration.
+    const mark = lines.length < 2 ? [] : [headOf()];
+    expect([after.altered, after.heads]).toEqual([[`access.log: ${told}`], [...mark, headOf(...lines)]]);
+    append('four');
+    const last = new World();
+    await last.open(after.bodies.at(-1)).close();
+    expect([last.altered, last.heads]).toEqual([[], [headOf(...lines, 'four')]]);
   });
 
   test.each([
@@ -150,7 +156,10 @@ describe('[R-718] the heads of the access log', () => {
     const heads = world.open();
     await heads.look();
     await heads.look();
-    expect([world.altered, world.entries]).toEqual([['it is not a regular file and was not opened'], []]);
+    expect([world.altered, world.entries]).toEqual([
+      ['access.log is not a regular file and was not opened'],
+      [],
+    ]);
     fs.rmSync(file, { recursive: true });
     append('one');
     await heads.close();
@@ -288,15 +297,83 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     expect([world.altered, world.troubles]).toEqual([[], []]);
   });
 
-  test('tell that a file was moved away before it was closed', async () => {
+  test.each(['a line', 'nothing'])(
+    'never close a file that was moved away before, where the next file has %s, and compare it again once it is back',
+    async (has) => {
+      log(one, two);
+      const [before, whileRunning] = [new World(), new World()];
+      await before.open().close();
+      const running = whileRunning.open(before.bodies[0]);
+      await running.look();
+      fs.renameSync(file, `${file}.moved`);
+      fs.writeFileSync(path.join(dataDir, 'access-2027.log'), has === 'nothing' ? '' : `${three}\n`);
+      const next = has === 'nothing' ? [] : [inYear(2027, three)];
+      await running.close();
+      expect([whileRunning.altered, whileRunning.heads]).toEqual([
+        ['access.log: it was truncated or removed'],
+        next,
+      ]);
+      const after = new World();
+      await after.open(before.bodies[0]).close();
+      expect(after.altered).toEqual(['access.log: it has 0 whole lines, and the log has a head of 2']);
+      expect(after.heads).toEqual(next);
+      fs.renameSync(`${file}.moved`, file);
+      const back = new World();
+      await back.open(before.bodies[0]).close();
+      expect([back.altered, back.heads]).toEqual([[], [closing(undefined, one, two), ...next]]);
+    },
+  );
+
+  test('turn to the next file where something else is in place of a file that is not closed yet', async () => {
+    log(one, two);
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    log(three);
+    fs.renameSync(file, `${file}.moved`);
+    fs.symlinkSync(`${file}.moved`, file);
+    await heads.look();
+    await heads.close();
+    expect(world.altered).toEqual(['access.log is not a regular file and was not opened']);
+    expect(world.heads).toEqual([headOf(one, two), inYear(2027, three)]);
+  });
+
+  test('are compared again once the file is back in the place of something else', async () => {
+    log(one, two);
+    const world = new World();
+    const heads = world.open();
+    await heads.look();
+    fs.rmSync(file);
+    fs.mkdirSync(file);
+    await heads.look();
+    fs.rmdirSync(file);
+    log(two, one);
+    await heads.close();
+    expect(world.altered).toEqual([
+      'access.log is not a regular file and was not opened',
+      'access.log: its first 2 lines are not those that the log has a head of',
+    ]);
+    expect(world.heads).toEqual([headOf(one, two), headOf(), headOf(two, one)]);
+  });
+
+  test('never close a file with fewer lines than under a head, or with other lines', async () => {
     log(one, two);
     const before = new World();
     await before.open().close();
     log(three);
-    fs.rmSync(file);
-    const after = new World();
-    await after.open(before.bodies[0]).close();
-    expect(after.altered).toEqual(['it has 0 whole lines, and the log has a head of 2']);
-    expect(after.heads).toEqual([closing(undefined), inYear(2027, three)]);
+    for (const [lines, heads] of [
+      [[two], [headOf(two)]],
+      [
+        [two, one],
+        [headOf(), headOf(two, one)],
+      ],
+    ] as const) {
+      fs.rmSync(file);
+      append(...lines);
+      const after = new World();
+      await after.open(before.bodies[0]).close();
+      expect(after.altered).toHaveLength(1);
+      expect(after.heads).toEqual([...heads, inYear(2027, three)]);
+    }
   });
 });

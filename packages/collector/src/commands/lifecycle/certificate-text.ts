@@ -171,9 +171,17 @@ function mirrorsText({ mirrors }: Certificate): string {
   return each.join('; ') || 'none has reported yet';
 }
 
-function viewersText({ viewers }: Certificate): string {
-  const each = viewers.map(({ viewer, followed }) => followedText(viewer, followed));
-  return each.join('; ') || 'none has reported';
+/** A viewer may have reported in a file that is not in the data directory. */
+function viewersText({ viewers, access_log_missing: missing = [] }: Certificate): string {
+  const isIncomplete = missing.length > 0;
+  const incomplete = `access log incomplete: ${missing.join(', ')} not in the data directory`;
+  const each = viewers.map(({ viewer, followed }) =>
+    followed === null && isIncomplete
+      ? `${legible(viewer)}: not known whether it followed`
+      : followedText(viewer, followed),
+  );
+  const none = isIncomplete ? [] : ['none has reported'];
+  return [...(each.length > 0 ? each : none), ...(isIncomplete ? [incomplete] : [])].join('; ');
 }
 
 function followedText(id: string, followed: string | null): string {

@@ -9,7 +9,13 @@ import { compactedAt } from '../../store/open-state.js';
 import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';
-import { type FollowingMirror, type FollowingViewer, mirrorsOf, viewersOf } from '../access-lines.js';
+import {
+  type FollowingMirror,
+  type FollowingViewer,
+  mirrorsOf,
+  missingFiles,
+  viewersOf,
+} from '../access-lines.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { version } from '../typed.js';
 import { cosigners, newestCheckpoint } from '../verify/log-checkpoints.js';
@@ -101,6 +107,8 @@ export interface Certificate {
   readonly mirrors: readonly FollowingMirror[];
   /** The viewers that have reported that they replaced the names key of their own catalogue. */
   readonly viewers: readonly FollowingViewer[];
+  /** Files of the access log that are not in the data directory, if any: reports in them are unknown. */
+  readonly access_log_missing?: readonly string[];
   readonly tool: string;
   /** Ids of the events, by organisation. */
   readonly event_ids: Readonly<Record<string, readonly string[]>>;
@@ -137,6 +145,7 @@ export async function certificateOf(
     const newest = await newestCheckpoint(dataDir, tree);
     const mirror_of = readMirrorNote(dataDir)?.store ?? null;
     const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
+    const missing = await missingFiles(log, dataDir);
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
     return {
       ...{ format: FORMAT, action, reason: said.reason, log: log.ledgerId, tool: `collector ${version()}` },
@@ -165,6 +174,7 @@ export async function certificateOf(
       mirror_of,
       mirrors: mirror_of === null ? [] : await mirrorsOf(dataDir, action),
       viewers: await viewersOf(dataDir, action),
+      ...(missing.length > 0 && { access_log_missing: missing }),
     };
   } finally {
     await tree.close();

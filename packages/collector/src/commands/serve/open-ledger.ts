@@ -130,7 +130,8 @@ async function openEmbedded(settings: LedgerSettings, listeners: LedgerListeners
     new AccessLogHeads({
       ...{ append, onTrouble, newest: store.newestOwn.get(ENTRY_KINDS.accessLogHead) },
       store: openStore(dataDir).accessLog,
-      onAltered: (reason) => onAlarm('access-log', 'access.log was changed; see collector verify', reason),
+      onAltered: (reason) =>
+        onAlarm('access-log', 'the access log was changed; see collector verify', reason),
     });
   const { actions, keys } = store;
   const compaction = new BackgroundCompaction({ dataDir, store, onTrouble });

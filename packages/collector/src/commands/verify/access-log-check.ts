@@ -35,13 +35,17 @@ export interface AccessLogCheckOptions {
   readonly ownAccesses?: number | undefined;
   /** Whether the log is a copy of a log in a database, where other roles may have written lines. */
   readonly isMirror?: boolean;
-  /** Paths of closed files that were moved elsewhere. */
+  /** Paths of closed files that were moved elsewhere; none has the name of a file of the log. */
   readonly closedFiles?: readonly string[] | undefined;
 }
 
-/** The heads of a file that is not here, until it is known whether it was closed. */
+/** The heads of a file that is not here. */
 interface MissingFile {
-  readonly heads: { readonly sequence: number; readonly head: LoggedHead }[];
+  /** The first over the most lines. */
+  most: { readonly sequence: number; readonly head: LoggedHead };
+  isClosed: boolean;
+  /** About the first head that contradicts one before it. */
+  contradiction: VerifyFinding | undefined;
 }
 
 export class AccessLogCheck {
@@ -84,13 +88,13 @@ export class AccessLogCheck {
     for (const { sequence, body } of queued) {
       const head = headIn(body);
       if (head === undefined) {
-        this.#findings.push(finding('head_unknown', { sequence }, sequence));
+        this.#findings.push(finding('head_unknown', { sequence, file: FIRST_FILE }, sequence));
         continue;
       }
       this.#heads++;
       const name = head.file ?? FIRST_FILE;
       if (this.#isHere(name)) await this.#file(name).compare(sequence, head);
-      else this.#missingFile(name).heads.push({ sequence, head });
+      else this.#takeMissing(name, { sequence, head });
     }
   }
 
@@ -119,24 +123,33 @@ export class AccessLogCheck {
   /** A closed file may be elsewhere; the lines of another one are missing. */
   async #settleMissing(): Promise<AccessLogState['unchecked']> {
     const unchecked: { file: string; lines: number }[] = [];
-    for (const [file, { heads }] of this.#missing) {
-      const closing = heads.findLast(({ head }) => head.closes);
-      if (closing !== undefined) unchecked.push({ file, lines: closing.head.lines });
-      else for (const { sequence, head } of heads) await this.#file(file).compare(sequence, head);
+    for (const [file, { most, isClosed, contradiction }] of this.#missing) {
+      if (!isClosed) {
+        await this.#file(file).compare(most.sequence, most.head);
+        continue;
+      }
+      unchecked.push({ file, lines: most.head.lines });
+      if (contradiction !== undefined) this.#findings.push(contradiction);
     }
     return unchecked;
+  }
+
+  /** The numbers of lines never decrease, and a number has one hash. */
+  #takeMissing(name: string, { sequence, head }: MissingFile['most']): void {
+    const most = { sequence, head };
+    const found = this.#missing.get(name) ?? { most, isClosed: false, contradiction: undefined };
+    this.#missing.set(name, found);
+    const { lines, head: hash } = found.most.head;
+    if (head.lines < lines || (head.lines === lines && head.head !== hash))
+      found.contradiction ??= finding('heads_differ', { file: name }, name, sequence, found.most.sequence);
+    if (head.lines > lines) found.most = most;
+    found.isClosed ||= head.closes === true;
   }
 
   /** A head comes after the file was created, so a file that is not here was removed. */
   #isHere(name: string): boolean {
     if (this.#files.has(name) || this.#given.has(name)) return true;
     return !this.#missing.has(name) && this.#log.files?.().includes(name) !== false;
-  }
-
-  #missingFile(name: string): MissingFile {
-    const found = this.#missing.get(name) ?? { heads: [] };
-    this.#missing.set(name, found);
-    return found;
   }
 
   #file(name: string): AccessLogFileCheck {
@@ -175,7 +188,7 @@ export function accessLogText({ lines, covered, unended, last, unchecked }: Acce
   const notChecked = unchecked.map(
     (closed) => `${counted(closed.lines, 'line')} of ${closed.file} not checked (--access-log)`,
   );
-  if (lines === 0) return ['no access was logged', ...notChecked].join('; ');
+  if (lines === 0) return notChecked.join('; ') || 'no access was logged';
   return [
     covered >= lines
       ? counted(lines, 'line')

@@ -1,14 +1,14 @@
 /**
  * `collector verify`: verifies that the log is the one that was signed. Changes nothing except its own note.
  */
-import path from 'node:path';
 import type { Config } from '../../config.js';
 import { exists, nodeFiles } from '../../files.js';
-import { isAccessLogName } from '../../tree/access-chain.js';
 import { writeVerifyResult } from '../../tree/state-files.js';
 import { withSharedView } from '../../store/open-shared.js';
 import { isShared } from '../../store/open.js';
+import { openAccessLog } from '../../store/open-access-log.js';
 import { messageOf } from '../../system-code.js';
+import { closedFilesFrom } from '../closed-files.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdsLog } from '../regular-files.js';
 import { trustedFrom } from '../given-keys.js';
@@ -97,7 +97,7 @@ async function examineLog(
 ): Promise<ExitCode> {
   const { against = [], json = false } = options;
   const { keys, rotations } = trustedFrom(options.key ?? [], (text) => logKey(text).vkey);
-  const closedFiles = closedFilesFrom(options.accessLog ?? []);
+  const closedFiles = closedFilesFrom(options.accessLog ?? [], shared?.accessLog ?? openAccessLog(dataDir));
   const bar = new ProgressBar({
     ...{ wanted: !json && process.stderr.isTTY, unit: 'entries', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });
@@ -116,18 +116,6 @@ async function examineLog(
   );
   if (options.note) note(noted, verification);
   return verification.findings.intact ? EXIT.ok : EXIT.damaged;
-}
-
-/** @throws CommandFailure for a file that does not exist, or whose name no access log has. */
-function closedFilesFrom(files: readonly string[]): readonly string[] {
-  const names = files.map((file) => path.basename(file));
-  for (const [i, file] of files.entries()) {
-    if (!isAccessLogName(names[i] ?? ''))
-      throw usage(`--access-log: the name of ${file} is neither access.log nor access-YEAR.log`);
-    if (names.indexOf(names[i] ?? '') < i) throw usage(`--access-log: ${names[i]} is given twice`);
-    if (!exists(file)) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
-  }
-  return files;
 }
 
 /** Records the verdict. A failure to do so is reported, and does not change the result. */

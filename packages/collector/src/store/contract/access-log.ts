@@ -38,7 +38,7 @@ export interface LocalAccessLog extends AccessLogStore {
   append(line: string): void;
 }
 
-/** Thrown if the access log is not a regular file. */
+/** Thrown if a file of the access log is not a regular file. The message names it. */
 export class AccessLogUnfit extends Error {
   override name = 'AccessLogUnfit';
 }

@@ -26,6 +26,8 @@ const LINE_FEED = 0x0a;
 const PIECE_BYTES = 64 << 10;
 const BEGINNING: LineCursor = { lines: 0, at: 0 };
 const BEGINNING_BYTES = 4096;
+/** Paths whose names this process has made durable: the one that created the file may be interrupted before. */
+const NAMED = new Set<string>();
 const YEAR = /^\{"at":"(\d{4})-/m;
 
 /** The log of readings on a mirror, whose access log is a copy. */
@@ -35,8 +37,6 @@ export function readingsLogPath(dataDirectory: string): string {
 
 export class AccessLogFile implements LocalAccessLog {
   readonly #path: string;
-  /** Whether the name of the file is on stable storage. */
-  #named = false;
 
   constructor(
     private readonly dataDirectory: string,
@@ -68,7 +68,8 @@ export class AccessLogFile implements LocalAccessLog {
     } finally {
       fs.closeSync(fd);
     }
-    if (made) nodeFiles.syncDirectory(this.dataDirectory);
+    if (made) NAMED.delete(this.#path);
+    this.#makeNameDurable();
   }
 
   async *lines({ at }: LineCursor = BEGINNING): AsyncGenerator<Buffer, void> {
@@ -104,9 +105,13 @@ export class AccessLogFile implements LocalAccessLog {
     } finally {
       nodeFiles.close(fd);
     }
-    if (this.#named) return;
+    this.#makeNameDurable();
+  }
+
+  #makeNameDurable(): void {
+    if (NAMED.has(this.#path)) return;
     nodeFiles.syncDirectory(this.dataDirectory);
-    this.#named = true;
+    NAMED.add(this.#path);
   }
 
   /**
@@ -163,12 +168,12 @@ export class AccessLogFile implements LocalAccessLog {
       fd = fs.openSync(this.#path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     } catch (error) {
       if (systemCode(error) === 'ENOENT') return undefined;
-      if (systemCode(error) === 'ELOOP' || systemCode(error) === 'ENXIO') throw unfit();
+      if (systemCode(error) === 'ELOOP' || systemCode(error) === 'ENXIO') throw unfit(this.#path);
       throw error;
     }
     if (fs.fstatSync(fd).isFile()) return fd;
     nodeFiles.close(fd);
-    throw unfit();
+    throw unfit(this.#path);
   }
 
   #openToAppend(): { fd: number; made: boolean } {
@@ -202,6 +207,6 @@ function fault(code: string, message: string): Error {
   return Object.assign(new Error(message), { code });
 }
 
-function unfit(): AccessLogUnfit {
-  return new AccessLogUnfit('it is not a regular file and was not opened');
+function unfit(file: string): AccessLogUnfit {
+  return new AccessLogUnfit(`${path.basename(file)} is not a regular file and was not opened`);
 }
