@@ -328,9 +328,10 @@ async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): 
       await database.close();
     }
   } catch (error) {
+    if (error instanceof KeyStoreDamaged) return CHECKS.keys_damaged(error.message);
     // Other errors, such as a newer collector's file, do not mean damage.
-    if (!(error instanceof KeyStoreDamaged)) throw error;
-    return CHECKS.keys_damaged(error.message);
+    if (!(error instanceof KeyStoreError)) throw error;
+    throw new CommandFailure(`no verdict: ${error.message}`, EXIT.failure, { cause: error });
   }
 }
 
