@@ -83,7 +83,16 @@ export function holdsLog(dataDir: string): boolean {
 }
 
 /** Any of these shows that a directory is a data directory, also before the first start and after a loss. */
-const OWN = ['keys.db', 'lock', 'ledger', 'access.log', 'signing-keys', 'encryption-keys.json', 'kek'];
+const OWN = [
+  'keys.db',
+  'lock',
+  'ledger',
+  'access.log',
+  'signing-keys',
+  'encryption-keys',
+  'encryption-keys.json',
+  'kek',
+];
 
 /**
  * Refuses a directory of something else, in which a log would be begun among other files.
