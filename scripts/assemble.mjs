@@ -6,7 +6,8 @@
 // It has the packages as npm would publish them, their runtime dependencies as npm ci has installed them, the documents,
 // deploy/ and the commands in bin/. It needs no network.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, globSync, mkdirSync, readdirSync } from 'node:fs';
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 
 const [, , target] = process.argv;
@@ -15,7 +16,8 @@ if (existsSync(target) && readdirSync(target).length > 0) throw new Error(`${tar
 
 const root = path.dirname(import.meta.dirname);
 const read = (file) => JSON.parse(readFileSync(path.join(root, file), 'utf8'));
-const { workspaces } = read('package.json');
+const manifest = read('package.json');
+const { workspaces } = manifest;
 const { packages } = read('package-lock.json');
 
 /** Files that the user of deploy/compose*.yaml makes there. */
@@ -82,8 +84,16 @@ function link(file, to) {
   symlinkSync(path.relative(path.dirname(from), path.join(target, to)), from);
 }
 
-for (const file of ['package.json', 'package-lock.json', 'LICENSE']) copy(file);
-for (const file of ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs', 'deploy']) copy(file);
+for (const file of ['package-lock.json', 'LICENSE']) copy(file);
+for (const key of ['scripts', 'dependencies', 'devDependencies', 'allowScripts', 'overrides'])
+  delete manifest[key];
+manifest.engines = { node: '>=24' };
+writeFileSync(path.join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+for (const file of ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs', 'deploy'])
+  copy(file);
+/** Files to which the documents link. */
+const LINKED = ['bench/RESULTS.md', 'clients/python/README.md', 'packages/*/src/**/README.md'];
+for (const file of globSync([...LINKED, 'examples/*/*.{md,mjs,py,txt}'], { cwd: root })) copy(file);
 const files = packed();
 const needed = new Set();
 for (const workspace of workspaces) {

@@ -168,7 +168,8 @@ test('[R-1240] the guide to the viewer and its help name the same options', () =
 });
 
 const NAMED_ARTIFACTS = ['docs/guide/install.md', 'docs/guide/python.md', 'clients/python/README.md'];
-test.each([...NAMED_ARTIFACTS, 'packages/client/README.md', 'packages/instrument/README.md'])(
+const EXAMPLES = ['examples/python-batch/README.md', 'examples/python-chat/README.md'];
+test.each([...NAMED_ARTIFACTS, ...EXAMPLES, 'packages/client/README.md', 'packages/instrument/README.md'])(
   '[R-1240] %s names the artifacts of this version',
   (document) => {
     const { version } = JSON.parse(textOf('package.json')) as { version: string };

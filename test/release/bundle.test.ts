@@ -150,6 +150,33 @@ test('[R-1400] the bundle holds no test, no compiler and no package that only bu
   expect(native).toEqual([]);
 });
 
+test('[R-1240] every link of a document in the bundle leads to a file, and its package.json has no script', () => {
+  const documents = fs
+    .readdirSync(installed, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.md') && !file.includes('node_modules'));
+  expect(documents).toContain('docs/guide/operate.md');
+  const missing = documents.flatMap((file) =>
+    [...fs.readFileSync(path.join(installed, file), 'utf8').matchAll(/\]\(([^)\s#]+)[^)\s]*\)/g)]
+      .map(([, target = '']) => target)
+      .filter((target) => !/^[a-z]+:/.test(target))
+      .filter((target) => !fs.existsSync(path.join(installed, path.dirname(file), target)))
+      .map((target) => `${file}: ${target}`),
+  );
+  expect(missing).toEqual([]);
+  const manifest = fs.readFileSync(path.join(installed, 'package.json'), 'utf8');
+  expect(Object.keys(JSON.parse(manifest) as object)).not.toContain('scripts');
+});
+
+test('[R-1240] no document in the bundle uses a script of the clone without naming the clone', () => {
+  const paragraphs = fs
+    .readdirSync(installed, { recursive: true, encoding: 'utf8' })
+    .filter((file) => /^(README\.md|docs\/guide\/.*\.md|examples\/.*\.md)$/.test(file))
+    .flatMap((file) => fs.readFileSync(path.join(installed, file), 'utf8').split(/\n\n(?! {4})/));
+  expect(paragraphs.length).toBeGreaterThan(300);
+  const clone = /npm (?:start|run)|\.\/collector\b|\.\/clients\/|setup\.mjs/;
+  expect(paragraphs.filter((text) => clone.test(text) && !/\bclone\b/.test(text))).toEqual([]);
+});
+
 test('[R-1400] the bundle holds what the installation in docs/guide/operate.md uses', () => {
   const [, steps = ''] =
     /^### On a host$([^]*?)^### In a container$/m.exec(textOf('docs/guide/operate.md')) ?? [];

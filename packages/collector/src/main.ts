@@ -9,10 +9,7 @@ import { EXIT } from './commands/exit-codes.js';
 const NEEDED = 24;
 
 if (Number.parseInt(process.versions.node, 10) < NEEDED) {
-  process.stderr.write(
-    `collector: needs Node.js ${NEEDED} or newer, but this is ${process.versions.node}; ` +
-      'in a checkout, use ./collector, which has its own\n',
-  );
+  process.stderr.write(`collector: needs Node.js ${NEEDED} or newer, but this is ${process.versions.node}\n`);
   process.exitCode = EXIT.usage;
 } else {
   const { main } = await import('./commands/program.js');

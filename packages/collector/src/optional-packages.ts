@@ -2,6 +2,7 @@
  * Packages that are installed only where they are used. Only this table names them: nothing else imports them
  * or their types, so the collector builds and runs without them.
  */
+import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { Unusable } from './unusable.js';
 
@@ -19,11 +20,16 @@ const PACKAGES = {
 export async function optionalPackage<Door>(of: keyof typeof PACKAGES, door = ''): Promise<Door> {
   const name = PACKAGES[of];
   if (!isInstalled(name))
-    throw new Unusable(
-      `this needs the package ${name}, which is not installed: ` +
-        'run node scripts/setup.mjs --all in the checkout, or install the package beside the collector',
-    );
+    throw new Unusable(`this needs the package ${name}, which is not installed: ${remedyFor(of)}`);
   return (await import(`${name}${door}`)) as Door;
+}
+
+/** Only the bundle and a clone have the demo, which is not on npm. */
+function remedyFor(of: keyof typeof PACKAGES): string {
+  if (fs.existsSync(new URL('../../../scripts/setup.mjs', import.meta.url)))
+    return 'run node scripts/setup.mjs --all';
+  const bundle = 'use the server bundle of a release, which has it';
+  return of === 'demo' ? bundle : `install it beside the collector, or ${bundle}`;
 }
 
 function isInstalled(name: string): boolean {

@@ -82,7 +82,9 @@ export class KeyFiles {
         const bytes = readFrom(this.files, this.#fileOf(name));
         return generationOf(name, bytes) > 0 ? bytes : undefined;
       } catch (error) {
-        if (systemCode(error) === 'EISDIR') return undefined;
+        // Another process may have removed it since the look at it, as an epoch after a rotation.
+        const isRemoved = systemCode(error) === 'ENOENT' && this.files.look(this.directory) !== undefined;
+        if (isRemoved || systemCode(error) === 'EISDIR') return undefined;
         throw error;
       }
     });

@@ -47,6 +47,31 @@ test.each([
   expect([status, stdout]).toEqual([2, '']);
   expect(stderr).toBe(
     `collector: ${option}this needs the package @clinical-events/postgres, which is not installed: ` +
-      'run node scripts/setup.mjs --all in the checkout, or install the package beside the collector\n',
+      'install it beside the collector, or use the server bundle of a release, which has it\n',
+  );
+});
+
+test('[R-1400] without the demo, which is not on npm, the message names the server bundle alone', () => {
+  const { status, stderr } = collector('demo');
+  expect(status).toBe(2);
+  expect(stderr).toBe(
+    'collector: this needs the package @clinical-events/demo, which is not installed: ' +
+      'use the server bundle of a release, which has it\n',
+  );
+});
+
+test('[R-1400] in a clone, the message of a missing package names the command that installs it', () => {
+  const clone = path.join(installation, 'clone');
+  const at = path.join(clone, 'packages/collector');
+  fs.cpSync(path.join(modules, '@clinical-events/collector'), at, { recursive: true });
+  fs.symlinkSync(modules, path.join(clone, 'node_modules'));
+  fs.mkdirSync(path.join(clone, 'scripts'));
+  fs.writeFileSync(path.join(clone, 'scripts/setup.mjs'), '');
+  const { stderr } = spawnSync(process.execPath, [path.join(at, 'dist/main.js'), 'demo'], {
+    encoding: 'utf8',
+  });
+  expect(stderr).toBe(
+    'collector: this needs the package @clinical-events/demo, which is not installed: ' +
+      'run node scripts/setup.mjs --all\n',
   );
 });

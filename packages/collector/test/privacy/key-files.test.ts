@@ -3,6 +3,7 @@ import { createSecretKey, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { nodeFiles } from '../../src/files.js';
 import { isKekFile, kekFault, newKekFile, openKek } from '../../src/privacy/key-encryption-key.js';
 import {
   decodeKeyState,
@@ -10,6 +11,9 @@ import {
   keyStateHeader,
   type KeyState,
 } from '../../src/privacy/key-state.js';
+import { KeyFiles } from '../../src/privacy/key-files.js';
+import { epochName } from '../../src/privacy/key-record.js';
+import { VaultAway } from '../../src/privacy/key-vault.js';
 import { openKeys } from '../../src/privacy/open-keys.js';
 import { newRoot } from '../../src/privacy/key-tree.js';
 import { SyntheticIv } from '../../src/privacy/name-cipher.js';
@@ -60,6 +64,24 @@ describe('[R-1323] a key state', () => {
     }
     expect(decodeKeyState(file, createSecretKey(randomBytes(32)))).toBeUndefined();
   });
+});
+
+test('[R-1323] a record that another process removes while it is read is missing; a directory that is gone is away', () => {
+  for (const [gone, isAway] of [
+    ['epochs/0000001.json', false],
+    ['', true],
+  ] as const) {
+    const file = path.join(directory, epochName(1));
+    fs.mkdirSync(path.dirname(file), { recursive: true });
+    fs.writeFileSync(file, 'an epoch');
+    const open: typeof nodeFiles.open = (name, flags) => {
+      fs.rmSync(path.join(directory, gone), { recursive: true });
+      return nodeFiles.open(name, flags);
+    };
+    const read = () => new KeyFiles(directory, { ...nodeFiles, open }).read(epochName(1));
+    if (isAway) expect(read).toThrow(VaultAway);
+    else expect(read()).toBeUndefined();
+  }
 });
 
 describe('[R-1323] the key that wraps the others', () => {
