@@ -9,6 +9,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, globSync, mkdirSync, readdirSync } from 'node:fs';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { packages, runtimeOf } from './release/runtime.mjs';
 
 const [, , target] = process.argv;
 if (target === undefined) throw new Error('usage: node scripts/assemble.mjs <directory>');
@@ -18,7 +19,6 @@ const root = path.dirname(import.meta.dirname);
 const read = (file) => JSON.parse(readFileSync(path.join(root, file), 'utf8'));
 const manifest = read('package.json');
 const { workspaces } = manifest;
-const { packages } = read('package-lock.json');
 
 /** Files that the user of deploy/compose*.yaml makes there. */
 const SECRETS = ['deploy/operator-token', 'deploy/secrets'].map((file) => path.join(root, file));
@@ -42,32 +42,6 @@ function packed() {
   return new Map(JSON.parse(stdout).map(({ name, files }) => [name, files.map((file) => file.path)]));
 }
 
-/** The directory in which Node.js finds a dependency of the package in `from`, by the lock file. */
-function placeOf(name, from) {
-  for (let parent = from; ; parent = parent.slice(0, Math.max(0, parent.lastIndexOf('/node_modules/')))) {
-    const place = path.posix.join(parent, 'node_modules', name);
-    if (packages[place] !== undefined) return place;
-    if (parent === '') return undefined;
-  }
-}
-
-/**
- * Adds the directories of all packages that the package in `from` needs when it runs. Optional ones are left out: they
- * depend on the platform, and none is used.
- */
-function addDependencies(from, found) {
-  const { dependencies, peerDependencies, peerDependenciesMeta: meta = {} } = packages[from];
-  for (const name of Object.keys({ ...peerDependencies, ...dependencies })) {
-    const place = placeOf(name, from);
-    if (place === undefined && meta[name]?.optional) continue;
-    if (place === undefined) throw new Error(`package-lock.json does not have ${name}, which ${from} needs`);
-    if (found.has(place)) continue;
-    found.add(place);
-    if (!packages[place].link) addDependencies(place, found);
-  }
-  return found;
-}
-
 function copyInstalled(place) {
   const from = path.join(root, place);
   const { version } = read(path.join(place, 'package.json'));
@@ -84,25 +58,43 @@ function link(file, to) {
   symlinkSync(path.relative(path.dirname(from), path.join(target, to)), from);
 }
 
-for (const file of ['package-lock.json', 'LICENSE']) copy(file);
-for (const key of ['scripts', 'dependencies', 'devDependencies', 'allowScripts', 'overrides'])
-  delete manifest[key];
-manifest.engines = { node: '>=24' };
-writeFileSync(path.join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
+function write(file, data) {
+  writeFileSync(path.join(target, file), `${JSON.stringify(data, null, 2)}\n`);
+}
+
+/** Manifests and a lock file of what is here: tools take what they name for installed. */
+function describe() {
+  for (const key of ['scripts', 'dependencies', 'devDependencies', 'allowScripts', 'overrides'])
+    delete manifest[key];
+  manifest.engines = { node: '>=24' };
+  write('package.json', manifest);
+  const { name, version, license, engines } = manifest;
+  const locked = { '': { name, version, license, workspaces, engines } };
+  for (const workspace of workspaces) {
+    const its = read(path.join(workspace, 'package.json'));
+    write(path.join(workspace, 'package.json'), { ...its, scripts: undefined, devDependencies: undefined });
+    locked[path.posix.join('node_modules', its.name)] = { resolved: workspace, link: true };
+  }
+  for (const place of runtimeOf(workspaces))
+    locked[place] = { ...packages[place], devDependencies: undefined };
+  const sorted = Object.fromEntries(Object.entries(locked).sort());
+  write('package-lock.json', { name, version, lockfileVersion: 3, requires: true, packages: sorted });
+}
+
+copy('LICENSE');
 for (const file of ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md', 'docs', 'deploy'])
   copy(file);
 /** Files to which the documents link. */
 const LINKED = ['bench/RESULTS.md', 'clients/python/README.md', 'packages/*/src/**/README.md'];
 for (const file of globSync([...LINKED, 'examples/*/*.{md,mjs,py,txt}'], { cwd: root })) copy(file);
 const files = packed();
-const needed = new Set();
 for (const workspace of workspaces) {
   const { name } = packages[workspace];
   for (const file of files.get(name)) copy(path.join(workspace, file));
   link(path.join('node_modules', name), workspace);
-  addDependencies(workspace, needed);
 }
-for (const place of needed) if (!packages[place].link) copyInstalled(place);
+for (const place of runtimeOf(workspaces)) if (!workspaces.includes(place)) copyInstalled(place);
+describe();
 for (const name of ['collector', 'viewer']) {
   const { bin } = read(`packages/${name}/package.json`);
   for (const [command, file] of Object.entries(bin)) {

@@ -21,6 +21,7 @@ const PARTS = {
   bundle: () => import('./release/bundle.mjs'),
   image: () => import('./release/image.mjs'),
   kubernetes: () => import('./release/kubernetes.mjs'),
+  guide: () => import('./release/guide.mjs'),
   sbom: () => import('./release/sbom.mjs'),
   licences: () => import('./release/licences.mjs'),
 };

@@ -177,7 +177,7 @@ test('[R-2052] two directories, users, umasks and time zones give the same artif
   const names = [...PACKAGES.map(packed), PYTHON, `collector-${VERSION}`].map(
     (name) => `sbom/${name}.cdx.json`,
   );
-  names.push(...PACKAGES.map((name) => `${packed(name)}.tgz`), 'LICENCES.md', 'SHA256SUMS');
+  names.push(...PACKAGES.map((name) => `${packed(name)}.tgz`), 'INSTALL.md', 'LICENCES.md', 'SHA256SUMS');
   names.push(
     `collector-${VERSION}.tar.gz`,
     `collector-image-${VERSION}.tar`,

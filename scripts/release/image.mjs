@@ -1,19 +1,14 @@
 // The context of the container image: collector-image-<version>.tar, for `docker build -` without a network.
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { entriesOf, tar } from './archives.mjs';
-import { assembled } from './bundle.mjs';
+import { assembled, DOCKERFILE } from './bundle.mjs';
 
-const DOCKERFILE = path.join(import.meta.dirname, '../../deploy/docker/Dockerfile');
-
-export async function build(out, { version, commit, epoch }) {
-  const label = (name, value) => [
-    `org.opencontainers.image.${name}=""`,
-    `org.opencontainers.image.${name}="${value}"`,
+export async function build(out, about) {
+  const { version, epoch } = about;
+  const bundle = assembled(about);
+  const entries = [
+    { name: 'Dockerfile', path: path.join(bundle, DOCKERFILE) },
+    ...entriesOf(bundle, 'collector'),
   ];
-  const dockerfile = readFileSync(DOCKERFILE, 'utf8')
-    .replace(...label('version', version))
-    .replace(...label('revision', commit));
-  const entries = [{ name: 'Dockerfile', data: dockerfile }, ...entriesOf(assembled(), 'collector')];
   await tar(path.join(out, `collector-image-${version}.tar`), entries, { epoch });
 }

@@ -97,8 +97,9 @@ function withImage(tree, image) {
 
 export async function build(out, { version, commit }) {
   for (const [suffix, overlay] of Object.entries(OVERLAYS)) {
+    // kubectl reads YAML 1.1, in which on and yes without quotes are booleans.
     const documents = rendered(overlay).map((resource) =>
-      stringify(withImage(resource, `collector:${version}`), { lineWidth: 0 }),
+      stringify(withImage(resource, `collector:${version}`), { lineWidth: 0, compat: 'yaml-1.1' }),
     );
     const head = `# Collector ${version}, commit ${commit}: deploy/kubernetes/${overlay} of the sources.\n`;
     writeFileSync(

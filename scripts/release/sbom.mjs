@@ -1,8 +1,9 @@
-// A CycloneDX SBOM for each artifact, by `npm sbom` from the lock file. Serial number and time are derived.
+// A CycloneDX SBOM for each artifact, from the lock file. Serial number and time are derived.
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { npm, tarballName, workspaces } from './npm.mjs';
+import { tarballName, workspaces } from './npm.mjs';
+import { dependenciesOf, packages, runtimeOf } from './runtime.mjs';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const LICENCES = [{ license: { id: 'Apache-2.0' } }];
@@ -28,15 +29,43 @@ function write(out, name, component, components, dependencies, epoch) {
   writeFileSync(path.join(out, 'sbom', `${name}.cdx.json`), `${text}\n`);
 }
 
-/** The runtime components of some workspaces and what each depends on. */
+const nameOf = (place) => packages[place].name ?? place.slice(place.lastIndexOf('node_modules/') + 13);
+const referenceTo = (place) => `${nameOf(place)}@${packages[place].version}`;
+
+/** A licence of the lock file: one identifier, or an expression of several. */
+const licencesOf = (license) =>
+  license === undefined
+    ? []
+    : [/[ ()]/.test(license) ? { expression: license } : { license: { id: license } }];
+
+/** @see https://cyclonedx.org/docs/1.5/json/#components */
+function componentOf(place) {
+  const { version, license, integrity } = packages[place];
+  const [, content] = /^sha512-(.*)$/.exec(integrity) ?? [];
+  return {
+    'bom-ref': referenceTo(place),
+    type: 'library',
+    name: nameOf(place),
+    version,
+    scope: 'required',
+    purl: `pkg:npm/${nameOf(place).replace('@', '%40')}@${version}`,
+    ...(content && { hashes: [{ alg: 'SHA-512', content: Buffer.from(content, 'base64').toString('hex') }] }),
+    licenses: licencesOf(license),
+  };
+}
+
+/** Workspaces and all that they need when they run, as components and as what each depends on. */
 function resolved(some) {
-  const args = ['sbom', '--package-lock-only', '--sbom-format=cyclonedx', '--omit=dev'];
-  const chosen = some.map(({ directory }) => `--workspace=${path.relative(ROOT, directory)}`);
-  const { components, dependencies, metadata } = JSON.parse(npm(ROOT, [...args, ...chosen]));
-  const checkout = metadata.component['bom-ref'];
-  // npm names a workspace by its directory.
-  const named = components.map((each) => ({ ...each, name: each['bom-ref'].replace(/@[^@]*$/, '') }));
-  return { components: named, dependencies: dependencies.filter(({ ref }) => ref !== checkout) };
+  const places = runtimeOf(some.map(({ directory }) => path.relative(ROOT, directory)));
+  // A package can be in two places.
+  const byReference = [...new Map(places.map((place) => [referenceTo(place), place]))].sort();
+  return {
+    components: byReference.map(([, place]) => componentOf(place)),
+    dependencies: byReference.map(([ref, place]) => ({
+      ref,
+      dependsOn: dependenciesOf(place).map(referenceTo).sort(),
+    })),
+  };
 }
 
 export function build(out, { version, epoch }) {

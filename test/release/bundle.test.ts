@@ -7,6 +7,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { build as buildBundle } from '../../scripts/release/bundle.mjs';
 import { build as buildImage } from '../../scripts/release/image.mjs';
+import { build as buildSboms } from '../../scripts/release/sbom.mjs';
 import { CONTAINER_USER, textOf } from '../deployment/repository.js';
 
 const ABOUT = { version: '0.1.0', commit: 'c'.repeat(40), epoch: 1_700_000_000 };
@@ -26,6 +27,7 @@ beforeAll(async () => {
   fs.mkdirSync(out);
   await buildBundle(out, ABOUT);
   await buildImage(out, ABOUT);
+  buildSboms(out, ABOUT);
   const unpack = ['-C', scratch, '-xzf', path.join(out, `collector-${ABOUT.version}.tar.gz`)];
   expect(spawnSync('tar', unpack, { encoding: 'utf8' }).stderr).toBe('');
   // As on a read-only file system: root, who could write nonetheless, does not run it.
@@ -150,6 +152,59 @@ test('[R-1400] the bundle holds no test, no compiler and no package that only bu
   expect(native).toEqual([]);
 });
 
+/** The directories of the packages in node_modules of a directory, and in theirs. */
+function packagesIn(directory: string): string[] {
+  return fs
+    .globSync(['node_modules/*', 'node_modules/@*/*'], { cwd: directory })
+    .map((name) => path.join(directory, name))
+    .filter((found) => !path.basename(found).startsWith('@'))
+    .flatMap((found) => [found, ...(fs.lstatSync(found).isSymbolicLink() ? [] : packagesIn(found))]);
+}
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+}
+
+const manifestsOfBundle = () =>
+  packagesIn(installed).map(
+    (found) => JSON.parse(fs.readFileSync(path.join(found, 'package.json'), 'utf8')) as Manifest,
+  );
+
+interface Sbom {
+  readonly components: {
+    readonly name: string;
+    readonly version: string;
+    readonly licenses: { readonly license?: { readonly id: string }; readonly expression?: string }[];
+  }[];
+}
+
+const componentsOf = (name: string) => {
+  const file = path.join(out, 'sbom', `${name}-${ABOUT.version}.cdx.json`);
+  const { components } = JSON.parse(fs.readFileSync(file, 'utf8')) as Sbom;
+  return components.map(({ name: its, version, licenses: [first] }) =>
+    [its, version, first?.license?.id ?? first?.expression].join(' '),
+  );
+};
+
+test('[R-2052] the SBOM of the bundle has the packages that the bundle contains, with their licences', () => {
+  const contained = manifestsOfBundle().map(({ name, version, license }) => `${name} ${version} ${license}`);
+  expect(componentsOf('collector').sort()).toEqual([...new Set(contained)].sort());
+  expect(componentsOf('clinical-events-postgres')).toContainEqual(expect.stringMatching(/^pg 8\./));
+});
+
+test('[R-2052] the lock file of the bundle has the packages that the bundle contains, and npm finds no fault', () => {
+  const lock = fs.readFileSync(path.join(installed, 'package-lock.json'), 'utf8');
+  const { packages } = JSON.parse(lock) as { packages: Record<string, Partial<Manifest>> };
+  const links = Object.entries(packages).filter(([place]) => place.includes('node_modules/'));
+  const contained = packagesIn(installed).map((found) => path.relative(installed, found));
+  expect(links.map(([place]) => place).sort()).toEqual(contained.sort());
+  const env = { PATH: process.env['PATH'], HOME: scratch, npm_config_offline: 'true' };
+  const { status, stderr } = spawnSync('npm', ['ls', '--all'], { cwd: installed, env, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([0, '']);
+});
+
 test('[R-1240] every link of a document in the bundle leads to a file, and its package.json has no script', () => {
   const documents = fs
     .readdirSync(installed, { recursive: true, encoding: 'utf8' })
@@ -205,6 +260,7 @@ test('[R-2052] the context of the image is the bundle and a Dockerfile that name
   });
   expect(stdout).toBe('');
   const dockerfile = fs.readFileSync(path.join(context, 'Dockerfile'), 'utf8');
+  expect(fs.readFileSync(path.join(installed, 'deploy/docker/Dockerfile'), 'utf8')).toBe(dockerfile);
   expect(dockerfile).toContain(`org.opencontainers.image.version="${ABOUT.version}"`);
   expect(dockerfile).toContain(`org.opencontainers.image.revision="${ABOUT.commit}"`);
   expect(dockerfile.replaceAll(/(version|revision)="[^"]+"/g, '$1=""')).toBe(

@@ -12,7 +12,8 @@ interface Resource {
   readonly metadata: { readonly name: string };
 }
 
-const resourcesIn = (text: string) => parseAllDocuments(text).map((each) => each.toJS() as Resource);
+const resourcesIn = (text: string, version: '1.1' | '1.2' = '1.2') =>
+  parseAllDocuments(text, { version }).map((each) => each.toJS() as Resource);
 const VERSION = '9.8.7';
 
 async function built(): Promise<Record<string, string>> {
@@ -44,6 +45,14 @@ test('[R-2052] the manifests of a release have its version in every image, and t
     const images = [...text.matchAll(/^ *(?:- )?image: (.*)$/gm)].map(([, image]) => image);
     expect([...new Set(images)], file).toEqual([`collector:${VERSION}`]);
   }
+});
+
+test('[R-2052] the manifests mean the same to a reader of YAML 1.1, as kubectl is', async () => {
+  const files = await built();
+  for (const [file, text] of Object.entries(files))
+    expect(resourcesIn(text, '1.1'), file).toEqual(resourcesIn(text));
+  const postgres = files[`collector-kubernetes-postgres-${VERSION}.yaml`];
+  expect(postgres).toMatch(/ name: COLLECTOR_ENCRYPTION\n +value: "on"\n/);
 });
 
 test('[R-2052] the overlay for PostgreSQL has the patched pods and not the volume of the keys', () => {
