@@ -92,6 +92,7 @@ const OWN = [
   'encryption-keys',
   'encryption-keys.json',
   'kek',
+  RESTORING,
 ];
 
 /**
