@@ -3,6 +3,7 @@ import net from 'node:net';
 import { createInterface } from 'node:readline';
 import { processUser } from '@clinical-events/collector/commands/actor';
 import { type SocketAddress, socketAddress } from '@clinical-events/collector/commands/access-socket';
+import { systemCode } from '@clinical-events/collector/system-code';
 import { BEGAN, type Look, LookRefused, type Looks } from './contract.js';
 
 /** How long an answer may take, in milliseconds; a disk may be stuck. */
@@ -100,6 +101,7 @@ class Connection {
   readonly #address: SocketAddress;
   readonly #closed: Promise<void>;
   #waiting: Waiting[] = [];
+  #away = 'the collector does not offer its access log now';
 
   /** @throws LookRefused if the data directory cannot be opened. */
   constructor(
@@ -112,7 +114,11 @@ class Connection {
       throw new LookRefused('the data directory cannot be opened', { cause: error });
     }
     this.#socket = net.connect(this.#address.address);
-    this.#socket.on('error', () => this.#socket.destroy());
+    this.#socket.on('error', (error) => {
+      if (['ENOENT', 'ECONNREFUSED'].includes(systemCode(error) ?? ''))
+        this.#away = `no collector runs on ${dataDir}`;
+      this.#socket.destroy();
+    });
     createInterface({ input: this.#socket })
       .on('line', (line) => this.#take(line))
       // It repeats the errors of the socket.
@@ -129,7 +135,7 @@ class Connection {
   ask(request: object): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (!this.isOpen || this.#waiting.length >= MOST_WAITING) {
-        reject(this.isOpen ? late() : away());
+        reject(this.isOpen ? late() : new LookRefused(this.#away));
         return;
       }
       let isLate = false;
@@ -188,12 +194,8 @@ class Connection {
   #end(): void {
     this.isOpen = false;
     this.#address.release();
-    for (const { fail } of this.#waiting.splice(0)) fail(away());
+    for (const { fail } of this.#waiting.splice(0)) fail(new LookRefused(this.#away));
   }
-}
-
-function away(): LookRefused {
-  return new LookRefused('the collector does not offer its access log now');
 }
 
 function late(): LookRefused {

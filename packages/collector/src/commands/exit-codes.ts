@@ -23,8 +23,8 @@ const MEANING: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: 'done',
   failure: 'failed for an unexpected reason',
   usage:
-    'the command line or the configuration is wrong, or no collector is running that could do it; nothing ' +
-    'was done',
+    'the command line or the configuration is wrong, the data has a format of another version, or no ' +
+    'collector is running that could do it; nothing was done',
   damaged: 'stored data is damaged; see collector doctor',
   unsafe: 'storage failed while running, and continuing would not be safe (serve)',
   inUse:

@@ -19,7 +19,7 @@ const FILE_NAME = /\.[A-Za-z]{1,8}$/;
 export function keysFrom<Key>(option: string, given: string, read: (vkey: string) => Key): Key[] {
   const key = (text: string, where: string): Key => {
     try {
-      return read(text);
+      return read(text.trim());
     } catch (error) {
       if (!(error instanceof KeyMalformed)) throw error;
       throw usage(`${option}: not a verifier key; ${where} ${error.message}`);

@@ -6,7 +6,7 @@ import { inspect } from 'node:util';
 import { Command, CommanderError } from 'commander';
 import { ConfigError, limitsHint, showsStacks } from '../config.js';
 import { optionalPackage } from '../optional-packages.js';
-import { KeyStoreDamaged } from '../store/contract/keys.js';
+import { KeyStoreDamaged, KeyStoreError } from '../store/contract/keys.js';
 import { CatalogueBusy, CatalogueFault } from '../catalogue/faults.js';
 import { StoreDamaged } from '../store/contract/events.js';
 import { commandOf } from './command-line.js';
@@ -141,6 +141,7 @@ function report(error: unknown, { logLevel, dataDir }: Given): number {
 /** The exit code for an error. */
 export function exitCodeOf(error: unknown): ExitCode {
   if (error instanceof Unusable) return EXIT.usage;
+  if (error instanceof KeyStoreError && error.cause instanceof Unusable) return EXIT.usage;
   if (error instanceof KeyStoreDamaged || error instanceof StoreDamaged) return EXIT.damaged;
   if (error instanceof CatalogueBusy) return EXIT.inUse;
   return error instanceof CommandFailure ? error.exitCode : EXIT.failure;

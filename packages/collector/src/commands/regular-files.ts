@@ -7,6 +7,7 @@ import path from 'node:path';
 import { exists } from '../files.js';
 import { checkpointDirectory, RESTORING } from '../store/open.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
+import { printable } from './terminal.js';
 
 /** The files that prove the log. */
 export const PROOF_DIRECTORIES = ['checkpoints', 'checkpoints/rotations', 'tree'] as const;
@@ -78,6 +79,35 @@ export function holdsLog(dataDir: string): boolean {
   return (
     holds(path.join(dataDir, 'ledger'), /\.segment$/) ||
     holds(checkpointDirectory(dataDir), /^latest$|\.checkpoint$/)
+  );
+}
+
+/** Any of these shows that a directory is a data directory, also before the first start and after a loss. */
+const OWN = [
+  'keys.db',
+  'lock',
+  'ledger',
+  'access.log',
+  'signing-keys',
+  'encryption-keys',
+  'encryption-keys.json',
+  'kek',
+  RESTORING,
+];
+
+/**
+ * Refuses a directory of something else, in which a log would be begun among other files.
+ * @throws CommandFailure
+ */
+export function assertOwn(dataDir: string): void {
+  if (fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() !== true || holdsLog(dataDir)) return;
+  if (holds(path.join(dataDir, 'index'), /\.run$/) || holds(path.join(dataDir, 'tree'), /^level-/)) return;
+  const names = fs.readdirSync(dataDir).filter((name) => name !== 'lost+found' && !name.startsWith('.'));
+  const [other] = names;
+  if (other === undefined || names.some((name) => OWN.includes(name))) return;
+  throw usage(
+    `${dataDir} holds ${printable(other)} and no log, so it is not a data directory: give a new directory or ` +
+      'an empty one with --data-dir',
   );
 }
 

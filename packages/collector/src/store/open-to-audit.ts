@@ -6,6 +6,7 @@ import { TreeFiles } from './embedded/tree-files.js';
 import { openAccessLog } from './open-access-log.js';
 
 export { EvidenceLog } from './embedded/evidence-log.js';
+export { OtherFormat } from './embedded/segment.js';
 export { LogReading as LogAudit } from './embedded/whole-log-audit.js';
 
 /** Opens the parts that an audit reads in addition to the segments. The tree must be closed. */

@@ -128,6 +128,7 @@ describe('[R-908] a proof that holds', () => {
     const ofKey = file(`${key}\n`, 'log.vkey');
     expect((await check({ key: ofKey })).code).toBe(0);
     expect((await check({ key: `@${ofKey}` })).code).toBe(0);
+    expect((await check({ key: `${key}\n` })).code).toBe(0);
     const other = await otherKey();
     expect((await check({ key: other }, '--key', key)).code).toBe(0);
     expect((await check({ key: file(`${other}\n\n${key}\n`) })).code).toBe(0);

@@ -2,13 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { beginAccess } from '../../src/commands/access-log.js';
 import { whyUnsigned } from '../../src/commands/verify/proof-findings.js';
 import { CheckpointTrouble, writeSinkStates } from '../../src/tree/state-files.js';
 import { createKey, run, start, temporaryDirectory } from '../running/collector-process.js';
 import { lockDirectory } from '../../src/store/directory-lock.js';
 import { fillDirectory, flipBit, segmentPaths } from '../store/embedded/filled-directory.js';
-import { fillSigned, loggedEvent, ORIGIN } from './signed-directory.js';
+import { fillSigned, loggedEvent, ORIGIN, signAccesses } from './signed-directory.js';
 
 let dataDir: string;
 
@@ -253,5 +254,19 @@ describe('collector doctor on the proof', () => {
     expect(lines).toEqual([
       expect.stringMatching(/^signing key: damage: the keys in .*checkpoints do not follow/),
     ]);
+  });
+
+  test('[R-2056] names the command that checks a file of the access log that was moved elsewhere', async () => {
+    onTestFinished(() => void vi.useRealTimers());
+    for (const now of ['2026-12-31', '2027-01-01']) {
+      vi.useFakeTimers({ toFake: ['Date'], now: new Date(now) });
+      beginAccess(dataDir, { command: 'events', filter: {} })({ events: 1, complete: true });
+    }
+    await signAccesses(dataDir);
+    fs.rmSync(inData('access.log'));
+    const { stdout } = await run(['doctor', '--data-dir', dataDir]);
+    const unwrapped = stdout.replaceAll(/\s+/g, ' ');
+    const command = `collector verify --data-dir ${dataDir} --access-log FILE`;
+    expect(unwrapped).toContain(`of access.log not checked (${command})`);
   });
 });

@@ -2,8 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { expect, test } from 'vitest';
-import { run } from '../running/collector-process.js';
+import { describe, expect, test } from 'vitest';
+import { run, start } from '../running/collector-process.js';
 import { scratch } from '../running/scratch.js';
 import { fillSigned, loggedEvent } from './signed-directory.js';
 
@@ -39,3 +39,32 @@ test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/00000
     expect(fs.readdirSync(elsewhere)).toEqual([]);
   },
 );
+
+describe('serve', () => {
+  test('refuses a directory of something else, and writes nothing there', async () => {
+    const directory = scratch();
+    fs.writeFileSync(path.join(directory, 'SHA256SUMS'), '');
+    fs.mkdirSync(path.join(directory, 'sbom'));
+    expect(await run(['serve', '--port', '0', '--data-dir', directory])).toEqual({
+      code: 2,
+      stdout: '',
+      stderr:
+        `collector: ${directory} holds SHA256SUMS and no log, so it is not a data directory: give a new ` +
+        'directory or an empty one with --data-dir\n',
+    });
+    expect(fs.readdirSync(directory).sort()).toEqual(['SHA256SUMS', 'sbom']);
+  });
+
+  test('accepts what may be there before the first start', async () => {
+    const made = scratch();
+    fs.writeFileSync(path.join(made, 'token'), '');
+    expect((await run(['keys', 'create', '--permissions', 'all', '--data-dir', made])).code).toBe(0);
+    const mounted = scratch();
+    fs.mkdirSync(path.join(mounted, 'lost+found'));
+    fs.writeFileSync(path.join(mounted, '.gitignore'), '');
+    for (const dataDir of [made, mounted]) {
+      const collector = await start(dataDir);
+      expect(await collector.stop()).toBe(0);
+    }
+  });
+});

@@ -77,7 +77,10 @@ export interface ProofCheck {
   readonly proof: string;
   /** The event as it was sent, byte for byte; absent for an event that the log has erased. */
   readonly body?: Uint8Array | undefined;
-  /** Verifier keys of the log that the caller trusts, from another source than the proof. */
+  /**
+   * Verifier keys of the log that the caller trusts, from another source than the proof. White space around a
+   * key is ignored.
+   */
   readonly keys: readonly string[];
   /** Rotation notes of the log, the oldest first, which lead from those keys to later ones. */
   readonly rotations?: readonly string[];
@@ -128,7 +131,9 @@ function readProof(text: string): { proof: TlogProof; extra: Extra; checkpoint: 
   }
 }
 
-async function trustedKeys({ keys, rotations = [] }: ProofCheck): Promise<readonly string[]> {
+async function trustedKeys({ keys: given, rotations = [] }: ProofCheck): Promise<readonly string[]> {
+  // A key from a file ends with a newline, and none contains white space.
+  const keys = given.map((key) => key.trim());
   try {
     for (const key of keys) await checkedKey(key);
     return [...(await followRotations(keys, rotations))];

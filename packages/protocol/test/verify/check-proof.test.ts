@@ -196,6 +196,14 @@ describe('checkProof', () => {
     expect(verdict).toMatchObject({ valid: false, reason: 'origin-differs' });
   });
 
+  it('[R-908] takes a key as a file has it, with a line break at its end', async () => {
+    for (const vkey of [`${key.vkey}\n`, `${key.vkey}\r\n`, ` ${key.vkey}`])
+      expect(await checkProof({ proof, body, keys: [vkey] })).toMatchObject({
+        valid: true,
+        signedBy: key.vkey,
+      });
+  });
+
   it.each([
     ['no key at all', 'key'],
     ['the id of another', formatVerifierKey({ ...parseVerifierKey(key.vkey), keyId: 1 })],

@@ -11,8 +11,10 @@ import {
 } from '@clinical-events/collector/store/directory-lock';
 import type { ReportNumbers } from '@clinical-events/report/report-numbers';
 import {
+  BEGAN,
   type FoundProof,
   type FoundRun,
+  LookRefused,
   NotReadable,
   type Reading,
   type ReadingState,
@@ -200,14 +202,20 @@ class ThreadedReading implements Reading {
     // A follower that was started again passes it on again.
     if (this.#reporting.has(action)) return;
     this.#reporting.add(action);
+    let told = '';
     for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, MOST_PAUSE_MS)) {
       try {
         await this.options.onFollowed(action);
         this.#follower.post(action);
         this.#reporting.delete(action);
         return;
-      } catch {
-        this.#report(`the erasure ${action} is followed, and the report of it cannot be recorded yet`);
+      } catch (error) {
+        const reason = error instanceof LookRefused ? `: ${error.message}` : '';
+        const what = action === BEGAN ? 'looks' : `the erasure ${action} is followed, and the report of it`;
+        const message = `${what} cannot be recorded yet${reason}`;
+        // Only a changed reason is reported again: this state may last for days.
+        if (message !== told) this.#report(message);
+        told = message;
       }
       await sleep(pause, undefined, { ref: false, signal }).catch(() => undefined);
     }

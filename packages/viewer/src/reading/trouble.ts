@@ -3,6 +3,7 @@ import { CatalogueDamaged, CatalogueFault } from '@clinical-events/collector/cat
 import { CommandFailure, deniedPath } from '@clinical-events/collector/commands/exit-codes';
 import { StoreDamaged } from '@clinical-events/collector/store/contract/events';
 import { systemCode } from '@clinical-events/collector/system-code';
+import { Unusable } from '@clinical-events/collector/unusable';
 import { KeysAway } from './opened-log.js';
 
 export const NO_LOG = 'There is no log yet. The list appears when the collector has stored the first event.';
@@ -35,7 +36,8 @@ export function sentenceOf(error: unknown): string {
   if (error instanceof StoreDamaged) return `The log is damaged: ${error.message}. See collector verify.`;
   if (error instanceof KeysAway) return KEYS_AWAY;
   if (error instanceof CatalogueDamaged) return AGAIN;
-  if (error instanceof CatalogueFault || error instanceof CommandFailure) return `${capital(error.message)}.`;
+  if (error instanceof CatalogueFault || error instanceof CommandFailure || error instanceof Unusable)
+    return `${capital(error.message)}.`;
   const code = systemCode(error);
   return code === undefined
     ? 'The log cannot be read because of a fault in the viewer.'

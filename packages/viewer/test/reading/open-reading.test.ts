@@ -7,9 +7,12 @@ import { objectOf } from '../../../collector/src/commands/run-list.js';
 import { erased } from '../../../collector/test/running/erasing.js';
 import { run, type Running, start } from '../../../collector/test/running/collector-process.js';
 import { scratch } from '../../../collector/test/running/scratch.js';
+import { Unusable } from '@clinical-events/collector/unusable';
 import { openReading } from '../../dist/reading/open-reading.js';
+import { LookRefused } from '../../dist/contract.js';
 import { BEGAN, type Scope } from '../../src/contract.js';
 import { NamesKeys } from '../../src/reading/names-keys.js';
+import { sentenceOf } from '../../src/reading/trouble.js';
 
 const ALL: Scope = { organisations: undefined, applications: undefined, caller: undefined };
 
@@ -158,6 +161,28 @@ function holds(name: string, cipher: { seal(name: string): Buffer } | undefined)
     .map((each) => path.join(stateDir, 'catalogue', each))
     .some((file) => fs.existsSync(file) && fs.readFileSync(file).includes(cipher?.seal(name) ?? ''));
 }
+
+test('[R-2051] a viewer without a collector says so once, and names no erasure', async () => {
+  await collector.kill();
+  const troubles: string[] = [];
+  let tries = 0;
+  const reading = await openReading({
+    ...{ dataDir, stateDir, kek: undefined, keysKeptMs: 100, everyMs: 10 },
+    onFollowed() {
+      tries++;
+      return Promise.reject(new LookRefused(`no collector runs on ${dataDir}`));
+    },
+    onTrouble: (message) => void troubles.push(message),
+  });
+  onTestFinished(() => reading.close());
+  await expect.poll(() => tries, { timeout: 30_000 }).toBeGreaterThan(2);
+  expect(troubles).toEqual([`looks cannot be recorded yet: no collector runs on ${dataDir}`]);
+});
+
+test('[R-2051] a log of a later format is named as such', () => {
+  const message = 'the segment was written by a later version of the collector';
+  expect(sentenceOf(new Unusable(message))).toBe(`T${message.slice(1)}.`);
+});
 
 describe('[R-2050] an erasure', () => {
   test('is followed: its names are gone, their key too, and it is reported once', async () => {

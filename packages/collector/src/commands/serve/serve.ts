@@ -7,6 +7,7 @@ import { type Call, defineCommand } from '../define.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdDirectory } from '../held-directory.js';
 import { applyReadGroup } from '../read-group.js';
+import { assertOwn } from '../regular-files.js';
 import { commit, version } from '../typed.js';
 import { checkConfig } from './check.js';
 import { runCollector, type Start } from './collector.js';
@@ -90,6 +91,7 @@ async function serveUntilStopped(
   const serveLog = openServeLog(config.logLevel, asked.trial !== undefined);
   const { log } = serveLog;
   assertNoMirror(config.dataDir);
+  assertOwn(config.dataDir);
   const held = holdDirectory(config.dataDir);
   applyReadGroup(config);
   const keyDatabase = await openKeys(config);

@@ -17,6 +17,7 @@ import { asCheck, CHECKS, FINDINGS, type StoreFinding } from '../../store/findin
 import { checkCatalogue, type CatalogueCheck, type DifferingRecord } from '../../catalogue/check.js';
 import { CatalogueFault, catalogueDirectory } from '../../catalogue/catalogue.js';
 import { systemCode } from '../../system-code.js';
+import { Unusable } from '../../unusable.js';
 import { isAccessLogName } from '../../tree/access-chain.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import { encryptionFindings } from '../encryption-findings.js';
@@ -328,9 +329,10 @@ async function keysFinding(dataDir: string, hasEvents: () => Promise<boolean>): 
       await database.close();
     }
   } catch (error) {
+    if (error instanceof KeyStoreDamaged) return CHECKS.keys_damaged(error.message);
     // Other errors, such as a newer collector's file, do not mean damage.
-    if (!(error instanceof KeyStoreDamaged)) throw error;
-    return CHECKS.keys_damaged(error.message);
+    if (!(error instanceof KeyStoreError && error.cause instanceof Unusable)) throw error;
+    throw new CommandFailure(`no verdict: ${error.message}`, EXIT.failure, { cause: error });
   }
 }
 

@@ -154,7 +154,9 @@ function* accessLogFindings(state: AccessLogState | undefined): Generator<StoreF
   const faults = state.findings.filter((each) => !isNote(each));
   // An unreadable access log is damage here, whatever its kind is elsewhere.
   for (const { message } of faults) yield { severity: 'damage', subject: 'access log', message };
-  if (faults.length === 0) yield CHECKS.access_log(accessLogText(state));
+  // Only `verify` has the option.
+  const text = accessLogText(state).replaceAll('(--access-log)', '(collector verify --access-log FILE)');
+  if (faults.length === 0) yield CHECKS.access_log(text);
   for (const { message } of state.findings.filter(isNote)) yield CHECKS.access_log_noted(message);
 }
 

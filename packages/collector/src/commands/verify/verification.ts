@@ -15,7 +15,7 @@ import { erasedUnderHolds, heldFindings, type HeldThings } from '../../store/lif
 import { finding, type FindingList, type VerifyFinding } from '../../store/findings.js';
 import type { AuditedLog, AuditOptions, Waiting } from '../../store/log-audit.js';
 import { copySharedLog } from '../../replica/shared-log.js';
-import { LogAudit, openProof } from '../../store/open-to-audit.js';
+import { LogAudit, openProof, OtherFormat } from '../../store/open-to-audit.js';
 import type { OpenSharedStore } from '../../store/contract/opened.js';
 import { readKeyPlaces } from '../../store/key-places.js';
 import { messageOf } from '../../system-code.js';
@@ -25,6 +25,7 @@ import { readHistory } from '../../tree/key-files.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { notesElsewhere, notesOfDirectory, type ReadNote, readNote } from './signed-notes.js';
+import { CommandFailure, EXIT } from '../exit-codes.js';
 import { metBy, recordIn, recordText } from '../lifecycle/holds.js';
 import { printable } from '../terminal.js';
 import { checkRegular, PROOF_DIRECTORIES } from '../regular-files.js';
@@ -96,7 +97,10 @@ export interface Verification extends AuditedLog {
   readonly access: AccessLogState | undefined;
 }
 
-/** @throws CommandFailure if a given file is missing; the system's error for a file. */
+/**
+ * @throws CommandFailure if a given file is missing or the log is of another format; the system's error for a
+ *   file.
+ */
 export async function verifyLog(options: VerificationOptions): Promise<Verification> {
   const { dataDir } = options;
   const findings = new VerifyFindings();
@@ -140,6 +144,9 @@ export async function verifyLog(options: VerificationOptions): Promise<Verificat
     const access = await accessLog.finish();
     findings.add(...(access?.findings ?? []));
     return { ...log, findings, keys, checkpoints, access };
+  } catch (error) {
+    if (!(error instanceof OtherFormat)) throw error;
+    throw new CommandFailure(`no verdict: ${error.message}`, EXIT.failure, { cause: error });
   } finally {
     if (shared === undefined) await tree.close();
   }

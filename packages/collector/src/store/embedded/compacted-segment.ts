@@ -40,9 +40,8 @@ import {
   setFramePayloadState,
 } from './frame.js';
 import { type FramePlace, offsetIn, readFrames } from './log-frames.js';
-import { damagedAt, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, type Segment } from './segment.js';
+import { COMPACTED_MAGIC, damagedAt, SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, type Segment } from './segment.js';
 
-const MAGIC = 'CLINSEGC';
 const FOOTER_MAGIC = 'CLINSEGF';
 const FOOTER_BYTES = 36;
 const ROW_BYTES = 24;
@@ -152,7 +151,7 @@ interface SegmentTail {
 function tailOf(files: Files, fd: number): SegmentTail | undefined {
   const magic = Buffer.alloc(8);
   files.read(fd, magic, 0, 8, 0);
-  if (magic.toString('latin1') !== MAGIC) return undefined;
+  if (magic.toString('latin1') !== COMPACTED_MAGIC) return undefined;
   const end = files.size(fd);
   const footer = Buffer.alloc(FOOTER_BYTES);
   files.read(fd, footer, 0, FOOTER_BYTES, end - FOOTER_BYTES);
@@ -424,7 +423,7 @@ export async function compactSegment(
     const source = expanded.open(segment.path, 'r');
     expanded.read(source, header, 0, header.length, 0);
     expanded.close(source);
-    header.write(MAGIC, 'latin1');
+    header.write(COMPACTED_MAGIC, 'latin1');
     files.write(fd, header, header.length, 0);
     const writer = new GroupWriter(files, fd);
     for (const { buffer, offset, size } of readFrames(expanded, [segment], { until: next.base })) {

@@ -9,6 +9,7 @@ import { backup, DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { PROFILES } from '@clinical-events/protocol';
 import { exists, makeFile, nodeFiles } from '../../files.js';
 import { assertRoomForIndex, fillIndex, hasSpace } from '../../shared-index.js';
+import { Unusable } from '../../unusable.js';
 import { openWithoutWriting } from '../../unwritten-database.js';
 import {
   type ApiKey,
@@ -134,7 +135,7 @@ export class KeyDatabase implements KeyStore {
       }
       assertRoomForIndex(file);
       database = new DatabaseSync(file, { timeout: BUSY_TIMEOUT_MS });
-      prepare(database);
+      prepare(database, file);
       fillIndex(database, file, 1);
       return new KeyDatabase(file, database);
     } catch (error) {
@@ -155,7 +156,7 @@ export class KeyDatabase implements KeyStore {
       // The error of SQLite would name neither file nor reason.
       closeSync(openSync(file, 'r'));
       database = openWithoutWriting(file);
-      return new KeyDatabase(file, database, knownVersion(database) === 0);
+      return new KeyDatabase(file, database, knownVersion(database, file) === 0);
     } catch (error) {
       database?.close();
       throw unusable(file, error);
@@ -316,13 +317,13 @@ function transaction<Result>(database: DatabaseSync, work: () => Result): Result
 }
 
 /** Switches a file to WAL mode and migrates it to the newest schema. */
-function prepare(database: DatabaseSync): void {
+function prepare(database: DatabaseSync, file: string): void {
   // SQLite returns BUSY without waiting if two connections switch a new file to WAL mode at the same time.
   const deadline = performance.now() + BUSY_TIMEOUT_MS;
   for (;;) {
     try {
       // A file that is refused is not changed.
-      knownVersion(database);
+      knownVersion(database, file);
       database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON');
       break;
     } catch (error) {
@@ -330,22 +331,31 @@ function prepare(database: DatabaseSync): void {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
     }
   }
-  if (knownVersion(database) === MIGRATIONS.length) return;
+  if (knownVersion(database, file) === MIGRATIONS.length) return;
   transaction(database, () => {
     // The version is read again inside the transaction: another process may have migrated the file.
-    for (const migration of MIGRATIONS.slice(knownVersion(database))) database.exec(migration);
+    for (const migration of MIGRATIONS.slice(knownVersion(database, file))) database.exec(migration);
     database.exec(`PRAGMA application_id = ${APPLICATION_ID}; PRAGMA user_version = ${MIGRATIONS.length}`);
   });
 }
 
-/** The version of the file, 0 without a schema. @throws Error for a version that this collector lacks. */
-function knownVersion(database: DatabaseSync): number {
+/**
+ * The version of the file, 0 without a schema.
+ * @throws Unusable for another version or another database; KeyStoreDamaged if the version was altered.
+ */
+function knownVersion(database: DatabaseSync, file: string): number {
   const pragma = (name: string) => Number(database.prepare(`PRAGMA ${name}`).get()?.[name]);
   const [application, version] = [pragma('application_id'), pragma('user_version')];
   if (application !== APPLICATION_ID && (application !== 0 || version !== 0))
-    throw new Error('it was written before version 1 of its format: begin a new data directory');
+    throw new Unusable('it was written before version 1 of its format: begin a new data directory');
+  const hasTables = () => database.prepare('SELECT 1 FROM sqlite_schema').get() !== undefined;
+  if (version < 1 && application === APPLICATION_ID)
+    throw new KeyStoreDamaged(
+      `the API keys in ${file} cannot be used: their schema is ${version}, which no collector writes`,
+    );
+  if (version === 0 && hasTables()) throw new Unusable('it is a database of another program');
   if (version <= MIGRATIONS.length) return version;
-  throw new Error(
+  throw new Unusable(
     `it was written by a newer collector (schema ${version}; this one supports ${MIGRATIONS.length})`,
   );
 }

@@ -21,6 +21,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
 import type { Files } from '../../files.js';
+import { Unusable } from '../../unusable.js';
 import { StoreDamaged } from '../contract/events.js';
 import {
   HEADER_BYTES,
@@ -33,6 +34,7 @@ import {
 
 export const SEGMENT_HEADER_BYTES = 80;
 export const SEGMENT_MAGIC = 'CLINSEGM';
+export const COMPACTED_MAGIC = 'CLINSEGC';
 /** Magic numbers from before format 1 was frozen. */
 const UNFINISHED = ['CLINEVNT', 'CLINEVNC'];
 const VERSION = 1;
@@ -76,10 +78,17 @@ export function damagedAt(file: string, offset: number, sequence: number, reason
   return new StoreDamaged({ where: `${path.basename(file)}, byte ${offset}`, sequence }, reason);
 }
 
+/** Thrown for a segment of a format that this version does not read. It may be undamaged. */
+export class OtherFormat extends Unusable {
+  override name = 'OtherFormat';
+}
+
 /** A fault of a segment header, and its offset in the header. */
 interface HeaderFault {
   readonly at: number;
   readonly reason: string;
+  /** Whether it means that the segment is of another format, if it is the first fault. */
+  readonly isFormat?: boolean;
 }
 
 /** The content of a header, valid or not. */
@@ -123,15 +132,22 @@ function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
   const check = (holds: boolean, at: number, reason: string) => {
     if (!holds) faults.push({ at, reason });
   };
-  if (UNFINISHED.includes(magic)) check(false, VERSION_AT, otherFormat('an earlier, unfinished'));
+  const isFrame = plausibleSize(bytes, SEGMENT_HEADER_BYTES, held) > 0;
+  const isLater = version > VERSION && !isFrame;
+  const isOfFormat = (which: string) =>
+    faults.push({ at: VERSION_AT, reason: otherFormat(which), isFormat: true });
+  if (UNFINISHED.includes(magic)) isOfFormat('an earlier, unfinished');
   else if (held < SEGMENT_HEADER_BYTES) check(false, 0, 'the segment header is missing or cut short');
   else {
-    check(magic === SEGMENT_MAGIC, 0, 'the segment header does not begin with the magic number');
+    // The table of a compacted segment of a later format may be unreadable.
+    const isSegment = magic === SEGMENT_MAGIC || (isLater && magic === COMPACTED_MAGIC);
+    check(isSegment, 0, 'the segment header does not begin with the magic number');
     check(crc32(header.subarray(12)) === header.readUInt32LE(8), 8, 'the segment header has changed');
-    check(version === VERSION, VERSION_AT, otherFormat('a later'));
+    // The version is of the frames too: with a frame of this version, it was altered.
+    if (isLater) isOfFormat('a later');
+    else check(version === VERSION, VERSION_AT, `the segment header names format ${version}, which is wrong`);
     check(said === named, 24, `the segment header says that it is ${segmentName(said)}`);
   }
-  const isFrame = plausibleSize(bytes, SEGMENT_HEADER_BYTES, held) > 0;
   return {
     segment: {
       ...{ path: file, base: Number(header.readBigUInt64LE(16)), firstSequence: named, ownBefore },
@@ -147,7 +163,7 @@ function readSegmentHeader(files: Files, file: string): Segment {
   const { segment, faults } = readHeader(files, file);
   const { firstSequence } = segment;
   const [fault] = faults;
-  if (fault?.at === VERSION_AT) throw new Error(`${path.basename(file)}: ${fault.reason}`);
+  if (fault?.isFormat) throw new OtherFormat(`${path.basename(file)}: ${fault.reason}`);
   if (fault !== undefined) throw damagedAt(file, fault.at, firstSequence, fault.reason);
   if (segment.ownBefore >= firstSequence)
     throw damagedAt(
@@ -164,6 +180,8 @@ export interface SurveyedSegment extends Segment {
   readonly name: string;
   /** Faults of the header; if there are any, the rest of the header is not trusted. */
   readonly faults: readonly string[];
+  /** Whether the segment is of another format. */
+  readonly isOtherFormat: boolean;
 }
 
 /**
@@ -192,7 +210,8 @@ export function surveySegments(
     if (segment.ledgerId !== common) reasons.push('the segment belongs to another ledger');
     // If two files have exchanged names, each is read by the sequence of its content.
     const firstSequence = begins ?? segment.firstSequence;
-    return { ...segment, name: path.basename(segment.path), firstSequence, faults: reasons };
+    const isOtherFormat = faults[0]?.isFormat === true;
+    return { ...segment, name: path.basename(segment.path), firstSequence, faults: reasons, isOtherFormat };
   });
   return surveyed.sort((a, b) => a.firstSequence - b.firstSequence);
 }

@@ -64,6 +64,7 @@ import {
 import { bucketOf, FrameOpener, keyNameIn } from './sealed-frame.js';
 import {
   ACTION_BEFORE_AT,
+  OtherFormat,
   SEGMENT_HEADER_BYTES,
   type Segment,
   type SurveyedSegment,
@@ -122,6 +123,7 @@ export class LogReading {
   /** Number of segments whose header was passed. */
   #begun = 0;
 
+  /** @throws OtherFormat */
   constructor(
     options: AuditOptions,
     tree: TreeReader,
@@ -137,6 +139,8 @@ export class LogReading {
     this.#segments = surveySegments(this.#files, path.join(options.dataDir, 'ledger'), ledgerId, (name) =>
       this.#irregular.push(name),
     );
+    const other = this.#segments.find(({ isOtherFormat }) => isOtherFormat);
+    if (other !== undefined) throw new OtherFormat(`ledger/${other.name}: ${other.faults[0]}`);
     this.#ends = this.#segments.map(() => SEGMENT_HEADER_BYTES);
     this.#ownIn = this.#segments.map(() => 0);
     this.#opener = this.#newOpener((error) => {
