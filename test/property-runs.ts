@@ -6,7 +6,7 @@ import fc from 'fast-check';
 
 const isCampaign = process.env['PROPERTY_RUNS'] === 'all';
 
-/** Printed at the start of every run (vitest.config.ts). `SEED=N npm run campaign` repeats its random choices. */
+/** Printed at the start of every run and chosen by vitest.config.ts. `SEED=N npm run campaign` repeats its choices. */
 export const SEED = Number(process.env['TESTS_SEED']);
 fc.configureGlobal({ seed: SEED });
 

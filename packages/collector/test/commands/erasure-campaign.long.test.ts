@@ -630,5 +630,5 @@ test(`[R-1570] [R-1580] [R-1335] [R-1336] of ${PLANS} random plans each names an
   process.stderr.write(
     `SEED=${SEED}: ${JSON.stringify({ ...counts, minutes: (performance.now() - began) / 60_000 })}\n`,
   );
-  expect(counts.erased).toBeGreaterThan(PLANS / 4);
+  expect(counts.erased).toBeGreaterThanOrEqual(runs(PLANS / 4, 1));
 });
