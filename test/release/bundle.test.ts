@@ -1,5 +1,5 @@
 /** The server bundle and the context of the image, used in an empty directory without the checkout. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -9,6 +9,7 @@ import { build as buildBundle } from '../../scripts/release/bundle.mjs';
 import { build as buildImage } from '../../scripts/release/image.mjs';
 import { build as buildSboms } from '../../scripts/release/sbom.mjs';
 import { CONTAINER_USER, textOf } from '../deployment/repository.js';
+import { keyFrom, started, type Started } from './bundle-process.js';
 
 const ABOUT = { version: '0.1.0', commit: 'c'.repeat(40), epoch: 1_700_000_000 };
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bundle-'));
@@ -47,34 +48,16 @@ function ownDirectory(name: string): string {
   return directory;
 }
 
-/** Starts a command of the bundle by its name, as another user, and waits until it listens. */
-async function started(command: string, args: readonly string[]) {
-  const child = spawn(command, args, { ...user, cwd: '/', env: environment });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  const output = { stdout: '', stderr: '' };
-  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
-  for (const name of ['stdout', 'stderr'] as const)
-    child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text));
-  const portOf = (message: string) =>
-    vi.waitUntil(
-      () => {
-        if (child.exitCode !== null) throw new Error(output.stderr);
-        return new RegExp(`"port":(\\d+),[^\\n]*"msg":"${message}"`).exec(output.stderr)?.[1];
-      },
-      { timeout: 300_000 },
-    );
-  const port = await portOf('listening');
-  const stop = () => {
-    child.kill('SIGTERM');
-    return ended;
-  };
-  return { url: `http://127.0.0.1:${port}`, output, portOf, stop };
+/** Starts a command of the bundle by its name, as another user. */
+async function startedHere(command: string, args: readonly string[]): Promise<Started> {
+  const program = await started(command, args, { ...user, cwd: '/', env: environment });
+  onTestFinished(() => void program.child.kill('SIGKILL'));
+  return program;
 }
 
 async function startedCollector(data: string) {
-  const collector = await started('collector', ['serve', '--port', '0', '--data-dir', data]);
-  const keyOf = () => /cek_[a-z2-7]{12}_[\w-]{43}/.exec(collector.output.stdout)?.[0];
-  const key = await vi.waitUntil(keyOf, { timeout: 300_000 });
+  const collector = await startedHere('collector', ['serve', '--port', '0', '--data-dir', data]);
+  const key = await keyFrom(collector);
   const send = async (kind: string, event: object) => {
     const answer = await fetch(`${collector.url}/event/${kind}`, {
       method: 'POST',
@@ -90,7 +73,7 @@ async function startedCollector(data: string) {
 }
 
 /** Signs in by the link that the viewer prints, as the form of its page does. @returns the cookie. */
-async function signIn({ url, output }: Awaited<ReturnType<typeof started>>): Promise<string> {
+async function signIn({ url, output }: Started): Promise<string> {
   const token = await vi.waitUntil(() => /\?token=(\S+)/.exec(output.stdout)?.[1], { timeout: 300_000 });
   const answer = await fetch(`${url}/sign-in/link`, {
     method: 'POST',
@@ -114,7 +97,7 @@ test('[R-2053] an event that a collector from the bundle stored is seen in the v
     inputs: { prompt: 'Summarise the referral letter.' },
   });
   const state = path.join(ownDirectory('viewer'), 'state');
-  const viewer = await started('collector-viewer', [
+  const viewer = await startedHere('collector-viewer', [
     ...['--port', '0', '--data-dir', data, '--state-dir', state],
   ]);
   const cookie = await signIn(viewer);

@@ -1,5 +1,5 @@
 /** What each released version has stored, in the hands of this version: test/upgrade/make.mjs wrote it. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -15,14 +15,13 @@ import {
   temporaryDirectory,
 } from '../../packages/collector/test/running/collector-process.js';
 import { PostgresServer } from '../../packages/postgres/test/running/postgres-server.js';
+import { hasPython } from '../python.js';
 import { unpack, unpackText } from './fixture.js';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const SPOOL_COMMAND = path.join(ROOT, 'packages/client/dist/cli/main.js');
 const PYTHON_SOURCES = path.join(ROOT, 'clients/python/src');
 const VERSIONS = fs.readdirSync(import.meta.dirname).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
-const PYTHON = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']);
-const hasPython = PYTHON.status === 0;
 
 /** Event that a later version must print with these members. */
 type Stored = Pick<
@@ -180,7 +179,6 @@ describe.each(VERSIONS)('%s', (version) => {
     const sent = fixtures.json('spools') as Record<string, readonly [string, object][]>;
     const drains: Record<string, readonly string[]> = { node: [process.execPath, SPOOL_COMMAND] };
     if (hasPython) drains['python'] = ['python3', '-c', PYTHON_DRAIN];
-    else console.log('not tested with the client for Python: there is no python3 of version 3.10 or newer');
     for (const [name, program] of Object.entries(drains)) {
       const directory = fixtures.at(`collector of ${name}`);
       const key = await createKey(directory);
