@@ -49,7 +49,7 @@ function write(file, data) {
   writeFileSync(path.join(target, file), `${JSON.stringify(data, null, 2)}\n`);
 }
 
-/** Manifests and a lock file of what is here: tools take what they name for installed. */
+/** Writes manifests and a lock file that name only what is here: tools take every named package for installed. */
 function describe() {
   for (const key of ['scripts', 'dependencies', 'devDependencies', 'allowScripts', 'overrides'])
     delete manifest[key];

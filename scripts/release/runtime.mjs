@@ -31,7 +31,7 @@ export function dependenciesOf(from) {
 
 /**
  * The places of workspaces and of all packages that they need when they run. Optional ones are left out: they depend on
- * the platform, and none is used.
+ * the platform, and the programs use none of them.
  */
 export function runtimeOf(workspaces) {
   const found = new Set(workspaces);

@@ -17,7 +17,7 @@ const out = path.join(scratch, 'release');
 const installed = path.join(scratch, `collector-${ABOUT.version}`);
 const root = process.getuid?.() === 0;
 const user = root ? { uid: CONTAINER_USER, gid: CONTAINER_USER } : {};
-/** As on a host with Node.js 24 and nothing else: no variable of the shell that runs the tests. */
+/** The environment of a host with Node.js 24 alone, without variables of the shell that runs the tests. */
 const environment = {
   PATH: `${path.join(installed, 'bin')}:${path.dirname(process.execPath)}:/usr/bin:/bin`,
   COLLECTOR_MANAGEMENT_PORT: '0',
@@ -31,7 +31,7 @@ beforeAll(async () => {
   buildSboms(out, ABOUT);
   const unpack = ['-C', scratch, '-xzf', path.join(out, `collector-${ABOUT.version}.tar.gz`)];
   expect(spawnSync('tar', unpack, { encoding: 'utf8' }).stderr).toBe('');
-  // As on a read-only file system: root, who could write nonetheless, does not run it.
+  // The file system of a container is read-only. Root could write nonetheless, and does not run the programs.
   spawnSync('chmod', ['-R', 'a-w', installed]);
 });
 
@@ -155,17 +155,25 @@ const manifestsOfBundle = () =>
     (found) => JSON.parse(fs.readFileSync(path.join(found, 'package.json'), 'utf8')) as Manifest,
   );
 
-interface Sbom {
-  readonly components: {
-    readonly name: string;
-    readonly version: string;
-    readonly licenses: { readonly license?: { readonly id: string }; readonly expression?: string }[];
-  }[];
+interface Component {
+  readonly 'bom-ref': string;
+  readonly name: string;
+  readonly version: string;
+  readonly licenses: { readonly license?: { readonly id: string }; readonly expression?: string }[];
 }
 
+interface Sbom {
+  readonly bomFormat: string;
+  readonly specVersion: string;
+  readonly metadata: { readonly component: Component };
+  readonly components: readonly Component[];
+  readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
+}
+
+const sbomIn = (file: string) => JSON.parse(fs.readFileSync(path.join(out, 'sbom', file), 'utf8')) as Sbom;
+
 const componentsOf = (name: string) => {
-  const file = path.join(out, 'sbom', `${name}-${ABOUT.version}.cdx.json`);
-  const { components } = JSON.parse(fs.readFileSync(file, 'utf8')) as Sbom;
+  const { components } = sbomIn(`${name}-${ABOUT.version}.cdx.json`);
   return components.map(({ name: its, version, licenses: [first] }) =>
     [its, version, first?.license?.id ?? first?.expression].join(' '),
   );
@@ -175,6 +183,17 @@ test('[R-2052] the SBOM of the bundle has the packages that the bundle contains,
   const contained = manifestsOfBundle().map(({ name, version, license }) => `${name} ${version} ${license}`);
   expect(componentsOf('collector').sort()).toEqual([...new Set(contained)].sort());
   expect(componentsOf('clinical-events-postgres')).toContainEqual(expect.stringMatching(/^pg 8\./));
+});
+
+test('[R-2052] every SBOM is of CycloneDX 1.5, and each component states what it depends on', () => {
+  for (const file of fs.readdirSync(path.join(out, 'sbom'))) {
+    const { bomFormat, specVersion, metadata, components, dependencies } = sbomIn(file);
+    expect([bomFormat, specVersion]).toEqual(['CycloneDX', '1.5']);
+    const references = [metadata.component, ...components].map((each) => each['bom-ref']).sort();
+    expect(new Set(references).size, file).toBe(references.length);
+    expect(dependencies.map(({ ref }) => ref).sort(), file).toEqual(references);
+    expect(references, file).toEqual(expect.arrayContaining(dependencies.flatMap((each) => each.dependsOn)));
+  }
 });
 
 test('[R-2052] the lock file of the bundle has the packages that the bundle contains, and npm finds no fault', () => {

@@ -114,7 +114,7 @@ async function keyFor(where, isClocked) {
   return KEY.exec(await run(['keys', 'create', ...args, ...where], isClocked))[0];
 }
 
-/** What every later version must print of each event. */
+/** The events as every later version must print them. */
 async function eventsOf(where, isClocked) {
   const printed = await run(['events', ...where], isClocked);
   return printed
@@ -191,7 +191,7 @@ async function erase(where) {
 async function spools() {
   const instant = Date.UTC(2026, 0, 2);
   const sent = { node: runs(instant, 'patient-1'), python: runs(instant, 'patient-2') };
-  // Of the build, which this script has just made.
+  // This script has just built it.
   const { openSpool } = await import('../../packages/client/dist/spool/disk-spool.js');
   const spool = await openSpool({ directory: at('node-spool'), durability: 'fsync' });
   for (const [kind, event] of sent.node) await spool.append(kind, Buffer.from(JSON.stringify(event)));

@@ -1,4 +1,4 @@
-/** What each released version has stored, in the hands of this version: test/upgrade/make.mjs wrote it. */
+/** Opens and continues what each released version has stored: test/upgrade/make.mjs wrote it. */
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -23,7 +23,7 @@ const SPOOL_COMMAND = path.join(ROOT, 'packages/client/dist/cli/main.js');
 const PYTHON_SOURCES = path.join(ROOT, 'clients/python/src');
 const VERSIONS = fs.readdirSync(import.meta.dirname).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
 
-/** Event that a later version must print with these members. */
+/** An event as a later version must print it. */
 type Stored = Pick<
   PrintedEvent,
   'sequence' | 'kind' | 'organisation' | 'event_id' | 'run_id' | 'received_at'
@@ -43,7 +43,7 @@ async function succeeds(...args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-/** Where the fixtures of a version are laid out for one test. */
+/** The fixtures of a version, unpacked for one test. */
 class Fixtures {
   readonly #version: string;
   readonly #scratch = temporaryDirectory();
@@ -84,8 +84,8 @@ async function unchecked(where: readonly string[]): Promise<unknown> {
   return verdict.access_log.unchecked_files;
 }
 
-/** An old key works, a revoked one does not, what is stored is known, and a new event is stored. */
-async function goesOn(collector: Running, { key, revoked, events }: Expected): Promise<string> {
+/** Checks that an old key works, a revoked one does not, a stored event is known, and a new one is stored. */
+async function continues(collector: Running, { key, revoked, events }: Expected): Promise<string> {
   const event = outcomeEvent();
   expect((await postEvent(collector, key, event)).status).toBe(201);
   if (revoked !== undefined) expect((await postEvent(collector, revoked, event)).status).toBe(401);
@@ -107,8 +107,8 @@ describe.each(VERSIONS)('%s', (version) => {
       const subject = ['--subject-file', fixtures.write('subject.txt', 'patient-1\n')];
       expect(await succeeds('access-log', ...subject, '--json', ...where)).toContain('"possible"');
       const collector = await start(directory);
-      const added = await goesOn(collector, expected);
-      if (expected.certificate !== undefined) await erasesOn(fixtures, where, expected);
+      const added = await continues(collector, expected);
+      if (expected.certificate !== undefined) await erasesMore(fixtures, where, expected);
       expect(await collector.stop()).toBe(0);
       await succeeds('verify', ...where);
       const events = await storedEvents(directory);
@@ -124,8 +124,8 @@ describe.each(VERSIONS)('%s', (version) => {
     },
   );
 
-  /** The certificate stays, a hold forbids, and a plan of the old version is applied. */
-  async function erasesOn(fixtures: Fixtures, where: readonly string[], expected: Expected): Promise<void> {
+  /** Checks that the certificate stays and a hold forbids, and applies a plan of the old version. */
+  async function erasesMore(fixtures: Fixtures, where: readonly string[], expected: Expected): Promise<void> {
     const { certificate = { action: '' }, plan = '' } = expected;
     const printed = await succeeds('erase', '--certificate', certificate.action, '--json', ...where);
     for (const member of ['format', 'action', 'reason', 'log', 'case', 'plan', 'entries', 'keys_destroyed'])
@@ -168,7 +168,7 @@ describe.each(VERSIONS)('%s', (version) => {
     expect(events).toMatchObject(expected.events.slice(0, events.length));
     const signing = ['--signing-keys', path.join(original, 'signing-keys')];
     const collector = await start(restored, [...signing, ...options]);
-    await goesOn(collector, expected);
+    await continues(collector, expected);
     expect(await collector.stop()).toBe(0);
     await succeeds('verify', '--data-dir', restored);
     expect((await storedEvents(restored)).map(({ event_id: id }) => id).slice(0, events.length)).toEqual(ids);
@@ -219,7 +219,7 @@ describe.each(VERSIONS)('%s', (version) => {
     const collector = await start(directory, [...store, ...keys, ...kek]);
     const printed = async () => parsed(await succeeds('events', ...where));
     expect(await printed()).toMatchObject(expected.events);
-    await goesOn(collector, expected);
+    await continues(collector, expected);
     const ids = (events: readonly PrintedEvent[]) => events.map(({ event_id: id }) => id);
     await expect.poll(async () => ids(await printed())).toHaveLength(expected.events.length + 1);
     const stored = ids(await printed());

@@ -80,7 +80,7 @@ describe('[R-2056] a line of a new year', () => {
     expect(commands).toEqual(['one', 'two', 'three']);
   });
 
-  test('begins a file after a torn line, and after a first line that is none', () => {
+  test('begins a file after a torn line, and after a first line without a time', () => {
     fs.writeFileSync(inDirectory('access.log'), '\0\0\n{"at":"2026-05-01T00:00:00.000Z","reading":"to');
     access('2027-01-01T00:00:00.000Z');
     expect(linesOf('access-2027.log')).toHaveLength(2);
