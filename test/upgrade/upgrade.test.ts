@@ -1,7 +1,8 @@
 /** Opens and continues what each released version has stored: test/upgrade/make.mjs wrote it. */
-import { spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   createKey,
@@ -138,18 +139,8 @@ describe.each(VERSIONS)('%s', (version) => {
     );
     expect(planned).toMatch(/on hold by CASE-1/);
     const file = fixtures.write('plan.json', plan);
-    await succeeds(
-      'erase',
-      'apply',
-      file,
-      '--reason',
-      'erasure-request',
-      '--case',
-      'U-2',
-      ...by,
-      '--wait',
-      ...where,
-    );
+    const reason = ['--reason', 'erasure-request', '--case', 'U-2'];
+    await succeeds('erase', 'apply', file, ...reason, ...by, '--wait', ...where);
     expect(JSON.parse(await succeeds('verify', '--json', ...where))).toMatchObject({ intact: true });
   }
 
@@ -251,10 +242,5 @@ async function drained(
   key: string,
 ): Promise<void> {
   const env = { PATH: process.env['PATH'], PYTHONPATH: PYTHON_SOURCES, COLLECTOR_KEY: key };
-  const child = spawn(program, [...args, 'drain', spool, '--url', url], { env });
-  let said = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (text: string) => (said += text));
-  const code = await new Promise((resolve) => child.on('close', resolve));
-  expect(code, said).toBe(0);
+  await promisify(execFile)(program, [...args, 'drain', spool, '--url', url], { env });
 }
