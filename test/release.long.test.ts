@@ -10,7 +10,6 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keyFrom, started, type Started } from './release/bundle-process.js';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
-const VERSION = '0.1.0';
 const OTHER_USER = 10_001;
 const isRoot = process.getuid?.() === 0;
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'release-'));
@@ -28,6 +27,7 @@ const artifact = (name: string) => path.join(release, name);
 const execute = promisify(execFile);
 const ENV = { PATH: process.env['PATH'] };
 const textOf = (file: string) => fs.readFileSync(path.join(ROOT, file), 'utf8');
+const { version: VERSION } = JSON.parse(textOf('package.json')) as { version: string };
 
 /** The start of a command that runs as another user, if the tests may become one. */
 const as = (user: number) =>

@@ -11,7 +11,8 @@ import { build as buildSboms } from '../../scripts/release/sbom.mjs';
 import { CONTAINER_USER, textOf } from '../deployment/repository.js';
 import { keyFrom, started, type Started } from './bundle-process.js';
 
-const ABOUT = { version: '0.1.0', commit: 'c'.repeat(40), epoch: 1_700_000_000 };
+const { version } = JSON.parse(textOf('package.json')) as { version: string };
+const ABOUT = { version, commit: 'c'.repeat(40), epoch: 1_700_000_000 };
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bundle-'));
 const out = path.join(scratch, 'release');
 const installed = path.join(scratch, `collector-${ABOUT.version}`);
@@ -180,7 +181,7 @@ const componentsOf = (name: string) => {
 };
 
 test('[R-2052] the SBOM of the bundle has the packages that the bundle contains, with their licences', () => {
-  const contained = manifestsOfBundle().map(({ name, version, license }) => `${name} ${version} ${license}`);
+  const contained = manifestsOfBundle().map((its) => `${its.name} ${its.version} ${its.license}`);
   expect(componentsOf('collector').sort()).toEqual([...new Set(contained)].sort());
   expect(componentsOf('clinical-events-postgres')).toContainEqual(expect.stringMatching(/^pg 8\./));
 });

@@ -2,8 +2,15 @@
 import path from 'node:path';
 import { isObject } from '@clinical-events/protocol';
 import type { EventLog } from '../store/contract/events.js';
-import { AccessChain, FIRST_FILE, headIn, inOrderOfYears } from '../tree/access-chain.js';
+import { AccessChain, FIRST_FILE, headIn, inOrderOfYears, isAccessLogName } from '../tree/access-chain.js';
+import type { AccessLogStore } from '../store/contract/access-log.js';
 import { openAccessLog, openClosedLog, openReadingsLog } from '../store/open-access-log.js';
+import { exists } from '../files.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
+
+/** Closed files of an access log that were moved elsewhere: their paths by their names. */
+export type ClosedFiles = ReadonlyMap<string, string>;
+const NO_FILES: ClosedFiles = new Map();
 
 export const ACTOR_KINDS = ['os', 'oidc', 'proxy'] as const;
 
@@ -192,17 +199,16 @@ async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<A
 /**
  * Lines of the host's log, then of a mirror's log of its readings.
  * @param fits selects lines before they are parsed.
- * @param closedFiles files of the host's log that were moved elsewhere.
  */
 export async function* accessLines(
   dataDirectory: string,
   fits: (bytes: Buffer | undefined) => boolean = () => true,
-  closedFiles: readonly string[] = [],
+  closedFiles = NO_FILES,
 ): AsyncGenerator<ReturnType<typeof lineIn>> {
   const own = openAccessLog(dataDirectory);
-  const given = new Map(closedFiles.map((file) => [path.basename(file), openClosedLog(file)]));
-  const files = inOrderOfYears([...(own.files?.() ?? []), ...given.keys()]);
-  const logs = files.map((file) => (given.get(file) ?? own).lines({ lines: 0, at: 0, file }));
+  const files = inOrderOfYears([...(own.files?.() ?? []), ...closedFiles.keys()]);
+  const logOf = (given: string | undefined) => (given === undefined ? own : openClosedLog(given));
+  const logs = files.map((file) => logOf(closedFiles.get(file)).lines({ lines: 0, at: 0, file }));
   for (const pieces of [...logs, openReadingsLog(dataDirectory).lines()]) {
     const chain = new AccessChain(LONGEST_LINE);
     for await (const piece of pieces) {
@@ -222,7 +228,7 @@ export async function* accessLines(
 export async function missingFiles(
   log: Pick<EventLog, 'pass'>,
   dataDirectory: string,
-  closedFiles: readonly string[] = [],
+  closedFiles = NO_FILES,
 ): Promise<string[]> {
   const here = openAccessLog(dataDirectory).files?.() ?? [];
   if (here.length === 1 && here[0] === FIRST_FILE) return [];
@@ -233,6 +239,26 @@ export async function missingFiles(
       const head = body && headIn(body);
       if (head !== undefined) heads.add(head.file ?? FIRST_FILE);
     }
-  const known = new Set([...here, ...closedFiles.map((file) => path.basename(file))]);
-  return inOrderOfYears([...heads].filter((file) => !known.has(file)));
+  return inOrderOfYears([...heads].filter((file) => !here.includes(file) && !closedFiles.has(file)));
+}
+
+/**
+ * Reads the option `--access-log`.
+ * @param log the access log, which must not have the same files: one of two would not be read.
+ * @throws CommandFailure for a file that does not exist, or whose name is not one of a file elsewhere.
+ */
+export function closedFilesFrom(files: readonly string[], log: AccessLogStore): ClosedFiles {
+  if (files.length > 0 && log.files === undefined)
+    throw usage('--access-log: the access log of a database has no closed files');
+  const found = new Map<string, string>();
+  for (const file of files) {
+    const name = path.basename(file);
+    if (!isAccessLogName(name))
+      throw usage(`--access-log: the name of ${file} is neither access.log nor access-YEAR.log`);
+    if (found.has(name) || log.files?.().includes(name))
+      throw usage(`--access-log: ${name} is given twice, or is in the data directory`);
+    if (!exists(file)) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
+    found.set(name, file);
+  }
+  return found;
 }

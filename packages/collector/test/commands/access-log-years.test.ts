@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { accessLines, findPlan } from '../../src/commands/access-lines.js';
+import { accessLines, closedFilesFrom, findPlan } from '../../src/commands/access-lines.js';
 import { beginAccess } from '../../src/commands/access-log.js';
 import { offerAccessSocket, socketAddress } from '../../src/commands/access-socket.js';
 import { accessLogText } from '../../src/commands/verify/access-log-check.js';
@@ -49,7 +49,8 @@ async function threeYears(): Promise<void> {
 
 function verified(closedFiles: readonly string[] = []): Promise<Verification> {
   const log = { dataDir, files: nodeFiles, against: [], keys: [] };
-  return verifyLog({ ...log, closedFiles, onProgress: () => undefined });
+  const given = closedFilesFrom(closedFiles, openAccessLog(dataDir));
+  return verifyLog({ ...log, closedFiles: given, onProgress: () => undefined });
 }
 
 async function verify(closedFiles?: readonly string[]) {

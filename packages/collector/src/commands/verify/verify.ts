@@ -8,7 +8,7 @@ import { withSharedView } from '../../store/open-shared.js';
 import { isShared } from '../../store/open.js';
 import { openAccessLog } from '../../store/open-access-log.js';
 import { messageOf } from '../../system-code.js';
-import { closedFilesFrom } from '../closed-files.js';
+import { closedFilesFrom } from '../access-lines.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdsLog } from '../regular-files.js';
 import { trustedFrom } from '../given-keys.js';
