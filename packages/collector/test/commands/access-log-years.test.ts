@@ -12,6 +12,7 @@ import { verifyLog, type Verification } from '../../src/commands/verify/verifica
 import { verificationFields } from '../../src/commands/verify/verification-report.js';
 import { nodeFiles } from '../../src/files.js';
 import { openAccessLog, openMirroredLog } from '../../src/store/open-access-log.js';
+import { writeMirrorNote } from '../../src/tree/state-files.js';
 import { run } from '../running/collector-process.js';
 import { scratch } from '../running/scratch.js';
 import { fillSigned, loggedEvent, signAccesses } from './signed-directory.js';
@@ -195,9 +196,17 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     const kept = path.join(scratch(), 'access.log');
     fs.copyFileSync(inDirectory('access.log'), kept);
     change('access.log', '"events":1', '"events":7');
-    const { code, stdout, stderr } = await run(['verify', '--data-dir', dataDir, '--access-log', kept]);
-    expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toContain('--access-log: access.log is given twice, or is in the data directory');
+    const verifyWith = () => run(['verify', '--data-dir', dataDir, '--access-log', kept]);
+    const twice = '--access-log: access.log is given twice, or is in the data directory';
+    expect(await verifyWith()).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining(twice) as string,
+    });
+    fs.rmSync(inDirectory('access.log'));
+    writeMirrorNote(dataDir, { store: 'a database', ledger_id: 'x', id: 'x', forwarded: 0, followed: 0 });
+    const undivided = expect.stringContaining('a database has no closed files') as string;
+    expect(await verifyWith()).toMatchObject({ code: 2, stdout: '', stderr: undivided });
   });
 
   test.each(YEARS)('finds an altered, a cut and a lost line in %s', async (name) => {

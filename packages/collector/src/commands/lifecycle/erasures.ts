@@ -2,7 +2,6 @@
 import { type Actions, eventsOf } from '../../privacy/actions.js';
 import { isHoldKeyEverywhere } from '../../privacy/key-directories.js';
 import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
-import { openAccessLog } from '../../store/open-access-log.js';
 import { openStore } from '../../store/open-to-read.js';
 import { idFrom } from '../arguments.js';
 import { closedFilesFrom } from '../closed-files.js';
@@ -31,7 +30,7 @@ export async function showErasures(
   const { dataDir } = config();
   assertReadable(dataDir);
   if (certificate !== undefined) {
-    const closedFiles = closedFilesFrom(accessLog, openAccessLog(dataDir));
+    const closedFiles = closedFilesFrom(accessLog, dataDir);
     await printCertificate(dataDir, idFrom('--certificate', certificate), json === true, closedFiles);
     return;
   }
