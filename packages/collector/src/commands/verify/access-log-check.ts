@@ -107,9 +107,11 @@ export class AccessLogCheck {
     const unchecked = await this.#settleMissing();
     const here = this.#log.files?.() ?? [FIRST_FILE];
     const names = inOrderOfYears(new Set([...here, ...this.#given.keys(), ...this.#files.keys()]));
+    // A head of another version may close a file.
+    const areKnown = this.#findings.length === 0;
     for (const name of names) {
       const file = this.#file(name);
-      await file.finish(name === names.at(-1));
+      await file.finish(areKnown && name !== names.at(-1));
       this.#findings.push(...file.findings);
     }
     const lines = this.#sum((file) => file.lines);

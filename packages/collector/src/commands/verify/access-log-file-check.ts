@@ -64,13 +64,13 @@ export class AccessLogFileCheck {
     }
   }
 
-  /** Reads the rest, after the last head. @param isNewest whether no later file continues the log. */
-  async finish(isNewest: boolean): Promise<void> {
+  /** Reads the rest, after the last head. @param isEnded whether a later file continues the log. */
+  async finish(isEnded: boolean): Promise<void> {
     const { file } = this.options;
     await this.#readTo(Infinity);
     await this.#reportForeign();
     if (this.#contradiction === undefined) {
-      if (!isNewest && !this.#isClosed) this.findings.push(finding('file_not_closed', { file }, file));
+      if (isEnded && !this.#isClosed) this.findings.push(finding('file_not_closed', { file }, file));
     } else if (!this.#unreadable) this.findings.push(contradicted(file, this.#contradiction));
     const { pending } = this.#chain;
     if (this.torn > 0) this.findings.push(finding('lines_torn', { file }, file, this.torn));
