@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { tarGz } from './archives.mjs';
+import { withoutLinks } from './guide.mjs';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
@@ -31,12 +32,19 @@ export function npm(directory, args) {
   return stdout;
 }
 
+/** The README, which names what is not in the package by its place in the server bundle. */
+function readme(directory) {
+  const placeOf = (target) => `\`${path.relative(ROOT, path.join(directory, target))}\` in the server bundle`;
+  return withoutLinks(readFileSync(path.join(directory, 'README.md'), 'utf8'), placeOf);
+}
+
 function entries({ directory, manifest }) {
   const [{ files }] = JSON.parse(npm(directory, ['pack', '--dry-run', '--json', '--ignore-scripts']));
   const programs = Object.values(manifest.bin ?? {}).map((file) => path.posix.normalize(file));
   return files.map(({ path: name }) => {
     const file = path.join(directory, name);
     const isProgram = programs.includes(name) || (statSync(file).mode & 0o100) !== 0;
+    if (name === 'README.md') return { name: `package/${name}`, data: readme(directory) };
     return { name: `package/${name}`, path: file, mode: isProgram ? 0o755 : 0o644 };
   });
 }
