@@ -163,8 +163,12 @@ export async function mirrorsOf(dataDirectory: string, action: string): Promise<
 }
 
 /** The viewers that have reported anything, ordered by their first report. */
-export async function viewersOf(dataDirectory: string, action: string): Promise<FollowingViewer[]> {
-  const found = await followersOf(dataDirectory, VIEWER, action);
+export async function viewersOf(
+  dataDirectory: string,
+  action: string,
+  closedFiles: readonly string[],
+): Promise<FollowingViewer[]> {
+  const found = await followersOf(dataDirectory, VIEWER, action, closedFiles);
   return found.map(([viewer, followed]) => ({ viewer, followed }));
 }
 
@@ -173,9 +177,10 @@ async function followersOf(
   dataDirectory: string,
   by: string,
   action: string,
+  closedFiles?: readonly string[],
 ): Promise<(readonly [id: string, followed: string | null])[]> {
   const found = new Map<string, string | null>();
-  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${by}"`)) {
+  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${by}"`, closedFiles)) {
     const id = filter?.[by];
     if (command !== by || typeof id !== 'string') continue;
     found.set(id, found.get(id) ?? (filter?.['erased'] === action ? at : null));
@@ -184,8 +189,12 @@ async function followersOf(
 }
 
 /** The first lines of accesses that contain a text. */
-async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<AccessLine> {
-  for await (const line of accessLines(dataDirectory, (bytes) => bytes?.includes(text) === true))
+async function* linesWith(
+  dataDirectory: string,
+  text: string,
+  closedFiles?: readonly string[],
+): AsyncGenerator<AccessLine> {
+  for await (const line of accessLines(dataDirectory, (bytes) => bytes?.includes(text) === true, closedFiles))
     if (typeof line === 'object' && line.state === 'begun') yield line;
 }
 

@@ -119,12 +119,13 @@ export interface Certificate {
 /**
  * The certificate as of now.
  * @param withIds whether to name each event: a policy may have erased millions.
+ * @param closedFiles files of the access log that were moved elsewhere.
  * @throws CommandFailure if the log has no such erasure; StoreDamaged.
  */
 export async function certificateOf(
   dataDir: string,
   action: string,
-  { withIds }: { readonly withIds: boolean },
+  { withIds, closedFiles }: { readonly withIds: boolean; readonly closedFiles: readonly string[] },
 ): Promise<Certificate> {
   const { events: log, tree } = openStore(dataDir);
   try {
@@ -145,7 +146,7 @@ export async function certificateOf(
     const newest = await newestCheckpoint(dataDir, tree);
     const mirror_of = readMirrorNote(dataDir)?.store ?? null;
     const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
-    const missing = await missingFiles(log, dataDir);
+    const missing = await missingFiles(log, dataDir, closedFiles);
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
     return {
       ...{ format: FORMAT, action, reason: said.reason, log: log.ledgerId, tool: `collector ${version()}` },
@@ -173,7 +174,7 @@ export async function certificateOf(
       key_epoch_ended: instant(since.find((each) => each.said.does === 'rotate')?.at),
       mirror_of,
       mirrors: mirror_of === null ? [] : await mirrorsOf(dataDir, action),
-      viewers: await viewersOf(dataDir, action),
+      viewers: await viewersOf(dataDir, action, closedFiles),
       ...(missing.length > 0 && { access_log_missing: missing }),
     };
   } finally {
