@@ -169,6 +169,13 @@ test('[R-1240] the guide to the viewer and its help name the same options', () =
 
 const NAMED_ARTIFACTS = ['docs/guide/install.md', 'docs/guide/python.md', 'clients/python/README.md'];
 const EXAMPLES = ['examples/python-batch/README.md', 'examples/python-chat/README.md'];
+test.each(EXAMPLES)(
+  '[R-1240] %s, read in the directory of the bundle, installs the wheel beside it',
+  (document) => {
+    expect(textOf(document)).toMatch(/^ {4}pip install \.\.\/clinical_events-/m);
+  },
+);
+
 test.each([...NAMED_ARTIFACTS, ...EXAMPLES, 'packages/client/README.md', 'packages/instrument/README.md'])(
   '[R-1240] %s names the artifacts of this version',
   (document) => {

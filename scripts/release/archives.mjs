@@ -46,16 +46,18 @@ function header({ name: whole, mode, link = '' }, size, epoch) {
 
 const padding = (size) => Buffer.alloc((BLOCK - (size % BLOCK)) % BLOCK);
 
-/** @param {Iterable<{name: string, mode?: number, path?: string, link?: string}>} entries */
+/** @param {Iterable<{name: string, mode?: number, data?: string, path?: string, link?: string}>} entries */
 async function* blocks(entries, epoch) {
   const sorted = [...entries].sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)));
   for (const [index, { name }] of sorted.entries())
     if (name === sorted[index + 1]?.name) throw new Error(`${name} is twice in the archive`);
   for (const entry of sorted) {
-    const size = entry.path === undefined ? 0 : statSync(entry.path).size;
+    const data = Buffer.from(entry.data ?? '');
+    const size = entry.path === undefined ? data.length : statSync(entry.path).size;
     yield header(entry, size, epoch);
     if (size === 0) continue;
-    yield* createReadStream(entry.path);
+    if (entry.path === undefined) yield data;
+    else yield* createReadStream(entry.path);
     yield padding(size);
   }
   yield Buffer.alloc(2 * BLOCK);

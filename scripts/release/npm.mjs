@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { archive } from './archives.mjs';
+import { withoutLinks } from './guide.mjs';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 
@@ -29,11 +30,18 @@ export function packed() {
   return new Map(JSON.parse(stdout).map(({ name, files }) => [name, files.map((file) => file.path)]));
 }
 
+/** The README, which names what is not in the package by its place in the server bundle. */
+function readme(directory) {
+  const placeOf = (target) => `\`${path.relative(ROOT, path.join(directory, target))}\` in the server bundle`;
+  return withoutLinks(readFileSync(path.join(directory, 'README.md'), 'utf8'), placeOf);
+}
+
 function entries({ directory, manifest }, files) {
   const programs = Object.values(manifest.bin ?? {}).map((file) => path.posix.normalize(file));
   return files.map((name) => {
     const file = path.join(directory, name);
     const isProgram = programs.includes(name) || (statSync(file).mode & 0o100) !== 0;
+    if (name === 'README.md') return { name: `package/${name}`, data: readme(directory) };
     return { name: `package/${name}`, path: file, mode: isProgram ? 0o755 : 0o644 };
   });
 }

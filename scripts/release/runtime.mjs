@@ -17,10 +17,11 @@ function placeOf(name, from) {
   }
 }
 
-/** The places of the packages that the package in `from` asks for, without those that it may miss. */
-export function dependenciesOf(from) {
+/** The places of the packages that the package in `from` asks for; those that it may miss only with `optional`. */
+export function dependenciesOf(from, optional = false) {
   const { dependencies, peerDependencies, peerDependenciesMeta: meta = {} } = packages[from];
-  const places = Object.keys({ ...peerDependencies, ...dependencies }).map((name) => {
+  const others = optional ? packages[from].optionalDependencies : {};
+  const places = Object.keys({ ...peerDependencies, ...dependencies, ...others }).map((name) => {
     const place = placeOf(name, from);
     if (place === undefined && !meta[name]?.optional)
       throw new Error(`package-lock.json does not have ${name}, which ${from} needs`);
@@ -30,12 +31,12 @@ export function dependenciesOf(from) {
 }
 
 /**
- * The places of workspaces and of all packages that they need when they run. Optional ones are left out: they depend on
- * the platform, and the programs use none of them.
+ * The places of workspaces and of all packages that they need when they run. The bundle is without `optional` ones: they
+ * depend on the platform, and the programs use none. npm installs them with a package.
  */
-export function runtimeOf(workspaces) {
+export function runtimeOf(workspaces, optional = false) {
   const found = new Set(workspaces);
   // A Set also visits what is added meanwhile.
-  for (const from of found) for (const place of dependenciesOf(from)) found.add(place);
+  for (const from of found) for (const place of dependenciesOf(from, optional)) found.add(place);
   return [...found].sort();
 }

@@ -40,14 +40,14 @@ const licencesOf = (license) =>
 
 /** @see https://cyclonedx.org/docs/1.5/json/#components */
 function componentOf(place) {
-  const { version, license, integrity } = packages[place];
+  const { version, license, integrity, optional } = packages[place];
   const [, content] = /^sha512-(.*)$/.exec(integrity) ?? [];
   return {
     'bom-ref': referenceTo(place),
     type: 'library',
     name: nameOf(place),
     version,
-    scope: 'required',
+    scope: optional ? 'optional' : 'required',
     purl: `pkg:npm/${nameOf(place).replace('@', '%40')}@${version}`,
     ...(content && { hashes: [{ alg: 'SHA-512', content: Buffer.from(content, 'base64').toString('hex') }] }),
     licenses: licencesOf(license),
@@ -55,15 +55,16 @@ function componentOf(place) {
 }
 
 /** Workspaces and all that they need when they run, as components and as what each depends on. */
-function resolved(some) {
-  const places = runtimeOf(some.map(({ directory }) => path.relative(ROOT, directory)));
+function resolved(some, optional) {
+  const directories = some.map(({ directory }) => path.relative(ROOT, directory));
+  const places = runtimeOf(directories, optional);
   // A package can be in two places.
   const byReference = [...new Map(places.map((place) => [referenceTo(place), place]))].sort();
   return {
     components: byReference.map(([, place]) => componentOf(place)),
     dependencies: byReference.map(([ref, place]) => ({
       ref,
-      dependsOn: dependenciesOf(place).map(referenceTo).sort(),
+      dependsOn: dependenciesOf(place, optional).map(referenceTo).sort(),
     })),
   };
 }
@@ -72,14 +73,14 @@ export function build(out, { version, epoch }) {
   mkdirSync(path.join(out, 'sbom'), { recursive: true });
   const all = workspaces();
   for (const workspace of all.filter(({ manifest }) => !manifest.private)) {
-    const { components, dependencies } = resolved([workspace]);
+    const { components, dependencies } = resolved([workspace], true);
     const own = `${workspace.manifest.name}@${version}`;
     const component = components.find((each) => each['bom-ref'] === own);
     const others = components.filter((each) => each !== component);
     write(out, tarballName(workspace.manifest), component, others, dependencies, epoch);
   }
   // The bundle and the image, which contains the bundle.
-  const { components, dependencies } = resolved(all);
+  const { components, dependencies } = resolved(all, false);
   const bundle = {
     'bom-ref': `collector@${version}`,
     type: 'application',

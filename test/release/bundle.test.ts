@@ -7,6 +7,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { build as buildBundle } from '../../scripts/release/bundle.mjs';
 import { build as buildImage } from '../../scripts/release/image.mjs';
+import { build as buildPackages } from '../../scripts/release/npm.mjs';
 import { build as buildSboms } from '../../scripts/release/sbom.mjs';
 import { CONTAINER_USER, textOf } from '../deployment/repository.js';
 import { keyFrom, started, type Started } from './bundle-process.js';
@@ -183,7 +184,9 @@ const componentsOf = (name: string) => {
 test('[R-2052] the SBOM of the bundle has the packages that the bundle contains, with their licences', () => {
   const contained = manifestsOfBundle().map((its) => `${its.name} ${its.version} ${its.license}`);
   expect(componentsOf('collector').sort()).toEqual([...new Set(contained)].sort());
-  expect(componentsOf('clinical-events-postgres')).toContainEqual(expect.stringMatching(/^pg 8\./));
+  // npm installs optional dependencies with the package.
+  for (const dependency of [/^pg 8\./, /^pg-cloudflare /])
+    expect(componentsOf('clinical-events-postgres')).toContainEqual(expect.stringMatching(dependency));
 });
 
 test('[R-2052] every SBOM is of CycloneDX 1.5, and each component states what it depends on', () => {
@@ -223,6 +226,26 @@ test('[R-1240] every link of a document in the bundle leads to a file, and its p
   expect(missing).toEqual([]);
   const manifest = fs.readFileSync(path.join(installed, 'package.json'), 'utf8');
   expect(Object.keys(JSON.parse(manifest) as object)).not.toContain('scripts');
+});
+
+test('[R-1240] the READMEs of packages link to no file, and name files of the bundle', async () => {
+  await buildPackages(out, ABOUT);
+  const tarballs = fs.readdirSync(out).filter((file) => file.endsWith('.tgz'));
+  expect(tarballs.length).toBeGreaterThan(7);
+  const readmes = tarballs.map(
+    (file) =>
+      spawnSync('tar', ['-xzOf', path.join(out, file), 'package/README.md'], { encoding: 'utf8' }).stdout,
+  );
+  readmes.push(textOf('clients/python/README.md'));
+  for (const text of readmes) expect(text).not.toMatch(/\]\((?!https:|#)/);
+  const named = readmes.flatMap((text) => [
+    ...text.matchAll(/`([^`]+)` in the server bundle|`((?:docs|examples)\/[^`]+)`/g),
+  ]);
+  const places = named.map(([, place, other]) => place ?? other ?? '');
+  expect(places).toEqual(
+    expect.arrayContaining(['docs/guide/viewer.md', 'packages/instrument/README.md', 'examples/python-chat']),
+  );
+  expect(places.filter((place) => !fs.existsSync(path.join(installed, place)))).toEqual([]);
 });
 
 test('[R-1240] no document in the bundle uses a script of the clone without naming the clone', () => {

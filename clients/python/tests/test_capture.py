@@ -114,7 +114,7 @@ class Writing(unittest.TestCase):
 
             until(writes_itself)
 
-    def test_threads_write_together_and_each_waits_for_nobody(self) -> None:
+    def test_threads_write_together_and_each_waits_for_no_other(self) -> None:
         disk = Disk()
         log = self.client(disk)
         run = log.start_run()

@@ -41,7 +41,7 @@ test('trouble that no one listens to is a warning of the process', async () => {
   });
 });
 
-test('a listener that throws harms nobody', () => {
+test('a listener that throws harms no other', () => {
   const broken = () => {
     throw new Error('broken');
   };

@@ -131,7 +131,7 @@ test('[R-2051] a viewer that cannot use its state directory says so in one line 
   fs.writeFileSync(file, '');
   for (const [state, says] of [
     [path.join(file, 'state'), /cannot be written \(ENOTDIR\); --state-dir names another directory/],
-    [stateDir, /is in use by another viewer/],
+    [stateDir, /is in use by another viewer; --state-dir names another directory/],
   ] as const) {
     const started = startViewer(['--data-dir', dataDir, '--state-dir', state]);
     const first = String.raw`ended: \{[^\n]*"msg":"starting"\}`;

@@ -143,7 +143,7 @@ def _damage_as_text(inspection: Inspection) -> list[str]:
 
 def _holder_of(part: InspectedPart) -> str:
     if part.holder is None:
-        return "nobody"
+        return "none"
     if not part.holder.here:
         return f"unknown, seen {iso(part.holder.touched_at)}"
     return "a process" if part.holder.pid is None else f"process {part.holder.pid}"

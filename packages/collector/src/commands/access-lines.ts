@@ -3,9 +3,9 @@ import path from 'node:path';
 import { isObject } from '@clinical-events/protocol';
 import type { EventLog } from '../store/contract/events.js';
 import { AccessChain, FIRST_FILE, headIn, inOrderOfYears, isAccessLogName } from '../tree/access-chain.js';
-import type { AccessLogStore } from '../store/contract/access-log.js';
 import { openAccessLog, openClosedLog, openReadingsLog } from '../store/open-access-log.js';
 import { exists } from '../files.js';
+import { readMirrorNote } from '../tree/state-files.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 
 /** Closed files of an access log that were moved elsewhere: their paths by their names. */
@@ -170,8 +170,12 @@ export async function mirrorsOf(dataDirectory: string, action: string): Promise<
 }
 
 /** The viewers that have reported anything, ordered by their first report. */
-export async function viewersOf(dataDirectory: string, action: string): Promise<FollowingViewer[]> {
-  const found = await followersOf(dataDirectory, VIEWER, action);
+export async function viewersOf(
+  dataDirectory: string,
+  action: string,
+  closedFiles: ClosedFiles,
+): Promise<FollowingViewer[]> {
+  const found = await followersOf(dataDirectory, VIEWER, action, closedFiles);
   return found.map(([viewer, followed]) => ({ viewer, followed }));
 }
 
@@ -180,9 +184,10 @@ async function followersOf(
   dataDirectory: string,
   by: string,
   action: string,
+  closedFiles?: ClosedFiles,
 ): Promise<(readonly [id: string, followed: string | null])[]> {
   const found = new Map<string, string | null>();
-  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${by}"`)) {
+  for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${by}"`, closedFiles)) {
     const id = filter?.[by];
     if (command !== by || typeof id !== 'string') continue;
     found.set(id, found.get(id) ?? (filter?.['erased'] === action ? at : null));
@@ -191,8 +196,12 @@ async function followersOf(
 }
 
 /** The first lines of accesses that contain a text. */
-async function* linesWith(dataDirectory: string, text: string): AsyncGenerator<AccessLine> {
-  for await (const line of accessLines(dataDirectory, (bytes) => bytes?.includes(text) === true))
+async function* linesWith(
+  dataDirectory: string,
+  text: string,
+  closedFiles?: ClosedFiles,
+): AsyncGenerator<AccessLine> {
+  for await (const line of accessLines(dataDirectory, (bytes) => bytes?.includes(text) === true, closedFiles))
     if (typeof line === 'object' && line.state === 'begun') yield line;
 }
 
@@ -244,18 +253,20 @@ export async function missingFiles(
 
 /**
  * Reads the option `--access-log`.
- * @param log the access log, which must not have the same files: one of two would not be read.
+ * @param dataDir must not have the same files: one of two would not be read.
+ * @param isShared whether the log is in a database, whose access log, like a mirror's copy, is never divided.
  * @throws CommandFailure for a file that does not exist, or whose name is not one of a file elsewhere.
  */
-export function closedFilesFrom(files: readonly string[], log: AccessLogStore): ClosedFiles {
-  if (files.length > 0 && log.files === undefined)
+export function closedFilesFrom(files: readonly string[], dataDir: string, isShared = false): ClosedFiles {
+  if (files.length === 0) return NO_FILES;
+  if (isShared || readMirrorNote(dataDir) !== undefined)
     throw usage('--access-log: the access log of a database has no closed files');
   const found = new Map<string, string>();
   for (const file of files) {
     const name = path.basename(file);
     if (!isAccessLogName(name))
       throw usage(`--access-log: the name of ${file} is neither access.log nor access-YEAR.log`);
-    if (found.has(name) || log.files?.().includes(name))
+    if (found.has(name) || openAccessLog(dataDir).files?.().includes(name))
       throw usage(`--access-log: ${name} is given twice, or is in the data directory`);
     if (!exists(file)) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
     found.set(name, file);

@@ -99,12 +99,13 @@ function withoutPersons(filter: Access['filter']): Access['filter'] {
  */
 function append(dataDirectory: string, line: object, access: Access): boolean {
   const isMirror = readMirrorNote(dataDirectory) !== undefined;
-  const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
   const log = isMirror ? openReadingsLog(dataDirectory) : openAccessLog(dataDirectory);
   try {
     log.append(JSON.stringify(line));
     return true;
   } catch (error) {
+    // The line may have begun the file of a new year.
+    const file = isMirror ? readingsLogPath(dataDirectory) : accessLogPath(dataDirectory);
     const code = systemCode(error) ?? String(error);
     const isReading = code === 'EROFS' && access.isAct !== true;
     if (isReading && !isLocked(dataDirectory)) return false;

@@ -47,7 +47,7 @@ export function keyFindings(
     findings.push({ severity, subject: 'encryption', message });
   found(
     'ok',
-    `payloads are encrypted; the keys of ${counted(buckets, 'range')} of the log are under epoch ${epoch}, ` +
+    `new payloads are encrypted; the keys of ${counted(buckets, 'range')} of the log are under epoch ${epoch}, ` +
       `begun ${epochBegun.slice(0, 10)}, wrapped by ${kek === '' ? 'the file kek beside them' : kek}`,
   );
   const right = held.find(({ isThere, kekFault }) => isThere && kekFault === undefined);

@@ -23,6 +23,7 @@ import { KeyDatabase, keyDatabasePath, openKeys } from '../store/open-keys.js';
 import { type Access, logAct } from './access-log.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { newKeyNotice, portOfHolder, requiresCertificate } from './listening.js';
+import { assertOwn } from './regular-files.js';
 import { alignedTable, jsonText } from './terminal.js';
 import { expiryFrom, overlapFrom, wordsFrom } from './arguments.js';
 import { defineCommand } from './define.js';
@@ -242,6 +243,7 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
     expiresAt: expiryFrom(options.expires, now),
     note: options.note,
   };
+  if (!isShared(config)) assertOwn(config.dataDir);
   const absent = !isShared(config) && !exists(config.dataDir);
   const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
   // A typo in --data-dir would otherwise show only when the collector refuses the key.

@@ -82,11 +82,11 @@ export function holdsLog(dataDir: string): boolean {
   );
 }
 
+/** What other programs have too: it shows nothing. */
+const COMMON = ['lock', 'ledger', 'lost+found'];
 /** Any of these shows that a directory is a data directory, also before the first start and after a loss. */
 const OWN = [
   'keys.db',
-  'lock',
-  'ledger',
   'access.log',
   'signing-keys',
   'encryption-keys',
@@ -102,7 +102,7 @@ const OWN = [
 export function assertOwn(dataDir: string): void {
   if (fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() !== true || holdsLog(dataDir)) return;
   if (holds(path.join(dataDir, 'index'), /\.run$/) || holds(path.join(dataDir, 'tree'), /^level-/)) return;
-  const names = fs.readdirSync(dataDir).filter((name) => name !== 'lost+found' && !name.startsWith('.'));
+  const names = fs.readdirSync(dataDir).filter((name) => !COMMON.includes(name) && !name.startsWith('.'));
   const [other] = names;
   if (other === undefined || names.some((name) => OWN.includes(name))) return;
   throw usage(

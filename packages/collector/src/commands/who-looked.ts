@@ -14,7 +14,6 @@ import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
 import { assertOneOrganisation, keysIn, type LogRun, LogRuns } from './lifecycle/log-runs.js';
 import { textOf } from './lifecycle/log-pass.js';
 import { assertReadable } from './regular-files.js';
-import { openAccessLog } from '../store/open-access-log.js';
 import { openStore } from '../store/open-to-read.js';
 import { alignedTable, giveText, jsonLine, legible } from './terminal.js';
 import { printRemarks } from './typed.js';
@@ -78,7 +77,7 @@ export const command = defineCommand<WhoLookedOptions>({
       subjects: idsIn('--subject-file', subjectFile),
     };
     const { dataDir } = config();
-    const closedFiles = closedFilesFrom(options.accessLog ?? [], openAccessLog(dataDir));
+    const closedFiles = closedFilesFrom(options.accessLog ?? [], dataDir);
     await answer(dataDir, { ...asked, closedFiles });
   },
 });

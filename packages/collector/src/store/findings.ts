@@ -330,6 +330,8 @@ export const FINDINGS = {
       key_of_another_log: (origin: string) => `--key: key ignored: it belongs to the log ${origin}`,
       line_foreign_shared: (file: string, line: number, others: number, writer: string) =>
         foreignLine(file, line, others, writer),
+      file_not_closed: (file: string) =>
+        `no entry of the log closes ${file}: it must stay in the data directory, or it is of another log`,
       lines_torn: (file: string, lines: number) =>
         `${counted(lines, 'line')} of ${file} ${are(lines)} torn, as by a crash or a full disk`,
       last_line_torn: (file: string, bytes: number) =>

@@ -12,6 +12,7 @@ import { verifyLog, type Verification } from '../../src/commands/verify/verifica
 import { verificationFields } from '../../src/commands/verify/verification-report.js';
 import { nodeFiles } from '../../src/files.js';
 import { openAccessLog, openMirroredLog } from '../../src/store/open-access-log.js';
+import { writeMirrorNote } from '../../src/tree/state-files.js';
 import { run } from '../running/collector-process.js';
 import { scratch } from '../running/scratch.js';
 import { fillSigned, loggedEvent, signAccesses } from './signed-directory.js';
@@ -49,7 +50,7 @@ async function threeYears(): Promise<void> {
 
 function verified(closedFiles: readonly string[] = []): Promise<Verification> {
   const log = { dataDir, files: nodeFiles, against: [], keys: [] };
-  const given = closedFilesFrom(closedFiles, openAccessLog(dataDir));
+  const given = closedFilesFrom(closedFiles, dataDir);
   return verifyLog({ ...log, closedFiles: given, onProgress: () => undefined });
 }
 
@@ -196,9 +197,17 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     const kept = path.join(scratch(), 'access.log');
     fs.copyFileSync(inDirectory('access.log'), kept);
     change('access.log', '"events":1', '"events":7');
-    const { code, stdout, stderr } = await run(['verify', '--data-dir', dataDir, '--access-log', kept]);
-    expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toContain('--access-log: access.log is given twice, or is in the data directory');
+    const verifyWith = () => run(['verify', '--data-dir', dataDir, '--access-log', kept]);
+    const twice = '--access-log: access.log is given twice, or is in the data directory';
+    expect(await verifyWith()).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining(twice) as string,
+    });
+    fs.rmSync(inDirectory('access.log'));
+    writeMirrorNote(dataDir, { store: 'a database', ledger_id: 'x', id: 'x', forwarded: 0, followed: 0 });
+    const undivided = expect.stringContaining('a database has no closed files') as string;
+    expect(await verifyWith()).toMatchObject({ code: 2, stdout: '', stderr: undivided });
   });
 
   test.each(YEARS)('finds an altered, a cut and a lost line in %s', async (name) => {
@@ -239,7 +248,8 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
       expect(await verify()).toMatchObject({
         ...{ intact: false, findings: [{ kind: 'access_log_altered', file: 'access.log', message }] },
       });
-      expect(await verify([moved])).toMatchObject({ intact: true, findings: [] });
+      const open = { kind: 'note', message: expect.stringContaining('closes access.log:') as string };
+      expect(await verify([moved])).toMatchObject({ intact: true, findings: [open] });
     });
 
     test.each([true, false])(
@@ -265,7 +275,10 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
   test('counts lines that came to a closed file afterwards', async () => {
     const [line = ''] = linesOf('access.log');
     fs.appendFileSync(inDirectory('access.log'), `${line}\n`);
-    expect(await verify()).toMatchObject({ intact: true, access_log: { lines: 9, unsigned_lines: 1 } });
+    const last_reading = '2029-01-01T00:00:00.000Z';
+    expect(await verify()).toMatchObject({
+      ...{ intact: true, access_log: { lines: 9, unsigned_lines: 1, last_reading } },
+    });
   });
 
   test('no access was logged, it says only where no line is unchecked', async () => {

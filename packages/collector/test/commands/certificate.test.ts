@@ -58,13 +58,14 @@ const byOrganisation = (some: readonly string[]) => {
 };
 
 const on = (...args: readonly string[]) => run([...args, '--data-dir', dataDir]);
-const json = async (action: string): Promise<Certificate & { code: number | null }> => {
-  const { stdout, stderr, code } = await on('erase', '--certificate', action, '--json');
+type Printed = Certificate & { code: number | null };
+const json = async (action: string, ...more: readonly string[]): Promise<Printed> => {
+  const { stdout, stderr, code } = await on('erase', '--certificate', action, '--json', ...more);
   expect([0, 9], stderr).toContain(code);
   return { ...(JSON.parse(stdout) as Certificate), code };
 };
-const text = async (action: string) =>
-  (await on('erase', '--certificate', action)).stdout.replace(/\s+/g, ' ');
+const text = async (action: string, ...more: readonly string[]) =>
+  (await on('erase', '--certificate', action, ...more)).stdout.replace(/\s+/g, ' ');
 
 /** Each with a collector that runs on the directory. */
 async function beside<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -174,6 +175,11 @@ test('[R-2056] the certificate states that the access log is incomplete, and den
     `Viewers ${followed}: not known whether it followed; access log incomplete: access.log not in the ` +
       'data directory',
   );
+  const given = ['--access-log', moved];
+  expect(await text(action, ...given)).toContain(`Viewers ${followed} followed 2997-05-01T`);
+  expect(await json(action, ...given)).not.toHaveProperty('access_log_missing');
+  const { code, stderr } = await on('erase', '--list', ...given);
+  expect([code, stderr]).toEqual([2, expect.stringContaining('--access-log: only with --certificate')]);
   fs.renameSync(moved, path.join(dataDir, 'access.log'));
   expect(await text(action)).toContain(`Viewers ${followed} followed 2997-05-01T`);
 });

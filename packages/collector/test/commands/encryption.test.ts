@@ -70,7 +70,7 @@ describe('[R-1320] a collector that encrypts', () => {
     expect((await json<Verified>('verify')).intact).toBe(true);
     const doctor = await run(['doctor', '--data-dir', dataDir]);
     expect([doctor.code, doctor.stderr]).toEqual([0, '']);
-    expect(doctor.stdout).toMatch(/ok +encryption +payloads are encrypted/);
+    expect(doctor.stdout).toMatch(/ok +encryption +new payloads are encrypted/);
   });
 
   test('goes on encrypting when it is started without a word of it, also behind kill -9', async () => {

@@ -187,7 +187,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     const nested = 'nested in a planned run; ';
     for (const id of nestedOther)
       expect(made.of(id)).toEqual(['nested', 'someone else', false, `${nested}about someone else`]);
-    expect(made.of(nestedNobody)).toEqual(['nested', 'nobody', false, `${nested}names no person`]);
+    expect(made.of(nestedNobody)).toEqual(['nested', 'no person', false, `${nested}names no person`]);
     expect(made.of(mentioned)).toEqual(['mention', 'someone else', false, 'mentioned only']);
     expect(made.of(others)).toBeUndefined();
     // Ids are compared exactly; of another in capitals a search says that the payload mentions it.

@@ -40,25 +40,28 @@ test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/00000
   },
 );
 
-describe('serve', () => {
-  test('refuses a directory of something else, and writes nothing there', async () => {
+describe('a data directory before the first start', () => {
+  test.each([
+    ['serve', '--port', '0'],
+    ['keys', 'create', '--permissions', 'all'],
+  ])('refuses a directory of something else, and writes nothing there: %s %s', async (...command) => {
     const directory = scratch();
     fs.writeFileSync(path.join(directory, 'SHA256SUMS'), '');
-    fs.mkdirSync(path.join(directory, 'sbom'));
-    expect(await run(['serve', '--port', '0', '--data-dir', directory])).toEqual({
+    for (const name of ['ledger', 'sbom']) fs.mkdirSync(path.join(directory, name));
+    expect(await run([...command, '--data-dir', directory])).toEqual({
       code: 2,
       stdout: '',
       stderr:
         `collector: ${directory} holds SHA256SUMS and no log, so it is not a data directory: give a new ` +
         'directory or an empty one with --data-dir\n',
     });
-    expect(fs.readdirSync(directory).sort()).toEqual(['SHA256SUMS', 'sbom']);
+    expect(fs.readdirSync(directory).sort()).toEqual(['SHA256SUMS', 'ledger', 'sbom']);
   });
 
-  test('accepts what may be there before the first start', async () => {
+  test('may have other files beside its own', async () => {
     const made = scratch();
-    fs.writeFileSync(path.join(made, 'token'), '');
     expect((await run(['keys', 'create', '--permissions', 'all', '--data-dir', made])).code).toBe(0);
+    fs.writeFileSync(path.join(made, 'token'), '');
     const mounted = scratch();
     fs.mkdirSync(path.join(mounted, 'lost+found'));
     fs.writeFileSync(path.join(mounted, '.gitignore'), '');

@@ -49,6 +49,7 @@ const NAMES_WAIT_MS = 300;
 const MOST_SCOPES = 256;
 const REPORT_KEPT_MS = 10_000;
 const MOST_REPORTS = 64;
+const OTHER = '--state-dir names another directory';
 const NO_NAMES: Names = { organisations: [], applications: [], models: [] };
 
 /**
@@ -62,11 +63,9 @@ export async function openReading(options: ReadingOptions): Promise<Reading & { 
     lock = lockDirectory(stateDir);
   } catch (error) {
     if (error instanceof DirectoryInUse)
-      throw new Error(`${stateDir} is in use by another viewer`, { cause: error });
+      throw new Error(`${stateDir} is in use by another viewer; ${OTHER}`, { cause: error });
     const reason = systemCode(error) ?? messageOf(error);
-    throw new Error(`${stateDir} cannot be written (${reason}); --state-dir names another directory`, {
-      cause: error,
-    });
+    throw new Error(`${stateDir} cannot be written (${reason}); ${OTHER}`, { cause: error });
   }
   nodeFiles.makeDirectory(stateDir);
   const { id } = new StateFile(stateDir).current;

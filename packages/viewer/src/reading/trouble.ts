@@ -39,9 +39,10 @@ export function sentenceOf(error: unknown): string {
   if (error instanceof CatalogueFault || error instanceof CommandFailure || error instanceof Unusable)
     return `${capital(error.message)}.`;
   const code = systemCode(error);
-  return code === undefined
-    ? 'The log cannot be read because of a fault in the viewer.'
-    : `The log cannot be read (${code}).`;
+  if (code === undefined) return 'The log cannot be read because of a fault in the viewer.';
+  // In a wrong directory, the file that is missing there.
+  const { path = '' } = error as NodeJS.ErrnoException;
+  return `The log cannot be read (${code}${path && `: ${path}`}).`;
 }
 
 /** For the log of the viewer: the class of an error, its code and where it was thrown. */

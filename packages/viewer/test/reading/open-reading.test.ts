@@ -179,6 +179,11 @@ test('[R-2051] a viewer without a collector says so once, and names no erasure',
   expect(troubles).toEqual([`looks cannot be recorded yet: no collector runs on ${dataDir}`]);
 });
 
+test('[R-2051] what a directory without a log lacks is named', () => {
+  const lacks = Object.assign(new Error('no'), { code: 'ENOENT', path: '/data/ledger' });
+  expect(sentenceOf(lacks)).toBe('The log cannot be read (ENOENT: /data/ledger).');
+});
+
 test('[R-2051] a log of a later format is named as such', () => {
   const message = 'the segment was written by a later version of the collector';
   expect(sentenceOf(new Unusable(message))).toBe(`T${message.slice(1)}.`);

@@ -10,6 +10,7 @@ import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import {
+  type ClosedFiles,
   type FollowingMirror,
   type FollowingViewer,
   mirrorsOf,
@@ -124,7 +125,7 @@ export interface Certificate {
 export async function certificateOf(
   dataDir: string,
   action: string,
-  { withIds }: { readonly withIds: boolean },
+  { withIds, closedFiles }: { readonly withIds: boolean; readonly closedFiles: ClosedFiles },
 ): Promise<Certificate> {
   const { events: log, tree } = openStore(dataDir);
   try {
@@ -145,7 +146,7 @@ export async function certificateOf(
     const newest = await newestCheckpoint(dataDir, tree);
     const mirror_of = readMirrorNote(dataDir)?.store ?? null;
     const { size = 0, root = '' } = newest?.newest.checkpoint ?? {};
-    const missing = await missingFiles(log, dataDir);
+    const missing = await missingFiles(log, dataDir, closedFiles);
     const since = done === undefined ? [] : actions.logged.slice(actions.logged.indexOf(done));
     return {
       ...{ format: FORMAT, action, reason: said.reason, log: log.ledgerId, tool: `collector ${version()}` },
@@ -173,7 +174,7 @@ export async function certificateOf(
       key_epoch_ended: instant(since.find((each) => each.said.does === 'rotate')?.at),
       mirror_of,
       mirrors: mirror_of === null ? [] : await mirrorsOf(dataDir, action),
-      viewers: await viewersOf(dataDir, action),
+      viewers: await viewersOf(dataDir, action, closedFiles),
       ...(missing.length > 0 && { access_log_missing: missing }),
     };
   } finally {

@@ -119,6 +119,10 @@ export const command = defineCommand<ErasureOptions>({
   options: {
     '--list': 'list erasures, holds, policies and key epochs, oldest first',
     '--certificate <action>': 'print the certificate of an erasure as of now',
+    '--access-log <file>': {
+      help: 'with --certificate: closed file of the access log that was moved elsewhere; repeatable',
+      isRepeatable: true,
+    },
     '--json': 'print JSON; with --list one object per line',
   },
   ...{ configuration: 'lifecycle', examples: EXAMPLES, commands: [plan, apply] },

@@ -4,6 +4,7 @@ import { isHoldKeyEverywhere } from '../../privacy/key-directories.js';
 import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { openStore } from '../../store/open-to-read.js';
 import { idFrom } from '../arguments.js';
+import { type ClosedFiles, closedFilesFrom } from '../access-lines.js';
 import type { Call } from '../define.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
@@ -14,20 +15,23 @@ import { certificateText } from './certificate-text.js';
 export interface ErasureOptions {
   readonly list?: true;
   readonly certificate?: string;
+  readonly accessLog?: readonly string[];
   readonly json?: true;
 }
 
 /** @throws CommandFailure, also if an erasure is pending: the output is then not a certificate. */
 export async function showErasures(
-  { list, certificate, json }: ErasureOptions,
+  { list, certificate, accessLog = [], json }: ErasureOptions,
   config: Call['config'],
 ): Promise<void> {
   if ((list === undefined) === (certificate === undefined))
     throw usage('give --list, --certificate ACTION, or one of the commands plan and apply');
+  if (list === true && accessLog.length > 0) throw usage('--access-log: only with --certificate');
   const { dataDir } = config();
   assertReadable(dataDir);
   if (certificate !== undefined) {
-    await printCertificate(dataDir, idFrom('--certificate', certificate), json === true);
+    const closedFiles = closedFilesFrom(accessLog, dataDir);
+    await printCertificate(dataDir, idFrom('--certificate', certificate), json === true, closedFiles);
     return;
   }
   const lines = linesOf(openStore(dataDir).events.actions?.(), (hold) => isKeyEndedBy(dataDir, hold));
@@ -39,8 +43,13 @@ export async function showErasures(
  * @returns the number of events with encrypted bytes in the data directory.
  * @throws CommandFailure if the erasure is pending, or the log has no such action.
  */
-export async function printCertificate(dataDir: string, action: string, isJson: boolean): Promise<number> {
-  const made = await certificateOf(dataDir, action, { withIds: isJson });
+export async function printCertificate(
+  dataDir: string,
+  action: string,
+  isJson: boolean,
+  closedFiles: ClosedFiles = new Map(),
+): Promise<number> {
+  const made = await certificateOf(dataDir, action, { withIds: isJson, closedFiles });
   process.stdout.write(isJson ? jsonText(made) : certificateText(made, process.stdout));
   if (made.keys_destroyed === null)
     throw new CommandFailure(`action ${action} is pending and is retried automatically`, EXIT.pending);

@@ -40,7 +40,7 @@ export interface PlanEvent {
   /** Bytes in the log. */
   readonly size: number;
   readonly because: 'target' | 'caller' | 'run' | 'event' | 'certificate' | 'late' | 'mention' | 'nested';
-  readonly about: 'this person' | 'someone else' | 'nobody' | 'not compared';
+  readonly about: 'this person' | 'someone else' | 'no person' | 'not compared';
   readonly blocked: readonly Block[];
   /** Why it is not marked; empty if it is. */
   readonly why: string;

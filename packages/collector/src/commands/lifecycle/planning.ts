@@ -250,7 +250,7 @@ class Planning {
     );
     return names
       ? { because: 'late', about: 'someone else', why: 'a late start names a target' }
-      : { because: 'late', about: 'nobody', why: '' };
+      : { because: 'late', about: 'no person', why: '' };
   }
 
   /** Adds what keeps each event; in log order. */
@@ -300,7 +300,7 @@ function raise(): never {
 }
 
 function aboutOf(run: LogRun): Mark['about'] {
-  return named(run, 'target').length > 0 ? 'someone else' : 'nobody';
+  return named(run, 'target').length > 0 ? 'someone else' : 'no person';
 }
 
 /** Line numbers of ids that no start has. */

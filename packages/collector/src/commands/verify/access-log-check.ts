@@ -61,7 +61,8 @@ export class AccessLogCheck {
   #ended: number;
   /** The newest access by `collector backup` that has not ended. */
   #backup: string | undefined;
-  #last: string | undefined;
+  /** The beginning of the last access in each file. */
+  readonly #last = new Map<string, string>();
 
   constructor(log: AccessLogStore, options: AccessLogCheckOptions = {}) {
     const { ownAccesses = 0, isMirror = false, closedFiles = new Map() } = options;
@@ -103,9 +104,12 @@ export class AccessLogCheck {
     await this.settle();
     const unchecked = await this.#settleMissing();
     const here = this.#log.files?.() ?? [FIRST_FILE];
-    for (const name of inOrderOfYears(new Set([...here, ...this.#given.keys(), ...this.#files.keys()]))) {
+    const names = inOrderOfYears(new Set([...here, ...this.#given.keys(), ...this.#files.keys()]));
+    // A head of another version may close a file.
+    const areKnown = this.#findings.length === 0;
+    for (const name of names) {
       const file = this.#file(name);
-      await file.finish();
+      await file.finish(areKnown && name !== names.at(-1));
       this.#findings.push(...file.findings);
     }
     const lines = this.#sum((file) => file.lines);
@@ -113,7 +117,7 @@ export class AccessLogCheck {
     return {
       ...{ lines, covered: this.#sum((file) => file.covered), heads: this.#heads, unchecked },
       ...{ torn: this.#sum((file) => file.torn), unended: Math.max(0, this.#begun - this.#ended) },
-      last: this.#last,
+      last: this.#last.get(inOrderOfYears([...this.#last.keys()]).at(-1) ?? ''),
       findings: this.#findings,
     };
   }
@@ -154,7 +158,7 @@ export class AccessLogCheck {
     const given = this.#given.get(name);
     const log = given === undefined ? this.#log : openClosedLog(given);
     const isShared = this.#isMirror || this.#log.writerOf !== undefined;
-    const onLine = (line: AccessLine) => this.#line(line);
+    const onLine = (line: AccessLine) => this.#line(name, line);
     const found = this.#files.get(name) ?? new AccessLogFileCheck({ file: name, log, isShared, onLine });
     this.#files.set(name, found);
     return found;
@@ -164,7 +168,7 @@ export class AccessLogCheck {
     return [...this.#files.values()].reduce((sum, file) => sum + count(file), 0);
   }
 
-  #line(line: AccessLine): void {
+  #line(file: string, line: AccessLine): void {
     if (line.state === 'ended') {
       this.#ended++;
       if (line.reading === this.#backup) this.#backup = undefined;
@@ -176,7 +180,7 @@ export class AccessLogCheck {
       this.#backup = undefined;
     }
     this.#begun++;
-    this.#last = line.at;
+    this.#last.set(file, line.at);
     if (line.command === 'backup') this.#backup = line.reading;
   }
 }

@@ -39,6 +39,7 @@ export class AccessLogFileCheck {
   #pieces: AsyncGenerator<Buffer, void>;
   #piece: Buffer = Buffer.alloc(0);
   #unreadable = false;
+  #isClosed = false;
   #contradiction: Contradiction | undefined;
 
   constructor(private readonly options: Options) {
@@ -50,6 +51,7 @@ export class AccessLogFileCheck {
   }
 
   async compare(sequence: number, head: LoggedHead): Promise<void> {
+    this.#isClosed ||= head.closes === true;
     await this.#readTo(head.lines);
     const { lines, head: reached } = this.#chain.head;
     if (lines === head.lines && reached === head.head) {
@@ -62,13 +64,14 @@ export class AccessLogFileCheck {
     }
   }
 
-  /** Reads the rest, after the last head. */
-  async finish(): Promise<void> {
+  /** Reads the rest, after the last head. @param isEnded whether a later file continues the log. */
+  async finish(isEnded: boolean): Promise<void> {
     const { file } = this.options;
     await this.#readTo(Infinity);
     await this.#reportForeign();
-    if (this.#contradiction !== undefined && !this.#unreadable)
-      this.findings.push(contradicted(file, this.#contradiction));
+    if (this.#contradiction === undefined) {
+      if (isEnded && !this.#isClosed) this.findings.push(finding('file_not_closed', { file }, file));
+    } else if (!this.#unreadable) this.findings.push(contradicted(file, this.#contradiction));
     const { pending } = this.#chain;
     if (this.torn > 0) this.findings.push(finding('lines_torn', { file }, file, this.torn));
     if (pending > 0) this.findings.push(finding('last_line_torn', { file }, file, pending));

@@ -6,7 +6,6 @@ import { exists, nodeFiles } from '../../files.js';
 import { writeVerifyResult } from '../../tree/state-files.js';
 import { withSharedView } from '../../store/open-shared.js';
 import { isShared } from '../../store/open.js';
-import { openAccessLog } from '../../store/open-access-log.js';
 import { messageOf } from '../../system-code.js';
 import { closedFilesFrom } from '../access-lines.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
@@ -97,7 +96,7 @@ async function examineLog(
 ): Promise<ExitCode> {
   const { against = [], json = false } = options;
   const { keys, rotations } = trustedFrom(options.key ?? [], (text) => logKey(text).vkey);
-  const closedFiles = closedFilesFrom(options.accessLog ?? [], shared?.accessLog ?? openAccessLog(dataDir));
+  const closedFiles = closedFilesFrom(options.accessLog ?? [], dataDir, shared !== undefined);
   const bar = new ProgressBar({
     ...{ wanted: !json && process.stderr.isTTY, unit: 'entries', per: 1, from: BAR_FROM_EVENTS, rate: true },
   });

@@ -160,7 +160,7 @@ function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
 }
 
 function readSegmentHeader(files: Files, file: string): Segment {
-  const { segment, faults } = readHeader(files, file);
+  const { segment, faults } = readHeader(files, file, HEADER_BYTES);
   const { firstSequence } = segment;
   const [fault] = faults;
   if (fault?.isFormat) throw new OtherFormat(`${path.basename(file)}: ${fault.reason}`);

@@ -551,9 +551,9 @@ describe('rolling', () => {
   });
 
   test.each([
-    ['an earlier', (header: Buffer) => header.write('CLINEVNT', 'latin1')],
-    ['an earlier, compacted', (header: Buffer) => header.write('CLINEVNC', 'latin1')],
-    ['a later', (header: Buffer) => header.writeUInt32LE(2, 12)],
+    ['an earlier', (bytes: Buffer) => bytes.write('CLINEVNT', 'latin1')],
+    ['an earlier, compacted', (bytes: Buffer) => bytes.write('CLINEVNC', 'latin1')],
+    ['a later', (bytes: Buffer) => [12, SEGMENT_HEADER_BYTES + 8].forEach((at) => (bytes[at] = 2))],
   ])(
     '[R-2031] refuses a log of %s format in one sentence, and changes nothing of it',
     async (which, change) => {
@@ -563,11 +563,12 @@ describe('rolling', () => {
       await log.close();
       const file = path.join(LEDGER, segmentName(1));
       const fd = disk.files.open(file, 'r+');
-      const header = Buffer.alloc(SEGMENT_HEADER_BYTES);
-      disk.files.read(fd, header, 0, header.length, 0);
-      change(header);
-      header.writeUInt32LE(crc32(header.subarray(12)), 8);
-      disk.files.write(fd, header, header.length, 0);
+      // With the version of the first frame.
+      const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES + 9);
+      disk.files.read(fd, bytes, 0, bytes.length, 0);
+      change(bytes);
+      bytes.writeUInt32LE(crc32(bytes.subarray(12, SEGMENT_HEADER_BYTES)), 8);
+      disk.files.write(fd, bytes, bytes.length, 0);
       const size = disk.files.size(fd);
       const before = Buffer.alloc(size);
       disk.files.read(fd, before, 0, size, 0);
