@@ -5,10 +5,10 @@
 //
 // It has the packages as npm would publish them, their runtime dependencies as npm ci has installed them, the documents,
 // deploy/ and the commands in bin/. It needs no network.
-import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, existsSync, globSync, mkdirSync, readdirSync } from 'node:fs';
 import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { packed } from './release/npm.mjs';
 import { packages, runtimeOf } from './release/runtime.mjs';
 
 const [, , target] = process.argv;
@@ -27,19 +27,6 @@ function copy(file) {
   const to = path.join(target, file);
   mkdirSync(path.dirname(to), { recursive: true });
   cpSync(path.join(root, file), to, { recursive: true, filter: (source) => !SECRETS.includes(source) });
-}
-
-/** The files of each package that npm would pack, by the name of the package. */
-function packed() {
-  const pack = ['pack', '--workspaces', '--dry-run', '--json', '--ignore-scripts'];
-  const { status, stdout } = spawnSync('npm', pack, {
-    cwd: root,
-    encoding: 'utf8',
-    maxBuffer: 2 ** 26,
-    stdio: ['ignore', 'pipe', 2],
-  });
-  if (status !== 0) throw new Error(`npm pack ended with ${status}`);
-  return new Map(JSON.parse(stdout).map(({ name, files }) => [name, files.map((file) => file.path)]));
 }
 
 function copyInstalled(place) {
@@ -62,7 +49,7 @@ function write(file, data) {
   writeFileSync(path.join(target, file), `${JSON.stringify(data, null, 2)}\n`);
 }
 
-/** Manifests and a lock file of what is here: tools take what they name for installed. */
+/** Writes manifests and a lock file that name only what is here: tools take every named package for installed. */
 function describe() {
   for (const key of ['scripts', 'dependencies', 'devDependencies', 'allowScripts', 'overrides'])
     delete manifest[key];

@@ -2,29 +2,26 @@
 //
 //   npm run release:dry-run [-- --without-python]
 //
-// The same sources, commit, time (SOURCE_DATE_EPOCH), Node.js and, for the wheel, zlib of Python give the same bytes,
-// whoever builds them, and where.
-// Versions must agree. SOURCE_COMMIT and SOURCE_DATE_EPOCH stand in for git where there is no repository.
+// The same sources, commit, time, Node.js and, for the wheel, zlib of Python give the same bytes. SOURCE_COMMIT and
+// SOURCE_DATE_EPOCH replace what git says. Versions must agree.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { sourceCommit } from './commit.mjs';
-import { workspaces } from './release/npm.mjs';
+import * as bundle from './release/bundle.mjs';
+import * as guide from './release/guide.mjs';
+import * as image from './release/image.mjs';
+import * as kubernetes from './release/kubernetes.mjs';
+import * as licences from './release/licences.mjs';
+import * as npm from './release/npm.mjs';
+import * as python from './release/python.mjs';
+import * as sbom from './release/sbom.mjs';
 
 const ROOT = path.dirname(import.meta.dirname);
 const OUT = path.join(ROOT, 'release');
 /** In this order: Python may be missing, and the list of licences reads the SBOMs. */
-const PARTS = {
-  python: () => import('./release/python.mjs'),
-  npm: () => import('./release/npm.mjs'),
-  bundle: () => import('./release/bundle.mjs'),
-  image: () => import('./release/image.mjs'),
-  kubernetes: () => import('./release/kubernetes.mjs'),
-  guide: () => import('./release/guide.mjs'),
-  sbom: () => import('./release/sbom.mjs'),
-  licences: () => import('./release/licences.mjs'),
-};
+const PARTS = { python, npm, bundle, image, kubernetes, guide, sbom, licences };
 /** 2026-01-01: the time of sources without git and without SOURCE_DATE_EPOCH. */
 const UNKNOWN_TIME = 1_767_225_600;
 
@@ -38,7 +35,8 @@ function committedAt() {
 function origin() {
   const commit = sourceCommit();
   const epoch = Number(process.env.SOURCE_DATE_EPOCH ?? committedAt() ?? UNKNOWN_TIME);
-  if (!Number.isSafeInteger(epoch) || epoch < 0) throw new Error('SOURCE_DATE_EPOCH is no number of seconds');
+  if (!Number.isSafeInteger(epoch) || epoch < 0)
+    throw new Error('SOURCE_DATE_EPOCH is not a number of seconds');
   if (commit.endsWith('-modified'))
     process.stderr.write('release: this checkout has changes that its commit does not have\n');
   return { commit, epoch };
@@ -46,7 +44,7 @@ function origin() {
 
 /** The version, which each manifest states, the Python client's included. */
 function commonVersion() {
-  const stated = workspaces().map(({ manifest }) => [manifest.name, manifest.version]);
+  const stated = npm.workspaces().map(({ manifest }) => [manifest.name, manifest.version]);
   const project = readFileSync(path.join(ROOT, 'clients/python/pyproject.toml'), 'utf8');
   stated.push(['clients/python', /^version = "(.*)"$/m.exec(project)?.[1]]);
   const { name, version, dependencies } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8'));
@@ -59,7 +57,7 @@ function commonVersion() {
 
 /** Compiles into empty directories: files of sources that no longer exist would be packed. */
 function compile(commit) {
-  for (const { directory } of workspaces())
+  for (const { directory } of npm.workspaces())
     rmSync(path.join(directory, 'dist'), { recursive: true, force: true });
   const { status } = spawnSync(process.execPath, [path.join(ROOT, 'scripts/build.mjs')], {
     cwd: ROOT,
@@ -75,11 +73,10 @@ async function release() {
   const about = { version: commonVersion(), ...origin() };
   rmSync(OUT, { recursive: true, force: true });
   mkdirSync(OUT);
-  for (const [part, load] of Object.entries(PARTS)) {
+  for (const [part, { build }] of Object.entries(PARTS)) {
     if (part === 'python' && process.argv.includes('--without-python')) continue;
     if (part === 'npm') compile(about.commit);
     process.stderr.write(`release: ${part}\n`);
-    const { build } = await load();
     await build(OUT, about);
   }
   const files = readdirSync(OUT, { recursive: true, withFileTypes: true })

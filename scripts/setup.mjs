@@ -107,5 +107,5 @@ await step(
   'compiling the sources, which takes some ten seconds',
   ['run', '--silent', 'build'],
 );
-// A commit changes none of the sources of the step before.
+// The commit is not an input of the build: a new one alone compiles nothing.
 writeCommit();

@@ -1,5 +1,5 @@
 /** The clients for Node and for Python on one spool: each shows, sends and puts back what the other has written. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -10,13 +10,11 @@ import { temporaryDirectory } from '../packages/client/test/running/hurried-clie
 import { realCollector } from '../packages/client/test/running/real-collector.js';
 import { caseOf, laidOut, NAMES } from '../packages/client/test/spool/corpus.js';
 import { openSpool } from '../packages/client/src/spool/disk-spool.js';
+import { hasPython } from './python.js';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
 const NODE_COMMAND = path.join(ROOT, 'packages/client/dist/cli/main.js');
 const SOURCES = path.join(ROOT, 'clients/python/src');
-const VERSION = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']);
-const hasPython = VERSION.status === 0;
-if (!hasPython) console.log('skipped: there is no python3 of version 3.10 or newer');
 
 interface Ended {
   readonly code: number | null;

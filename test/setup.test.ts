@@ -109,7 +109,7 @@ test('[R-1400] a set-up that is ended ends what it has started', async () => {
   expect(calls().at(-1)).toBe('ended');
 });
 
-test('[R-2058] a build takes the commit from SOURCE_COMMIT, else from git, else none', async () => {
+test('[R-2058] a build takes the commit from SOURCE_COMMIT, else from git, else it is unknown', async () => {
   const { directory, start } = checkout();
   const file = path.join(directory, 'packages/collector/dist/commit.json');
   const commitOf = (env: NodeJS.ProcessEnv) =>

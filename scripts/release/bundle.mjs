@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { entriesOf, tarGz } from './archives.mjs';
+import { archive, entriesOf } from './archives.mjs';
 
 const ASSEMBLE = path.join(import.meta.dirname, '../assemble.mjs');
 /** In the bundle, and the one of the image. */
@@ -35,5 +35,5 @@ export function assembled(about) {
 export async function build(out, about) {
   const { version, epoch } = about;
   const name = `collector-${version}`;
-  await tarGz(path.join(out, `${name}.tar.gz`), entriesOf(assembled(about), name), { epoch });
+  await archive(path.join(out, `${name}.tar.gz`), entriesOf(assembled(about), name), epoch);
 }

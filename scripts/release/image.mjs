@@ -1,6 +1,6 @@
 // The context of the container image: collector-image-<version>.tar, for `docker build -` without a network.
 import path from 'node:path';
-import { entriesOf, tar } from './archives.mjs';
+import { archive, entriesOf } from './archives.mjs';
 import { assembled, DOCKERFILE } from './bundle.mjs';
 
 export async function build(out, about) {
@@ -10,5 +10,5 @@ export async function build(out, about) {
     { name: 'Dockerfile', path: path.join(bundle, DOCKERFILE) },
     ...entriesOf(bundle, 'collector'),
   ];
-  await tar(path.join(out, `collector-image-${version}.tar`), entries, { epoch });
+  await archive(path.join(out, `collector-image-${version}.tar`), entries, epoch);
 }

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
-import { tarGz } from './archives.mjs';
+import { archive } from './archives.mjs';
 import { withoutLinks } from './guide.mjs';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -19,17 +19,15 @@ export function workspaces() {
 /** The name of a package's tarball without its ending, as npm forms it. */
 export const tarballName = ({ name, version }) => `${name.replace(/^@/, '').replace('/', '-')}-${version}`;
 
-/** Standard output of npm in a directory. It must not reach a network. */
-export function npm(directory, args) {
-  const { status, stdout, error } = spawnSync('npm', args, {
-    cwd: directory,
-    encoding: 'utf8',
-    maxBuffer: 1 << 26,
-    stdio: ['ignore', 'pipe', 2],
+/** The files that npm would pack, by the name of the package. npm reaches no network. */
+export function packed() {
+  const pack = ['pack', '--workspaces', '--dry-run', '--json', '--ignore-scripts'];
+  const { status, stdout, error } = spawnSync('npm', pack, {
+    ...{ cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26, stdio: ['ignore', 'pipe', 2] },
     env: { ...process.env, npm_config_offline: 'true', npm_config_update_notifier: 'false' },
   });
-  if (status !== 0) throw new Error(`npm ${args[0]} failed in ${path.basename(directory)}`, { cause: error });
-  return stdout;
+  if (status !== 0) throw new Error(`npm pack ended with ${status}`, { cause: error });
+  return new Map(JSON.parse(stdout).map(({ name, files }) => [name, files.map((file) => file.path)]));
 }
 
 /** The README, which names what is not in the package by its place in the server bundle. */
@@ -38,10 +36,9 @@ function readme(directory) {
   return withoutLinks(readFileSync(path.join(directory, 'README.md'), 'utf8'), placeOf);
 }
 
-function entries({ directory, manifest }) {
-  const [{ files }] = JSON.parse(npm(directory, ['pack', '--dry-run', '--json', '--ignore-scripts']));
+function entries({ directory, manifest }, files) {
   const programs = Object.values(manifest.bin ?? {}).map((file) => path.posix.normalize(file));
-  return files.map(({ path: name }) => {
+  return files.map((name) => {
     const file = path.join(directory, name);
     const isProgram = programs.includes(name) || (statSync(file).mode & 0o100) !== 0;
     if (name === 'README.md') return { name: `package/${name}`, data: readme(directory) };
@@ -50,8 +47,9 @@ function entries({ directory, manifest }) {
 }
 
 export async function build(out, { epoch }) {
-  for (const workspace of workspaces()) {
-    if (workspace.manifest.private) continue;
-    await tarGz(path.join(out, `${tarballName(workspace.manifest)}.tgz`), entries(workspace), { epoch });
+  const files = packed();
+  for (const workspace of workspaces().filter(({ manifest }) => !manifest.private)) {
+    const file = path.join(out, `${tarballName(workspace.manifest)}.tgz`);
+    await archive(file, entries(workspace, files.get(workspace.manifest.name)), epoch);
   }
 }

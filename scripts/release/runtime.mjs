@@ -32,7 +32,7 @@ export function dependenciesOf(from, optional = false) {
 
 /**
  * The places of workspaces and of all packages that they need when they run. The bundle is without `optional` ones: they
- * depend on the platform, and none is used. npm installs them with a package.
+ * depend on the platform, and the programs use none. npm installs them with a package.
  */
 export function runtimeOf(workspaces, optional = false) {
   const found = new Set(workspaces);

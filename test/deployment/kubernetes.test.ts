@@ -4,14 +4,13 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { parseAllDocuments } from 'yaml';
 import { isTokenInClear } from '../../packages/collector/src/commands/serve/management.js';
 import { newKekFile, openKek } from '../../packages/collector/src/privacy/key-encryption-key.js';
 import { parseAddress } from '../../packages/postgres/src/address.js';
+import { rendered } from '../../scripts/release/kubernetes.mjs';
 import { at, configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
 const DIRECTORY = 'deploy/kubernetes';
-const hasKubectl = spawnSync('kubectl', ['kustomize', '--help']).status === 0;
 const POD = 'spec.template.spec';
 const LABELS = 'spec.template.metadata.labels';
 
@@ -49,14 +48,9 @@ function plainOf({ env = [] }: Container): Record<string, string> {
   );
 }
 
-/** What `kubectl apply -k` would send, by kind. */
-function kustomized(folder: string): Map<string, unknown> {
-  const { stdout, stderr } = spawnSync('kubectl', ['kustomize', path.join(ROOT, DIRECTORY, folder)], {
-    encoding: 'utf8',
-  });
-  expect(stderr).toBe('');
-  return new Map(parseAllDocuments(stdout).map((each) => [(each.toJS() as Manifest).kind, each.toJS()]));
-}
+/** What a release has of an overlay, by kind. */
+const kustomized = (folder: string) =>
+  new Map<string, unknown>((rendered(folder) as Manifest[]).map((each) => [each.kind, each]));
 
 const statefulSet = manifest('base/statefulset');
 const container = containerOf(statefulSet);
@@ -147,7 +141,7 @@ const STORE = /# (postgres:\/\/\S+)/.exec(textOf(`${DIRECTORY}/postgres/stateful
 const KEYS = variable(patched, 'COLLECTOR_ENCRYPTION_KEYS')?.value ?? '';
 
 describe('[R-1400] the manifests for a log in PostgreSQL', () => {
-  test.skipIf(!hasKubectl)('come together with those they change', () => {
+  test('come together with those they change', () => {
     expect(kustomized('postgres/migrate').has('Job')).toBe(true);
     const made = kustomized('postgres');
     const whole = made.get('StatefulSet');

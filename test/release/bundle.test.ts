@@ -1,5 +1,5 @@
 /** The server bundle and the context of the image, used in an empty directory without the checkout. */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -10,14 +10,16 @@ import { build as buildImage } from '../../scripts/release/image.mjs';
 import { build as buildPackages } from '../../scripts/release/npm.mjs';
 import { build as buildSboms } from '../../scripts/release/sbom.mjs';
 import { CONTAINER_USER, textOf } from '../deployment/repository.js';
+import { keyFrom, started, type Started } from './bundle-process.js';
 
-const ABOUT = { version: '0.1.0', commit: 'c'.repeat(40), epoch: 1_700_000_000 };
+const { version } = JSON.parse(textOf('package.json')) as { version: string };
+const ABOUT = { version, commit: 'c'.repeat(40), epoch: 1_700_000_000 };
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-bundle-'));
 const out = path.join(scratch, 'release');
 const installed = path.join(scratch, `collector-${ABOUT.version}`);
 const root = process.getuid?.() === 0;
 const user = root ? { uid: CONTAINER_USER, gid: CONTAINER_USER } : {};
-/** As on a host with Node.js 24 and nothing else: no variable of the shell that runs the tests. */
+/** The environment of a host with Node.js 24 alone, without variables of the shell that runs the tests. */
 const environment = {
   PATH: `${path.join(installed, 'bin')}:${path.dirname(process.execPath)}:/usr/bin:/bin`,
   COLLECTOR_MANAGEMENT_PORT: '0',
@@ -31,7 +33,7 @@ beforeAll(async () => {
   buildSboms(out, ABOUT);
   const unpack = ['-C', scratch, '-xzf', path.join(out, `collector-${ABOUT.version}.tar.gz`)];
   expect(spawnSync('tar', unpack, { encoding: 'utf8' }).stderr).toBe('');
-  // As on a read-only file system: root, who could write nonetheless, does not run it.
+  // The file system of a container is read-only. Root could write nonetheless, and does not run the programs.
   spawnSync('chmod', ['-R', 'a-w', installed]);
 });
 
@@ -48,34 +50,16 @@ function ownDirectory(name: string): string {
   return directory;
 }
 
-/** Starts a command of the bundle by its name, as another user, and waits until it listens. */
-async function started(command: string, args: readonly string[]) {
-  const child = spawn(command, args, { ...user, cwd: '/', env: environment });
-  onTestFinished(() => void child.kill('SIGKILL'));
-  const output = { stdout: '', stderr: '' };
-  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
-  for (const name of ['stdout', 'stderr'] as const)
-    child[name].setEncoding('utf8').on('data', (text: string) => (output[name] += text));
-  const portOf = (message: string) =>
-    vi.waitUntil(
-      () => {
-        if (child.exitCode !== null) throw new Error(output.stderr);
-        return new RegExp(`"port":(\\d+),[^\\n]*"msg":"${message}"`).exec(output.stderr)?.[1];
-      },
-      { timeout: 300_000 },
-    );
-  const port = await portOf('listening');
-  const stop = () => {
-    child.kill('SIGTERM');
-    return ended;
-  };
-  return { url: `http://127.0.0.1:${port}`, output, portOf, stop };
+/** Starts a command of the bundle by its name, as another user. */
+async function startedHere(command: string, args: readonly string[]): Promise<Started> {
+  const program = await started(command, args, { ...user, cwd: '/', env: environment });
+  onTestFinished(() => void program.child.kill('SIGKILL'));
+  return program;
 }
 
 async function startedCollector(data: string) {
-  const collector = await started('collector', ['serve', '--port', '0', '--data-dir', data]);
-  const keyOf = () => /cek_[a-z2-7]{12}_[\w-]{43}/.exec(collector.output.stdout)?.[0];
-  const key = await vi.waitUntil(keyOf, { timeout: 300_000 });
+  const collector = await startedHere('collector', ['serve', '--port', '0', '--data-dir', data]);
+  const key = await keyFrom(collector);
   const send = async (kind: string, event: object) => {
     const answer = await fetch(`${collector.url}/event/${kind}`, {
       method: 'POST',
@@ -91,7 +75,7 @@ async function startedCollector(data: string) {
 }
 
 /** Signs in by the link that the viewer prints, as the form of its page does. @returns the cookie. */
-async function signIn({ url, output }: Awaited<ReturnType<typeof started>>): Promise<string> {
+async function signIn({ url, output }: Started): Promise<string> {
   const token = await vi.waitUntil(() => /\?token=(\S+)/.exec(output.stdout)?.[1], { timeout: 300_000 });
   const answer = await fetch(`${url}/sign-in/link`, {
     method: 'POST',
@@ -115,7 +99,7 @@ test('[R-2053] an event that a collector from the bundle stored is seen in the v
     inputs: { prompt: 'Summarise the referral letter.' },
   });
   const state = path.join(ownDirectory('viewer'), 'state');
-  const viewer = await started('collector-viewer', [
+  const viewer = await startedHere('collector-viewer', [
     ...['--port', '0', '--data-dir', data, '--state-dir', state],
   ]);
   const cookie = await signIn(viewer);
@@ -173,28 +157,47 @@ const manifestsOfBundle = () =>
     (found) => JSON.parse(fs.readFileSync(path.join(found, 'package.json'), 'utf8')) as Manifest,
   );
 
-interface Sbom {
-  readonly components: {
-    readonly name: string;
-    readonly version: string;
-    readonly licenses: { readonly license?: { readonly id: string }; readonly expression?: string }[];
-  }[];
+interface Component {
+  readonly 'bom-ref': string;
+  readonly name: string;
+  readonly version: string;
+  readonly licenses: { readonly license?: { readonly id: string }; readonly expression?: string }[];
 }
 
+interface Sbom {
+  readonly bomFormat: string;
+  readonly specVersion: string;
+  readonly metadata: { readonly component: Component };
+  readonly components: readonly Component[];
+  readonly dependencies: readonly { readonly ref: string; readonly dependsOn: readonly string[] }[];
+}
+
+const sbomIn = (file: string) => JSON.parse(fs.readFileSync(path.join(out, 'sbom', file), 'utf8')) as Sbom;
+
 const componentsOf = (name: string) => {
-  const file = path.join(out, 'sbom', `${name}-${ABOUT.version}.cdx.json`);
-  const { components } = JSON.parse(fs.readFileSync(file, 'utf8')) as Sbom;
+  const { components } = sbomIn(`${name}-${ABOUT.version}.cdx.json`);
   return components.map(({ name: its, version, licenses: [first] }) =>
     [its, version, first?.license?.id ?? first?.expression].join(' '),
   );
 };
 
 test('[R-2052] the SBOM of the bundle has the packages that the bundle contains, with their licences', () => {
-  const contained = manifestsOfBundle().map(({ name, version, license }) => `${name} ${version} ${license}`);
+  const contained = manifestsOfBundle().map((its) => `${its.name} ${its.version} ${its.license}`);
   expect(componentsOf('collector').sort()).toEqual([...new Set(contained)].sort());
   // npm installs optional dependencies with the package.
   for (const dependency of [/^pg 8\./, /^pg-cloudflare /])
     expect(componentsOf('clinical-events-postgres')).toContainEqual(expect.stringMatching(dependency));
+});
+
+test('[R-2052] every SBOM is of CycloneDX 1.5, and each component states what it depends on', () => {
+  for (const file of fs.readdirSync(path.join(out, 'sbom'))) {
+    const { bomFormat, specVersion, metadata, components, dependencies } = sbomIn(file);
+    expect([bomFormat, specVersion]).toEqual(['CycloneDX', '1.5']);
+    const references = [metadata.component, ...components].map((each) => each['bom-ref']).sort();
+    expect(new Set(references).size, file).toBe(references.length);
+    expect(dependencies.map(({ ref }) => ref).sort(), file).toEqual(references);
+    expect(references, file).toEqual(expect.arrayContaining(dependencies.flatMap((each) => each.dependsOn)));
+  }
 });
 
 test('[R-2052] the lock file of the bundle has the packages that the bundle contains, and npm finds no fault', () => {

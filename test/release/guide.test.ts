@@ -20,16 +20,3 @@ test('[R-2053] a release has the guide of its installation, which links to no fi
   for (const page of pages) expect(fs.existsSync(path.join(ROOT, page)), page).toBe(true);
   expect(text.match(/^ {4}.*/gm)).toEqual(textOf('docs/guide/install.md').match(/^ {4}.*/gm));
 });
-
-test('[R-2053] guide and README say what a build of the Python source needs, and that its tests need a clone', () => {
-  const [, requires = ''] = /^requires = \["(\w+)/m.exec(textOf('clients/python/pyproject.toml')) ?? [];
-  for (const file of ['docs/guide/install.md', 'clients/python/README.md']) {
-    const paragraphs = textOf(file).split(/\n\n(?! {4})/);
-    expect(
-      paragraphs.find((text) => text.includes('.tar.gz`') && text.includes(requires)),
-      file,
-    ).toContain('has no tests');
-    const tests = paragraphs.filter((text) => /-s tests|check\.sh/.test(text));
-    expect(tests.filter((text) => !text.includes('in a clone'))).toEqual([]);
-  }
-});

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { build, rendered } from '../../scripts/release/kubernetes.mjs';
-import { at, ROOT } from '../deployment/repository.js';
+import { ROOT } from '../deployment/repository.js';
 
 interface Resource {
   readonly kind: string;
@@ -53,18 +53,6 @@ test('[R-2052] the manifests mean the same to a reader of YAML 1.1, as kubectl i
     expect(resourcesIn(text, '1.1'), file).toEqual(resourcesIn(text));
   const postgres = files[`collector-kubernetes-postgres-${VERSION}.yaml`];
   expect(postgres).toMatch(/ name: COLLECTOR_ENCRYPTION\n +value: "on"\n/);
-});
-
-test('[R-2052] the overlay for PostgreSQL has the patched pods and not the volume of the keys', () => {
-  const whole = (rendered('postgres') as Resource[]).find(({ kind }) => kind === 'StatefulSet');
-  expect(at(whole, 'spec.replicas')).toBe(3);
-  const claims = at<Resource[]>(whole, 'spec.volumeClaimTemplates');
-  expect(claims.map(({ metadata }) => metadata.name)).toEqual(['data']);
-  const container = 'spec.template.spec.containers.0';
-  const variables = at<{ name: string; value?: string }[]>(whole, `${container}.env`);
-  const keys = variables.filter(({ name }) => name === 'COLLECTOR_ENCRYPTION_KEYS');
-  expect(keys.map(({ value }) => value)).toEqual([expect.stringMatching(/^postgres:/)]);
-  expect(at(whole, `${container}.securityContext.readOnlyRootFilesystem`)).toBe(true);
 });
 
 test('[R-2052] the manifests are what kubectl kustomize renders', () => {

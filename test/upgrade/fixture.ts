@@ -6,9 +6,9 @@ import { brotliCompressSync, brotliDecompressSync } from 'node:zlib';
 interface Packed {
   readonly path: string;
   readonly mode: number;
-  /** Of a file, with the zeros at its end. */
+  /** The size of a file, with the zeros at its end. */
   readonly size?: number;
-  /** Base64, without the zeros at the end. */
+  /** The contents of a file in Base64, without the zeros at the end. */
   readonly contents?: string;
 }
 
@@ -30,12 +30,12 @@ export function pack(directory: string, file: string): void {
   fs.writeFileSync(file, brotliCompressSync(JSON.stringify(entries)));
 }
 
-/** What a file of JSON or SQL has. */
+/** The text of a compressed file. */
 export function unpackText(file: string): string {
   return brotliDecompressSync(fs.readFileSync(file)).toString();
 }
 
-/** @param directory is made. */
+/** Unpacks into a new directory. */
 export function unpack(file: string, directory: string): void {
   fs.mkdirSync(directory, { recursive: true, mode: 0o700 });
   const entries = JSON.parse(unpackText(file)) as readonly Packed[];

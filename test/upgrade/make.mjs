@@ -3,13 +3,14 @@
 //   node test/upgrade/make.mjs [DIRECTORY]
 //
 // The directory is test/upgrade/VERSION by default; what it had before is deleted. Builds first.
-import { spawn, spawnSync } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { brotliCompressSync } from 'node:zlib';
 import { PostgresServer, signed } from '../../packages/postgres/test/running/postgres-server.ts';
 import { dump, pack } from './fixture.ts';
@@ -29,36 +30,30 @@ const setClock = (instant) => fs.writeFileSync(at('clock'), String(instant));
 
 let processes = 0;
 /** @param isClocked false: with the clock of the machine, which a database has too. */
-function start(args, isClocked = true) {
+function environment(isClocked = true) {
   const env = { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', TZ: 'UTC', COLLECTOR_MANAGEMENT_PORT: '0' };
-  const clocked = { NODE_OPTIONS: `--import=${PRELOAD}`, NET_CLOCK: at('clock') };
-  const seed = { NET_SEED: `${randomUUID()} ${processes++}` };
-  const child = spawn(process.execPath, [MAIN, ...args], {
-    cwd: scratch,
-    env: { ...env, ...(isClocked && { ...clocked, ...seed }) },
-  });
-  const output = { stdout: '', stderr: '' };
-  for (const name of ['stdout', 'stderr'])
-    child[name].setEncoding('utf8').on('data', (text) => (output[name] += text));
-  const ended = new Promise((resolve) => child.once('close', resolve));
-  return { child, output, ended };
+  const seed = { NET_SEED: `${randomUUID()} ${processes++}`, NET_CLOCK: at('clock') };
+  return isClocked ? { ...env, ...seed, NODE_OPTIONS: `--import=${PRELOAD}` } : env;
 }
 
 async function run(args, isClocked) {
-  const { output, ended } = start(args, isClocked);
-  const code = await ended;
-  if (code !== 0) throw new Error(`collector ${args.join(' ')}: ${code}\n${output.stderr}`);
-  return output.stdout;
+  const options = { cwd: scratch, env: environment(isClocked), maxBuffer: 1 << 26 };
+  return (await promisify(execFile)(process.execPath, [MAIN, ...args], options)).stdout;
 }
 
 /** A collector that listens. */
 async function serve(args, isClocked) {
-  const { child, output, ended } = start(['serve', '--port', '0', ...args], isClocked);
+  const serving = [MAIN, 'serve', '--port', '0', ...args];
+  const stdio = ['ignore', 'ignore', 'pipe'];
+  const child = spawn(process.execPath, serving, { cwd: scratch, env: environment(isClocked), stdio });
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text) => (stderr += text));
+  const ended = new Promise((resolve) => child.once('close', resolve));
   let port;
   while (port === undefined) {
-    if (child.exitCode !== null) throw new Error(`the collector ended: ${output.stderr}`);
+    if (child.exitCode !== null) throw new Error(`the collector ended: ${stderr}`);
     await sleep(20);
-    port = /"port":(\d+)[^\n]*"msg":"listening"/.exec(output.stderr)?.[1];
+    port = /"port":(\d+)[^\n]*"msg":"listening"/.exec(stderr)?.[1];
   }
   const stop = async () => {
     child.kill('SIGTERM');
@@ -114,7 +109,7 @@ async function keyFor(where, isClocked) {
   return KEY.exec(await run(['keys', 'create', ...args, ...where], isClocked))[0];
 }
 
-/** What every later version must print of each event. */
+/** The events as every later version must print them. */
 async function eventsOf(where, isClocked) {
   const printed = await run(['events', ...where], isClocked);
   return printed
@@ -191,7 +186,7 @@ async function erase(where) {
 async function spools() {
   const instant = Date.UTC(2026, 0, 2);
   const sent = { node: runs(instant, 'patient-1'), python: runs(instant, 'patient-2') };
-  // Of the build, which this script has just made.
+  // This script has just built it.
   const { openSpool } = await import('../../packages/client/dist/spool/disk-spool.js');
   const spool = await openSpool({ directory: at('node-spool'), durability: 'fsync' });
   for (const [kind, event] of sent.node) await spool.append(kind, Buffer.from(JSON.stringify(event)));

@@ -1,7 +1,8 @@
-/** What each released version has stored, in the hands of this version: test/upgrade/make.mjs wrote it. */
-import { spawn, spawnSync } from 'node:child_process';
+/** Opens and continues what each released version has stored: test/upgrade/make.mjs wrote it. */
+import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import {
   createKey,
@@ -15,16 +16,15 @@ import {
   temporaryDirectory,
 } from '../../packages/collector/test/running/collector-process.js';
 import { PostgresServer } from '../../packages/postgres/test/running/postgres-server.js';
+import { hasPython } from '../python.js';
 import { unpack, unpackText } from './fixture.js';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const SPOOL_COMMAND = path.join(ROOT, 'packages/client/dist/cli/main.js');
 const PYTHON_SOURCES = path.join(ROOT, 'clients/python/src');
 const VERSIONS = fs.readdirSync(import.meta.dirname).filter((name) => /^\d+\.\d+\.\d+$/.test(name));
-const PYTHON = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']);
-const hasPython = PYTHON.status === 0;
 
-/** Event that a later version must print with these members. */
+/** An event as a later version must print it. */
 type Stored = Pick<
   PrintedEvent,
   'sequence' | 'kind' | 'organisation' | 'event_id' | 'run_id' | 'received_at'
@@ -44,7 +44,7 @@ async function succeeds(...args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-/** Where the fixtures of a version are laid out for one test. */
+/** The fixtures of a version, unpacked for one test. */
 class Fixtures {
   readonly #version: string;
   readonly #scratch = temporaryDirectory();
@@ -85,8 +85,8 @@ async function unchecked(where: readonly string[]): Promise<unknown> {
   return verdict.access_log.unchecked_files;
 }
 
-/** An old key works, a revoked one does not, what is stored is known, and a new event is stored. */
-async function goesOn(collector: Running, { key, revoked, events }: Expected): Promise<string> {
+/** Checks that an old key works, a revoked one does not, a stored event is known, and a new one is stored. */
+async function continues(collector: Running, { key, revoked, events }: Expected): Promise<string> {
   const event = outcomeEvent();
   expect((await postEvent(collector, key, event)).status).toBe(201);
   if (revoked !== undefined) expect((await postEvent(collector, revoked, event)).status).toBe(401);
@@ -108,8 +108,8 @@ describe.each(VERSIONS)('%s', (version) => {
       const subject = ['--subject-file', fixtures.write('subject.txt', 'patient-1\n')];
       expect(await succeeds('access-log', ...subject, '--json', ...where)).toContain('"possible"');
       const collector = await start(directory);
-      const added = await goesOn(collector, expected);
-      if (expected.certificate !== undefined) await erasesOn(fixtures, where, expected);
+      const added = await continues(collector, expected);
+      if (expected.certificate !== undefined) await erasesMore(fixtures, where, expected);
       expect(await collector.stop()).toBe(0);
       await succeeds('verify', ...where);
       const events = await storedEvents(directory);
@@ -125,8 +125,8 @@ describe.each(VERSIONS)('%s', (version) => {
     },
   );
 
-  /** The certificate stays, a hold forbids, and a plan of the old version is applied. */
-  async function erasesOn(fixtures: Fixtures, where: readonly string[], expected: Expected): Promise<void> {
+  /** Checks that the certificate stays and a hold forbids, and applies a plan of the old version. */
+  async function erasesMore(fixtures: Fixtures, where: readonly string[], expected: Expected): Promise<void> {
     const { certificate = { action: '' }, plan = '' } = expected;
     const printed = await succeeds('erase', '--certificate', certificate.action, '--json', ...where);
     for (const member of ['format', 'action', 'reason', 'log', 'case', 'plan', 'entries', 'keys_destroyed'])
@@ -139,18 +139,8 @@ describe.each(VERSIONS)('%s', (version) => {
     );
     expect(planned).toMatch(/on hold by CASE-1/);
     const file = fixtures.write('plan.json', plan);
-    await succeeds(
-      'erase',
-      'apply',
-      file,
-      '--reason',
-      'erasure-request',
-      '--case',
-      'U-2',
-      ...by,
-      '--wait',
-      ...where,
-    );
+    const reason = ['--reason', 'erasure-request', '--case', 'U-2'];
+    await succeeds('erase', 'apply', file, ...reason, ...by, '--wait', ...where);
     expect(JSON.parse(await succeeds('verify', '--json', ...where))).toMatchObject({ intact: true });
   }
 
@@ -169,7 +159,7 @@ describe.each(VERSIONS)('%s', (version) => {
     expect(events).toMatchObject(expected.events.slice(0, events.length));
     const signing = ['--signing-keys', path.join(original, 'signing-keys')];
     const collector = await start(restored, [...signing, ...options]);
-    await goesOn(collector, expected);
+    await continues(collector, expected);
     expect(await collector.stop()).toBe(0);
     await succeeds('verify', '--data-dir', restored);
     expect((await storedEvents(restored)).map(({ event_id: id }) => id).slice(0, events.length)).toEqual(ids);
@@ -180,7 +170,6 @@ describe.each(VERSIONS)('%s', (version) => {
     const sent = fixtures.json('spools') as Record<string, readonly [string, object][]>;
     const drains: Record<string, readonly string[]> = { node: [process.execPath, SPOOL_COMMAND] };
     if (hasPython) drains['python'] = ['python3', '-c', PYTHON_DRAIN];
-    else console.log('not tested with the client for Python: there is no python3 of version 3.10 or newer');
     for (const [name, program] of Object.entries(drains)) {
       const directory = fixtures.at(`collector of ${name}`);
       const key = await createKey(directory);
@@ -221,7 +210,7 @@ describe.each(VERSIONS)('%s', (version) => {
     const collector = await start(directory, [...store, ...keys, ...kek]);
     const printed = async () => parsed(await succeeds('events', ...where));
     expect(await printed()).toMatchObject(expected.events);
-    await goesOn(collector, expected);
+    await continues(collector, expected);
     const ids = (events: readonly PrintedEvent[]) => events.map(({ event_id: id }) => id);
     await expect.poll(async () => ids(await printed())).toHaveLength(expected.events.length + 1);
     const stored = ids(await printed());
@@ -253,10 +242,5 @@ async function drained(
   key: string,
 ): Promise<void> {
   const env = { PATH: process.env['PATH'], PYTHONPATH: PYTHON_SOURCES, COLLECTOR_KEY: key };
-  const child = spawn(program, [...args, 'drain', spool, '--url', url], { env });
-  let said = '';
-  for (const stream of [child.stdout, child.stderr])
-    stream.setEncoding('utf8').on('data', (text: string) => (said += text));
-  const code = await new Promise((resolve) => child.on('close', resolve));
-  expect(code, said).toBe(0);
+  await promisify(execFile)(program, [...args, 'drain', spool, '--url', url], { env });
 }

@@ -3,6 +3,7 @@
  * by the role that owns the schema, and is never edited after a release. `serve` never migrates.
  */
 import { createHash, randomBytes } from 'node:crypto';
+import { Unusable } from '@clinical-events/collector/unusable';
 import type { Connection } from './connection.js';
 import type { SharedKeys } from './shared-keys.js';
 import { script, sql } from './sql.js';
@@ -93,7 +94,7 @@ export async function makePeriods(connection: Connection, now = new Date()): Pro
   return Math.max(0, to - from + 1);
 }
 
-/** @throws SchemaUnfit if the database holds no log that this collector can use. */
+/** @throws SchemaUnfit, Unusable if the database holds no log that this collector can use. */
 export async function readLog(
   connection: Pick<Connection, 'query'>,
   { forWriting = true } = {},
@@ -150,12 +151,13 @@ export class PostgresLogKeys implements SharedKeys {
   }
 }
 
+/** @throws Unusable for another version: `serve` ends with 2, and systemd does not start it again. */
 async function versionOf(connection: Pick<Connection, 'query'>): Promise<number> {
   const { rows } = await connection.query(sql('migrations'));
   for (const [id, name, digest, olderMayRun] of rows) {
     const known = MIGRATIONS[Number(id) - 1];
     if (known === undefined ? olderMayRun === 't' : sha256(known.sql) === digest) continue;
-    throw new SchemaUnfit(
+    throw new Unusable(
       known === undefined
         ? `a newer collector has migrated this database (${JSON.stringify(name)}); this one cannot use it`
         : `migration ${Number(id)} was made by an unreleased version of the collector; use a new database`,

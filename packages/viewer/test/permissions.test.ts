@@ -1,4 +1,5 @@
 /** Every role on every page, over HTTP: what is shown, what counts as missing, and what the access log has. */
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -12,6 +13,7 @@ import {
 } from '../../collector/test/running/collector-process.js';
 import {
   looksIn,
+  MAIN,
   PROXY,
   ProxyPerson,
   rolesFile,
@@ -85,9 +87,11 @@ const GROUP = {
 } as const;
 type Role = keyof typeof GROUP;
 
-test('[R-2058] the first line of the viewer names the version and the commit', () => {
+test('[R-2058] --version and the first line of the viewer name the version and the commit', () => {
   const [first = ''] = viewer.output.stderr.split('\n');
   expect(JSON.parse(first)).toMatchObject({ msg: 'starting', version: version(), commit: commit() });
+  const printed = execFileSync(process.execPath, [MAIN, '--version'], { encoding: 'utf8' });
+  expect(printed).toBe(`${version()} (commit ${commit()})\n`);
 });
 const ROLES = Object.keys(GROUP) as Role[];
 

@@ -58,7 +58,7 @@ test('a frame is read as it was written', () => {
   );
 });
 
-test('[R-2055] a header is read as it was written, told from damage, and from those of other versions', () => {
+test('[R-2055] a header is read as it was written, and differs from damage and other versions', () => {
   const header = encodeSegmentHeader(ID, undefined);
   expect(decodeSegmentHeader(header)).toEqual({ id: ID, keyCheck: undefined });
   for (let at = 0; at < header.length; at++) {

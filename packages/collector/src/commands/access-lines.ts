@@ -2,8 +2,15 @@
 import path from 'node:path';
 import { isObject } from '@clinical-events/protocol';
 import type { EventLog } from '../store/contract/events.js';
-import { AccessChain, FIRST_FILE, headIn, inOrderOfYears } from '../tree/access-chain.js';
+import { AccessChain, FIRST_FILE, headIn, inOrderOfYears, isAccessLogName } from '../tree/access-chain.js';
 import { openAccessLog, openClosedLog, openReadingsLog } from '../store/open-access-log.js';
+import { exists } from '../files.js';
+import { readMirrorNote } from '../tree/state-files.js';
+import { CommandFailure, EXIT, usage } from './exit-codes.js';
+
+/** Closed files of an access log that were moved elsewhere: their paths by their names. */
+export type ClosedFiles = ReadonlyMap<string, string>;
+const NO_FILES: ClosedFiles = new Map();
 
 export const ACTOR_KINDS = ['os', 'oidc', 'proxy'] as const;
 
@@ -166,7 +173,7 @@ export async function mirrorsOf(dataDirectory: string, action: string): Promise<
 export async function viewersOf(
   dataDirectory: string,
   action: string,
-  closedFiles: readonly string[],
+  closedFiles: ClosedFiles,
 ): Promise<FollowingViewer[]> {
   const found = await followersOf(dataDirectory, VIEWER, action, closedFiles);
   return found.map(([viewer, followed]) => ({ viewer, followed }));
@@ -177,7 +184,7 @@ async function followersOf(
   dataDirectory: string,
   by: string,
   action: string,
-  closedFiles?: readonly string[],
+  closedFiles?: ClosedFiles,
 ): Promise<(readonly [id: string, followed: string | null])[]> {
   const found = new Map<string, string | null>();
   for await (const { at, command, filter } of linesWith(dataDirectory, `"command":"${by}"`, closedFiles)) {
@@ -192,7 +199,7 @@ async function followersOf(
 async function* linesWith(
   dataDirectory: string,
   text: string,
-  closedFiles?: readonly string[],
+  closedFiles?: ClosedFiles,
 ): AsyncGenerator<AccessLine> {
   for await (const line of accessLines(dataDirectory, (bytes) => bytes?.includes(text) === true, closedFiles))
     if (typeof line === 'object' && line.state === 'begun') yield line;
@@ -201,17 +208,16 @@ async function* linesWith(
 /**
  * Lines of the host's log, then of a mirror's log of its readings.
  * @param fits selects lines before they are parsed.
- * @param closedFiles files of the host's log that were moved elsewhere.
  */
 export async function* accessLines(
   dataDirectory: string,
   fits: (bytes: Buffer | undefined) => boolean = () => true,
-  closedFiles: readonly string[] = [],
+  closedFiles = NO_FILES,
 ): AsyncGenerator<ReturnType<typeof lineIn>> {
   const own = openAccessLog(dataDirectory);
-  const given = new Map(closedFiles.map((file) => [path.basename(file), openClosedLog(file)]));
-  const files = inOrderOfYears([...(own.files?.() ?? []), ...given.keys()]);
-  const logs = files.map((file) => (given.get(file) ?? own).lines({ lines: 0, at: 0, file }));
+  const files = inOrderOfYears([...(own.files?.() ?? []), ...closedFiles.keys()]);
+  const logOf = (given: string | undefined) => (given === undefined ? own : openClosedLog(given));
+  const logs = files.map((file) => logOf(closedFiles.get(file)).lines({ lines: 0, at: 0, file }));
   for (const pieces of [...logs, openReadingsLog(dataDirectory).lines()]) {
     const chain = new AccessChain(LONGEST_LINE);
     for await (const piece of pieces) {
@@ -231,7 +237,7 @@ export async function* accessLines(
 export async function missingFiles(
   log: Pick<EventLog, 'pass'>,
   dataDirectory: string,
-  closedFiles: readonly string[] = [],
+  closedFiles = NO_FILES,
 ): Promise<string[]> {
   const here = openAccessLog(dataDirectory).files?.() ?? [];
   if (here.length === 1 && here[0] === FIRST_FILE) return [];
@@ -242,6 +248,28 @@ export async function missingFiles(
       const head = body && headIn(body);
       if (head !== undefined) heads.add(head.file ?? FIRST_FILE);
     }
-  const known = new Set([...here, ...closedFiles.map((file) => path.basename(file))]);
-  return inOrderOfYears([...heads].filter((file) => !known.has(file)));
+  return inOrderOfYears([...heads].filter((file) => !here.includes(file) && !closedFiles.has(file)));
+}
+
+/**
+ * Reads the option `--access-log`.
+ * @param dataDir must not have the same files: one of two would not be read.
+ * @param isShared whether the log is in a database, whose access log, like a mirror's copy, is never divided.
+ * @throws CommandFailure for a file that does not exist, or whose name is not one of a file elsewhere.
+ */
+export function closedFilesFrom(files: readonly string[], dataDir: string, isShared = false): ClosedFiles {
+  if (files.length === 0) return NO_FILES;
+  if (isShared || readMirrorNote(dataDir) !== undefined)
+    throw usage('--access-log: the access log of a database has no closed files');
+  const found = new Map<string, string>();
+  for (const file of files) {
+    const name = path.basename(file);
+    if (!isAccessLogName(name))
+      throw usage(`--access-log: the name of ${file} is neither access.log nor access-YEAR.log`);
+    if (found.has(name) || openAccessLog(dataDir).files?.().includes(name))
+      throw usage(`--access-log: ${name} is given twice, or is in the data directory`);
+    if (!exists(file)) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
+    found.set(name, file);
+  }
+  return found;
 }

@@ -1,8 +1,13 @@
 /** `collector access-log`: who looked at the runs of a person, from the access log. */
 import { counted } from '../quantity.js';
-import { type AccessLine, accessLines, missingFiles } from './access-lines.js';
+import {
+  type AccessLine,
+  accessLines,
+  type ClosedFiles,
+  closedFilesFrom,
+  missingFiles,
+} from './access-lines.js';
 import { logAccess } from './access-log.js';
-import { closedFilesFrom } from './closed-files.js';
 import { idsIn, organisationFrom, type Period, periodFrom } from './arguments.js';
 import { defineCommand } from './define.js';
 import { CommandFailure, EXIT, interruption, usage } from './exit-codes.js';
@@ -84,7 +89,7 @@ interface Asked {
   /** The period as given, for the access log. */
   readonly since: string | undefined;
   readonly until: string | undefined;
-  readonly closedFiles: readonly string[];
+  readonly closedFiles: ClosedFiles;
   readonly json: boolean;
 }
 
@@ -123,7 +128,7 @@ async function answer(dataDir: string, asked: Asked): Promise<void> {
   throw new CommandFailure(`no start${where} in ${dataDir} names one of the ids`, EXIT.notFound);
 }
 
-async function missingFrom(dataDir: string, closedFiles: readonly string[]): Promise<readonly string[]> {
+async function missingFrom(dataDir: string, closedFiles: ClosedFiles): Promise<readonly string[]> {
   const { events } = openStore(dataDir);
   try {
     return await missingFiles(events, dataDir, closedFiles);

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { accessLines, findPlan } from '../../src/commands/access-lines.js';
+import { accessLines, closedFilesFrom, findPlan } from '../../src/commands/access-lines.js';
 import { beginAccess } from '../../src/commands/access-log.js';
 import { offerAccessSocket, socketAddress } from '../../src/commands/access-socket.js';
 import { accessLogText } from '../../src/commands/verify/access-log-check.js';
@@ -50,7 +50,8 @@ async function threeYears(): Promise<void> {
 
 function verified(closedFiles: readonly string[] = []): Promise<Verification> {
   const log = { dataDir, files: nodeFiles, against: [], keys: [] };
-  return verifyLog({ ...log, closedFiles, onProgress: () => undefined });
+  const given = closedFilesFrom(closedFiles, dataDir);
+  return verifyLog({ ...log, closedFiles: given, onProgress: () => undefined });
 }
 
 async function verify(closedFiles?: readonly string[]) {
@@ -81,7 +82,7 @@ describe('[R-2056] a line of a new year', () => {
     expect(commands).toEqual(['one', 'two', 'three']);
   });
 
-  test('begins a file after a torn line, and after a first line that is none', () => {
+  test('begins a file after a torn line, and after a first line without a time', () => {
     fs.writeFileSync(inDirectory('access.log'), '\0\0\n{"at":"2026-05-01T00:00:00.000Z","reading":"to');
     access('2027-01-01T00:00:00.000Z');
     expect(linesOf('access-2027.log')).toHaveLength(2);

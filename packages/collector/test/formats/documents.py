@@ -3,7 +3,8 @@ standard library of Python 3.10.
 
     python3 documents.py DIRECTORY
 
-DIRECTORY has `plan.json`, `certificate.json`, `backup/`, and `keys/` with the payload keys and the file `kek`. Prints what is in them as JSON.
+DIRECTORY has `plan.json`, `certificate.json`, `backup/`, and `keys/` with the payload keys and the file `kek`. Prints what
+is in them as JSON.
 """
 
 import base64

@@ -7,10 +7,14 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
+import { hasPython } from '../../../../test/python.js';
+import { accessLines } from '../../src/commands/access-lines.js';
 import { certificateIn } from '../../src/commands/lifecycle/certificate.js';
 import { readPlan } from '../../src/commands/lifecycle/plan-file.js';
+import { AccessLogCheck } from '../../src/commands/verify/access-log-check.js';
 import { readState } from '../../src/replica/replica.js';
 import { KeyDatabase } from '../../src/store/embedded/key-database.js';
+import { openAccessLog } from '../../src/store/open-access-log.js';
 
 const HERE = import.meta.dirname;
 const VECTORS = path.join(HERE, 'vectors');
@@ -18,8 +22,6 @@ const PAGE = path.join(HERE, '../../../../docs/internals/formats.md');
 const PRELOAD = path.join(HERE, '../../../../test/net/preload.mjs');
 const NAMES = ['plain', 'encrypted', 'encrypted-suite-2', 'erased', 'compacted'];
 const COMPACTED = 'CLINSEGC';
-const PYTHON = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']).status === 0;
-if (!PYTHON) console.log('skipped: there is no python3 of version 3.10 or newer, which decodes the formats');
 
 function output(program: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): string {
   const { status, stdout, stderr } = spawnSync(program, args, {
@@ -78,7 +80,7 @@ describe.each(NAMES)('[R-2031] the example %s', (name) => {
     expect(JSON.parse(contents)).toEqual(expected(directory));
   });
 
-  test.runIf(PYTHON)('[R-2031] is read by a decoder that was written from the page alone', () => {
+  test.runIf(hasPython)('[R-2031] is read by a decoder that was written from the page alone', () => {
     for (const directory of [VECTORS, made])
       expect(decoded(path.join(directory, name))).toEqual(expected(path.join(directory, name)));
   });
@@ -101,7 +103,7 @@ describe('[R-2055] plan, certificate, API keys and back-up', () => {
     );
   });
 
-  test.runIf(PYTHON)('are read alike by the collector and by a decoder of the page alone', async () => {
+  test.runIf(hasPython)('are read alike by the collector and by a decoder of the page alone', async () => {
     for (const directory of [VECTORS, made].map((each) => path.join(each, 'documents'))) {
       const found = decoded(directory, 'documents.py') as Record<string, unknown>;
       const { plan, sha256, marks } = readPlan(path.join(directory, 'plan.json'));
@@ -140,6 +142,59 @@ async function apiKeysIn(directory: string): Promise<object[]> {
     ...(key.replacedBy && { replaced_by: key.replacedBy }),
   }));
 }
+
+describe('[R-2055] the access log', () => {
+  const COMMITTED = path.join(VECTORS, 'access-log');
+  const bodies = () => fs.readFileSync(path.join(COMMITTED, 'heads.ndjson'), 'utf8').trimEnd().split('\n');
+
+  async function check(heads: readonly string[]) {
+    const accessLog = new AccessLogCheck(openAccessLog(COMMITTED));
+    for (const [i, body] of heads.entries()) accessLog.head(i + 1, Buffer.from(body));
+    return accessLog.finish();
+  }
+
+  test('is written again as it is committed', () => {
+    expect(filesIn(path.join(made, 'access-log'))).toEqual(filesIn(COMMITTED));
+  });
+
+  test('is read and checked by the collector', async () => {
+    expect(await check(bodies())).toMatchObject({
+      ...{ lines: 5, covered: 5, heads: 3, unended: 1, torn: 0, unchecked: [], findings: [] },
+    });
+  });
+
+  test('is not checked by a head of another version', async () => {
+    const later = bodies().map((body) => body.replace('/v1"', '/v2"'));
+    const message = expect.stringContaining('is an access-log head of an unknown version') as string;
+    const findings = [1, 2, 3].map((sequence) => ({
+      ...{ kind: 'unreadable', sequence, file: 'access.log', message },
+    }));
+    expect(await check(later)).toMatchObject({ covered: 0, heads: 0, findings });
+  });
+
+  test.runIf(hasPython)('is read alike by a decoder that was written from the page alone', async () => {
+    const lines: unknown[] = [];
+    for await (const line of accessLines(COMMITTED)) lines.push(line);
+    expect(decoded(COMMITTED, 'access_log.py')).toEqual({
+      'access.log': { lines: lines.slice(0, 3), covered: 3, closed: true },
+      'access-2027.log': { lines: lines.slice(3), covered: 2, closed: false },
+    });
+  });
+
+  test.runIf(hasPython).each<[string, string, string, string]>([
+    ['a changed line', 'access-2027.log', '"events":214', '"events":215'],
+    ['a lost line', 'access.log', '\n{"at":"2026-12-31', '{"at":"2026-12-31'],
+    ['another version', 'heads.ndjson', 'head/v1', 'head/v2'],
+    ['a moved member', 'heads.ndjson', '"file":"access.log","lines":3', '"lines":3,"file":"access.log"'],
+  ])('is refused by this decoder with %s', (_what, file, from, to) => {
+    const copy = fs.mkdtempSync(path.join(made, 'changed-'));
+    fs.cpSync(COMMITTED, copy, { recursive: true });
+    const text = fs.readFileSync(path.join(copy, file), 'utf8');
+    expect(text).toContain(from);
+    fs.writeFileSync(path.join(copy, file), text.replace(from, to));
+    expect(() => decoded(copy, 'access_log.py')).toThrow('Damaged');
+  });
+});
 
 test('[R-2031] the examples of the page are bytes of the committed files', () => {
   const page = fs.readFileSync(PAGE, 'utf8');

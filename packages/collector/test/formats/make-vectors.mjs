@@ -19,6 +19,7 @@ import { compactLog, erasuresIn } from '../../dist/store/embedded/compaction.js'
 import { EmbeddedStore } from '../../dist/store/embedded/embedded-store.js';
 import { LogReader } from '../../dist/store/embedded/log-reader.js';
 import { contentsOf } from './contents.mjs';
+import { makeAccessLog } from './make-access-log.mjs';
 import { makeDocuments } from './make-documents.mjs';
 
 const [, , out = ''] = process.argv;
@@ -27,11 +28,13 @@ const NO_ID = new Uint8Array(16);
 const SEGMENT_BYTES = 4096;
 let now = START;
 
-/** On return a second has passed. */
-function tick() {
-  now += 1000;
+function setClock(instant) {
+  now = instant;
   fs.writeFileSync(process.env.NET_CLOCK ?? '', String(now));
 }
+
+/** On return a second has passed. */
+const tick = () => setClock(now + 1000);
 
 const uuidBytes = (text) => Buffer.from(text.replaceAll('-', ''), 'hex');
 
@@ -246,6 +249,7 @@ try {
   await erased();
   const log = await new Log('documents', 1).open();
   await makeDocuments(log, { out: path.join(out, 'documents'), events: () => events(10), tick });
+  await makeAccessLog(path.join(out, 'access-log'), (at) => setClock(Date.parse(at)));
 } finally {
   fs.rmSync(scratch, { recursive: true, force: true });
 }

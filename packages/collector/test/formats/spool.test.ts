@@ -4,12 +4,11 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { hasPython } from '../../../../test/python.js';
 import { sealText } from '../../../client/src/spool/seal.js';
 
 const HERE = import.meta.dirname;
 const VECTORS = path.join(HERE, '../../../../test/vectors/spool');
-const PYTHON = spawnSync('python3', ['-c', 'import sys; sys.exit(sys.version_info < (3, 10))']).status === 0;
-if (!PYTHON) console.log('skipped: there is no python3 of version 3.10 or newer, which decodes spools');
 
 interface Case {
   readonly key?: string;
@@ -39,7 +38,7 @@ function temporaryDirectory(): string {
 }
 
 test('[R-2055] every spool of the corpus is read from the page alone', () => {
-  if (!PYTHON) return;
+  if (!hasPython) return;
   const directory = temporaryDirectory();
   fs.cpSync(VECTORS, directory, { recursive: true });
   const cases = casesIn(directory);
@@ -62,7 +61,7 @@ test('[R-2055] every spool of the corpus is read from the page alone', () => {
 });
 
 test('[R-2055] an encrypted line of the quarantine is read from the page alone', () => {
-  if (!PYTHON) return;
+  if (!hasPython) return;
   const directory = temporaryDirectory();
   const [key, at] = [Buffer.alloc(32, 5), '2026-11-30T08:00:00.000Z'];
   const line = {

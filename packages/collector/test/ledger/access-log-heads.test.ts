@@ -244,7 +244,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
   });
 
   test.each([0, 1, 2, 3, 4])(
-    'are completed by the next start after a kill behind %i of them, and none is stored twice',
+    'are completed by the next start after a kill after %i of them, and none is stored twice',
     async (stored) => {
       log(one, two);
       const whole = new World();

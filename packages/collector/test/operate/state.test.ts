@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import type { EventKind } from '@clinical-events/protocol';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { commit, version } from '../../src/commands/typed.js';
 import type { ConsoleState } from '../../src/operate/console/console-state.js';
 import { writeBackupNote } from '../../src/tree/state-files.js';
 import { createKey, run } from '../running/collector-process.js';
@@ -36,6 +37,10 @@ describe("[R-833] the console's state", () => {
     expect(busy?.p99_ms).toBeGreaterThanOrEqual(busy?.p50_ms ?? Infinity);
     expect(queue).toMatchObject({ events: 0, max_events: 8192 });
     expect(Date.parse(started)).toBeLessThan(Date.now());
+  });
+
+  test('[R-2058] has the version and the commit of the program', async () => {
+    expect(await state()).toMatchObject({ version: version(), commit: commit() });
   });
 
   test('tells of keys by their ids, when they were used and when they end', async () => {

@@ -201,7 +201,7 @@ class ThreadedReading implements Reading {
     // A follower that was started again passes it on again.
     if (this.#reporting.has(action)) return;
     this.#reporting.add(action);
-    let told = '';
+    let reported = '';
     for (let pause = FIRST_PAUSE_MS; !signal.aborted; pause = Math.min(2 * pause, MOST_PAUSE_MS)) {
       try {
         await this.options.onFollowed(action);
@@ -213,8 +213,8 @@ class ThreadedReading implements Reading {
         const what = action === BEGAN ? 'looks' : `the erasure ${action} is followed, and the report of it`;
         const message = `${what} cannot be recorded yet${reason}`;
         // Only a changed reason is reported again: this state may last for days.
-        if (message !== told) this.#report(message);
-        told = message;
+        if (message !== reported) this.#report(message);
+        reported = message;
       }
       await sleep(pause, undefined, { ref: false, signal }).catch(() => undefined);
     }

@@ -9,7 +9,7 @@ import { sampleEvent } from '../../../collector/test/running/sample-events.js';
 
 /** The address of the proxy in a browser: it has no server. */
 export const PROXY = 'http://127.0.0.1:9';
-const MAIN = path.resolve(import.meta.dirname, '../../dist/main.js');
+export const MAIN = path.resolve(import.meta.dirname, '../../dist/main.js');
 
 export interface RunningViewer {
   readonly process: ChildProcess;

@@ -10,6 +10,7 @@ import { openStore } from '../../store/open-to-read.js';
 import { isNoId, uuidText } from '../../store/text.js';
 import { readMirrorNote } from '../../tree/state-files.js';
 import {
+  type ClosedFiles,
   type FollowingMirror,
   type FollowingViewer,
   mirrorsOf,
@@ -119,13 +120,12 @@ export interface Certificate {
 /**
  * The certificate as of now.
  * @param withIds whether to name each event: a policy may have erased millions.
- * @param closedFiles files of the access log that were moved elsewhere.
  * @throws CommandFailure if the log has no such erasure; StoreDamaged.
  */
 export async function certificateOf(
   dataDir: string,
   action: string,
-  { withIds, closedFiles }: { readonly withIds: boolean; readonly closedFiles: readonly string[] },
+  { withIds, closedFiles }: { readonly withIds: boolean; readonly closedFiles: ClosedFiles },
 ): Promise<Certificate> {
   const { events: log, tree } = openStore(dataDir);
   try {

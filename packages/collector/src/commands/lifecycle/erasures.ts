@@ -4,7 +4,7 @@ import { isHoldKeyEverywhere } from '../../privacy/key-directories.js';
 import { notesKeys, readKeyPlaces } from '../../store/key-places.js';
 import { openStore } from '../../store/open-to-read.js';
 import { idFrom } from '../arguments.js';
-import { closedFilesFrom } from '../closed-files.js';
+import { type ClosedFiles, closedFilesFrom } from '../access-lines.js';
 import type { Call } from '../define.js';
 import { CommandFailure, EXIT, usage } from '../exit-codes.js';
 import { assertReadable } from '../regular-files.js';
@@ -47,7 +47,7 @@ export async function printCertificate(
   dataDir: string,
   action: string,
   isJson: boolean,
-  closedFiles: readonly string[] = [],
+  closedFiles: ClosedFiles = new Map(),
 ): Promise<number> {
   const made = await certificateOf(dataDir, action, { withIds: isJson, closedFiles });
   process.stdout.write(isJson ? jsonText(made) : certificateText(made, process.stdout));

@@ -2,12 +2,11 @@
  * Checks for `verify` and `doctor` that the access log matches its heads in the log (tree/access-chain.ts). It
  * is read at the same time as the log: the lines that a head covers were on disk before the head.
  */
-import path from 'node:path';
 import { counted } from '../../quantity.js';
 import { FIRST_FILE, headIn, inOrderOfYears, type LoggedHead } from '../../tree/access-chain.js';
 import type { AccessLogStore } from '../../store/contract/access-log.js';
 import { openClosedLog } from '../../store/open-access-log.js';
-import type { AccessLine } from '../access-lines.js';
+import type { AccessLine, ClosedFiles } from '../access-lines.js';
 import { finding, type VerifyFinding } from '../../store/findings.js';
 import { AccessLogFileCheck } from './access-log-file-check.js';
 
@@ -35,8 +34,8 @@ export interface AccessLogCheckOptions {
   readonly ownAccesses?: number | undefined;
   /** Whether the log is a copy of a log in a database, where other roles may have written lines. */
   readonly isMirror?: boolean;
-  /** Paths of closed files that were moved elsewhere; none has the name of a file of the log. */
-  readonly closedFiles?: readonly string[] | undefined;
+  /** None has the name of a file of the log. */
+  readonly closedFiles?: ClosedFiles | undefined;
 }
 
 /** The heads of a file that is not here. */
@@ -52,8 +51,7 @@ export class AccessLogCheck {
   readonly #findings: VerifyFinding[] = [];
   readonly #log: AccessLogStore;
   readonly #isMirror: boolean;
-  /** Paths of given files, by name. */
-  readonly #given: ReadonlyMap<string, string>;
+  readonly #given: ClosedFiles;
   readonly #files = new Map<string, AccessLogFileCheck>();
   readonly #missing = new Map<string, MissingFile>();
   /** Heads not yet compared with the lines. */
@@ -67,11 +65,11 @@ export class AccessLogCheck {
   readonly #last = new Map<string, string>();
 
   constructor(log: AccessLogStore, options: AccessLogCheckOptions = {}) {
-    const { ownAccesses = 0, isMirror = false, closedFiles = [] } = options;
+    const { ownAccesses = 0, isMirror = false, closedFiles = new Map() } = options;
     this.#log = log;
     this.#ended = ownAccesses;
     this.#isMirror = isMirror;
-    this.#given = new Map(closedFiles.map((file) => [path.basename(file), file]));
+    this.#given = closedFiles;
   }
 
   /**

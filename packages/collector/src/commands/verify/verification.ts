@@ -22,6 +22,7 @@ import { messageOf } from '../../system-code.js';
 import { readKnownCheckpoint, readMirrorNote, readSinkStates } from '../../tree/state-files.js';
 import { rotationMissing, unknownSigner } from '../../tree/note-signing.js';
 import { readHistory } from '../../tree/key-files.js';
+import type { ClosedFiles } from '../access-lines.js';
 import { AccessLogCheck, type AccessLogState } from './access-log-check.js';
 import { SignedCheckpoints } from './signed-checkpoints.js';
 import { notesElsewhere, notesOfDirectory, type ReadNote, readNote } from './signed-notes.js';
@@ -85,8 +86,7 @@ export interface VerificationOptions extends Omit<AuditOptions, 'shared'> {
   readonly rotations?: readonly string[];
   /** Number of accesses logged by the calling command. */
   readonly ownAccesses?: number;
-  /** Closed files of the access log that were moved elsewhere. */
-  readonly closedFiles?: readonly string[];
+  readonly closedFiles?: ClosedFiles;
 }
 
 export interface Verification extends AuditedLog {

@@ -7,7 +7,7 @@ import { writeVerifyResult } from '../../tree/state-files.js';
 import { withSharedView } from '../../store/open-shared.js';
 import { isShared } from '../../store/open.js';
 import { messageOf } from '../../system-code.js';
-import { closedFilesFrom } from '../closed-files.js';
+import { closedFilesFrom } from '../access-lines.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdsLog } from '../regular-files.js';
 import { trustedFrom } from '../given-keys.js';

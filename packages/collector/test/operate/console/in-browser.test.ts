@@ -243,12 +243,14 @@ describe('[R-835] on every screen, in both themes', () => {
     }
   });
 
-  test('a page that stays open for years takes the script of the version that it finds', async () => {
-    let version = '1.0.0';
-    const page = await openWith(() => busy({ version }));
-    await page.evaluate('globalThis.sameDocument = true');
-    version = '1.0.1';
-    await page.getByText('version 1.0.1').waitFor();
-    expect(await page.evaluate('globalThis.sameDocument')).toBeUndefined();
+  test('a page that stays open for years takes the script of the build that it finds', async () => {
+    let build = { version: '1.0.0', commit: 'a'.repeat(40) };
+    const page = await openWith(() => busy(build));
+    for (const change of [{ version: '1.0.1' }, { commit: 'b'.repeat(40) }]) {
+      await page.evaluate('globalThis.sameDocument = true');
+      build = { ...build, ...change };
+      await page.getByText(`version 1.0.1, commit ${build.commit.slice(0, 12)}`).waitFor();
+      expect(await page.evaluate('globalThis.sameDocument')).toBeUndefined();
+    }
   });
 });
