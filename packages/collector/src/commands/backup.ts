@@ -238,7 +238,7 @@ function asJson(job: Job, { state, bytes, segmentsCopied, segmentsThere, accessL
     segments_there: segmentsThere,
     bytes_written: bytes,
     signing_keys: holdsKeys(job),
-    access_log_begun_anew: accessLogKept.length > 0,
+    access_log_restarted: accessLogKept.length > 0,
     same_file_system: isOnOneDisk(job),
   };
   return `${printableJson(JSON.stringify(fields, undefined, job.options.follow ? undefined : 2))}\n`;

@@ -437,7 +437,7 @@ describe('[R-811] a back-up', () => {
     const file = path.join(dataDir, 'access.log');
     fs.writeFileSync(file, fs.readFileSync(file, 'utf8').replace('begun', 'BEGUN'));
     const { stdout } = await backUp('--json');
-    expect(JSON.parse(stdout)).toMatchObject({ access_log_begun_anew: true });
+    expect(JSON.parse(stdout)).toMatchObject({ access_log_restarted: true });
     const kept = fs.readdirSync(backups).find((name) => name.startsWith('access.log.until-')) ?? '';
     expect(fs.readFileSync(path.join(backups, kept), 'utf8')).toBe(before);
   });

@@ -454,7 +454,7 @@ export class EmbeddedStore implements Store {
 
   /** Decrypts a stored event. Unreadable keys of one event must not stop the batch. */
   #open(frame: Buffer): Opening {
-    this.#opener.readAnew();
+    this.#opener.readAgain();
     try {
       return this.#opener.open(frame, 0, frame.readUInt32LE(4));
     } catch (error) {

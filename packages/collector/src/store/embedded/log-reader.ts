@@ -107,7 +107,7 @@ export class LogReader implements EventLog {
   }
 
   get names(): NameCipher | undefined {
-    this.#opener.readAnew();
+    this.#opener.readAgain();
     return this.#opener.keys?.names();
   }
 
@@ -116,7 +116,7 @@ export class LogReader implements EventLog {
   }
 
   holdKey(action: string): KeyObject | undefined {
-    this.#opener.readAnew();
+    this.#opener.readAgain();
     return this.#opener.keys?.holdKey(action);
   }
 
@@ -163,7 +163,7 @@ export class LogReader implements EventLog {
       const found = await this.find(each, id);
       const frame = found && this.frameAt(found.at);
       if (frame === undefined) continue;
-      this.#opener.readAnew();
+      this.#opener.readAgain();
       entries.push(this.#entry(frame, 0, frame.length));
     }
     if (entries.length === 0 && organisation === undefined) return this.#scanFor(id);
@@ -218,8 +218,8 @@ export class LogReader implements EventLog {
       for (;;) {
         const next = blocks.next();
         if (next.done) return next.value;
-        this.#opener.readAnew();
-        if (this.#actions.overlooks(next.value)) this.#opener.readAnew();
+        this.#opener.readAgain();
+        if (this.#actions.overlooks(next.value)) this.#opener.readAgain();
         yield batchOf(next.value);
         await breath();
       }
@@ -311,7 +311,7 @@ export class LogReader implements EventLog {
 
   #readNow(places: readonly Place[]): ReadEvents {
     const offsets = this.#gather(places);
-    this.#opener.readAnew();
+    this.#opener.readAgain();
     // This comes after all checks: a place may be requested twice, and an opened frame no longer matches its
     // checksum.
     for (const [index, { size }] of places.entries())

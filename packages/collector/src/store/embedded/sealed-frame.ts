@@ -155,7 +155,7 @@ export class FrameOpener {
    * Call after reading frames and before opening them. Allows missing keys to be looked up once again: a key
    * is durable before its event is.
    */
-  readAnew(): void {
+  readAgain(): void {
     this.#isLooked = false;
     if (performance.now() - this.#openedAt > (this.options.keptMs ?? Infinity)) this.#forgetKeys();
     this.#keys?.readAgain();

@@ -269,7 +269,7 @@ export class LogReading {
     await this.#audit.leaves(this.#hashes, this.#places, this.#count);
     await this.accessLog.settle();
     await this.#options.shared?.refreshKeys();
-    this.#opener.readAnew();
+    this.#opener.readAgain();
     this.#count = 0;
     this.#options.onProgress(this.#entries, Math.max(this.#audit.covered, this.#entries));
   }

@@ -50,7 +50,7 @@ export function* storedEntries(directory: string, files = nodeFiles): Generator<
   const segments = listSegments(files, path.join(directory, 'ledger'));
   const opener = FrameOpener.of(directory, nodeFiles);
   for (const { buffer, offsets, end } of readToEnd(files, segments)) {
-    opener.readAnew();
+    opener.readAgain();
     for (const [i, offset] of offsets.entries()) {
       opener.open(buffer, offset, (offsets[i + 1] ?? end) - offset);
       yield decodeFrame(buffer, offset);
