@@ -243,7 +243,7 @@ async function create(options: CreateOptions, config: Config): Promise<void> {
     expiresAt: expiryFrom(options.expires, now),
     note: options.note,
   };
-  if (!isShared(config)) assertOwn(config.dataDir);
+  assertOwn(config);
   const absent = !isShared(config) && !exists(config.dataDir);
   const issued = await withKeys(config, (keys) => createKey(keys, grants, now));
   // A typo in --data-dir would otherwise show only when the collector refuses the key.

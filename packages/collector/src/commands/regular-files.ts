@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
-import { checkpointDirectory, RESTORING } from '../store/open.js';
+import { checkpointDirectory, isShared, RESTORING, type StoreSettings } from '../store/open.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { printable } from './terminal.js';
 
@@ -88,6 +88,7 @@ const COMMON = ['lock', 'ledger', 'lost+found'];
 const OWN = [
   'keys.db',
   'access.log',
+  'access.sock',
   'signing-keys',
   'encryption-keys',
   'encryption-keys.json',
@@ -96,10 +97,12 @@ const OWN = [
 ];
 
 /**
- * Refuses a directory of something else, in which a log would be begun among other files.
+ * Refuses a directory of something else, in which a log would be begun among other files. The directory of a
+ * collector on a log in a database has no log.
  * @throws CommandFailure
  */
-export function assertOwn(dataDir: string): void {
+export function assertOwn({ dataDir, store }: StoreSettings): void {
+  if (isShared({ store })) return;
   if (fs.statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() !== true || holdsLog(dataDir)) return;
   if (holds(path.join(dataDir, 'index'), /\.run$/) || holds(path.join(dataDir, 'tree'), /^level-/)) return;
   const names = fs.readdirSync(dataDir).filter((name) => !COMMON.includes(name) && !name.startsWith('.'));

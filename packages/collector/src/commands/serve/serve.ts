@@ -91,7 +91,7 @@ async function serveUntilStopped(
   const serveLog = openServeLog(config.logLevel, asked.trial !== undefined);
   const { log } = serveLog;
   assertNoMirror(config.dataDir);
-  assertOwn(config.dataDir);
+  assertOwn(config);
   const held = holdDirectory(config.dataDir);
   applyReadGroup(config);
   const keyDatabase = await openKeys(config);
