@@ -160,9 +160,10 @@ function readHeader(files: Files, file: string, beyond = 0): ReadHeader {
 }
 
 function readSegmentHeader(files: Files, file: string): Segment {
-  const { segment, faults } = readHeader(files, file, HEADER_BYTES);
+  const { segment, faults: found } = readHeader(files, file);
   const { firstSequence } = segment;
-  const [fault] = faults;
+  // Only the first frame shows whether the version was altered; in a compacted segment it has to be unpacked.
+  const [fault] = found[0]?.isFormat ? readHeader(files, file, HEADER_BYTES).faults : found;
   if (fault?.isFormat) throw new OtherFormat(`${path.basename(file)}: ${fault.reason}`);
   if (fault !== undefined) throw damagedAt(file, fault.at, firstSequence, fault.reason);
   if (segment.ownBefore >= firstSequence)
