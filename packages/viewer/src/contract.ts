@@ -39,8 +39,8 @@ export interface Look {
   readonly acting: Acting;
   readonly what: 'runs' | 'run' | 'report' | 'proof' | 'break-glass';
   /**
-   * Kinds, times and names of models; `true` in place of the id of a person. A look at a run has its record id
-   * as `run`, one at a proof the id of the event as `event`: the collector refuses others, because looks are
+   * Kinds, times and names of models; `true` in place of the id of a person. A look at a run has its record
+   * id as `run`, one at a proof the id of the event as `event`: the collector refuses others, because looks are
    * found by these ids. Names are lower case with underscores; values are texts, whole numbers and booleans.
    */
   readonly filter: Readonly<Record<string, unknown>>;

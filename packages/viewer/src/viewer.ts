@@ -59,7 +59,7 @@ export async function runViewer(options: ViewerOptions): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** The server with all pages; it does not listen yet. @throws CommandFailure with the faults of the roles file. */
+/** The server with all pages; it does not listen yet. @throws CommandFailure for a faulty roles file. */
 export async function serverOf({ certificate, reading, ...parts }: ServerOfViewer): Promise<{
   readonly app: FastifyInstance;
   readonly people: People;
@@ -136,7 +136,7 @@ function message(reply: FastifyReply, status: number, title: string, sentence: s
     .send(peoplePages.message({ title, sentences: [sentence], link: 'roles' }));
 }
 
-/** A client certificate is asked for where authorities are named; people/proxy.ts refuses an unverified one. */
+/** A client certificate is asked for where authorities are named; people/proxy.ts refuses unverified ones. */
 function httpsOf(certificate: ServerCertificate): object {
   const { pem } = certificate;
   return {

@@ -349,7 +349,7 @@ export class Updating {
   /**
    * Removes data of events that were erased.
    * @param before sequences below it were added.
-   * @param actions only actions with a lower sequence are applied; actions that were not added yet are applied
+   * @param actions only actions with a lower sequence are applied; those that were not added yet are applied
    *   again later.
    */
   async #forgetErased(before: number, actions: number): Promise<void> {

@@ -47,8 +47,8 @@ export function keyFindings(
     findings.push({ severity, subject: 'encryption', message });
   found(
     'ok',
-    `new payloads are encrypted; the keys of ${counted(buckets, 'range')} of the log are under epoch ${epoch}, ` +
-      `begun ${epochBegun.slice(0, 10)}, wrapped by ${kek === '' ? 'the file kek beside them' : kek}`,
+    `new payloads are encrypted; the keys of ${counted(buckets, 'range')} of the log are under epoch ` +
+      `${epoch}, begun ${epochBegun.slice(0, 10)}, wrapped by ${kek === '' ? 'the file kek beside them' : kek}`,
   );
   const right = held.find(({ isThere, kekFault }) => isThere && kekFault === undefined);
   for (const { directory, isThere, behind, kekFault } of held) {

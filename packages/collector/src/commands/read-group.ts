@@ -1,6 +1,6 @@
 /**
- * `--read-group`: opens the files that a reader of runs and proofs needs to a group of the host, or makes them
- * private again. readers.ts has the modes and the names.
+ * `--read-group`: opens the files that a reader of runs and proofs needs to a group of the host, or makes
+ * them private again. readers.ts has the modes and the names.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -88,8 +88,8 @@ export function readGroupFault(settings: ReadGroupSettings): string | undefined 
   const beside = places && kekBesideKeys(places);
   if (beside !== undefined)
     return (
-      `the key that wraps the payload keys is beside them (${beside}): keep it elsewhere, by --kek file:PATH ` +
-      'or command:PROGRAM at the first start, later by collector encryption-keys rewrap'
+      `the key that wraps the payload keys is beside them (${beside}): keep it elsewhere, by --kek ` +
+      'file:PATH or command:PROGRAM at the first start, later by collector encryption-keys rewrap'
     );
   for (const directory of [dataDir, ...keys]) {
     const fault = trialFault(directory, gid, readGroup);
@@ -127,7 +127,7 @@ function kekBesideKeys({ directories, kek }: KeyPlaces): string | undefined {
   return kek === '' ? beside[0] : beside.find((each) => exists(each));
 }
 
-/** Why a directory in this one cannot be opened to the group; undefined also if there is no such directory. */
+/** Why a directory in this one cannot be opened to the group; undefined also without such a directory. */
 function trialFault(within: string, gid: number, group: string): string | undefined {
   if (process.platform === 'win32') return 'files on this system have no groups';
   let trial: string;

@@ -109,8 +109,8 @@ export function assertOwn({ dataDir, store }: StoreSettings): void {
   const [other] = names;
   if (other === undefined || names.some((name) => OWN.includes(name))) return;
   throw usage(
-    `${dataDir} holds ${printable(other)} and no log, so it is not a data directory: give a new directory or ` +
-      'an empty one with --data-dir',
+    `${dataDir} holds ${printable(other)} and no log, so it is not a data directory: give a new directory ` +
+      'or an empty one with --data-dir',
   );
 }
 

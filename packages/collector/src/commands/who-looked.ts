@@ -276,8 +276,8 @@ class WhoLooked {
         : []),
       ...(possible.length > 0
         ? [
-            `\n${counted(possible.length, 'access', 'accesses')} not limited to other runs, so they may have ` +
-              'contained these runs\n\n',
+            `\n${counted(possible.length, 'access', 'accesses')} not limited to other runs, so they may ` +
+              'have contained these runs\n\n',
             alignedTable([GROUP_HEADINGS, ...groupRows(possible)], process.stdout),
           ]
         : []),

@@ -147,7 +147,7 @@ const OPTIONS = {
     type: 'text',
     default: '',
     otherwise: 'none: only the owner reads the files',
-    help: 'group that may read events, proofs, holds and payload keys, for collector-viewer; a name or number',
+    help: 'group that may read events, proofs, holds and payload keys, for collector-viewer; name or number',
     appliesTo: ['serve', 'mirror'],
   },
   'log-origin': {

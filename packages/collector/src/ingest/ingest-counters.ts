@@ -104,8 +104,8 @@ export const INGEST_NUMBERS: readonly Declared<IngestCounts>[] = [
   counter({
     name: 'collector_requests_total',
     help:
-      'Requests answered, by kind of event, HTTP status and code. Kind otlp: OTLP requests, with any number of ' +
-      'events; none: refused before the kind was known.',
+      'Requests answered, by kind of event, HTTP status and code. Kind otlp: OTLP requests, with any number ' +
+      'of events; none: refused before the kind was known.',
     each: ({ answers }) =>
       answers.map(({ kind, status, code, count }) => [{ kind, status: String(status), code }, count]),
   }),

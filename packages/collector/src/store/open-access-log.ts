@@ -11,7 +11,7 @@ export function openAccessLog(dataDir: string): LocalAccessLog {
   return new AccessLogFiles(dataDir);
 }
 
-/** Opens the copy that a mirror has of the access log in a database: one file, as its heads count all lines. */
+/** Opens the copy that a mirror has of the access log in a database: one file, for its heads count all. */
 export function openMirroredLog(dataDir: string): LocalAccessLog {
   return new AccessLogFile(dataDir);
 }

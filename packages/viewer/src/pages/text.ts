@@ -67,7 +67,7 @@ const GIST = 120;
 /** A long text scrolls, so that the keyboard must reach it. */
 const SCROLLS = ' role="group" aria-label="The whole text" tabindex="0"';
 
-/** A text of any length on lines of its own. @param form prose of a person or model, or a text for programs. */
+/** A text of any length on lines of its own. @param form prose of a person or model, or text for programs. */
 export function block(text: string, form: 'prose' | 'code' = 'prose'): Html {
   // Not by a template for `html`: its formatter adds white space, which such an element shows.
   const whole = (more: string) =>

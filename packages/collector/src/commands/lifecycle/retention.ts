@@ -410,8 +410,8 @@ function reported(plan: RetentionPlan, { json, dryRun }: RunOptions): string {
 function leftText({ differences: { runs, first }, unread }: RetentionPlan): string {
   const named = `${first.join(', ')}${runs > first.length ? ', …' : ''}`;
   const differ =
-    `collector: the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; delete ` +
-    'catalogue/, which is rebuilt\n';
+    `collector: the catalogue differs from the log in ${counted(runs, 'run')}, not erased: ${named}; ` +
+    'delete catalogue/, which is rebuilt\n';
   const unopened =
     `collector: ${counted(unread, 'run')} not erased: a start cannot be decrypted, so a hold may cover the ` +
     'run\n';

@@ -76,7 +76,7 @@ export async function resolveConfig(
   return { config: reading.config, resolved: found as ResolvedConfig };
 }
 
-/** Why the files cannot be opened to `--read-group`; undefined if another option that this needs is invalid. */
+/** Why the files cannot be opened to `--read-group`; undefined if an option that this needs is invalid. */
 function groupFault({ dataDir, store, readGroup, ...keys }: Sound): string | undefined {
   const { encryption, encryptionKeys, kek } = keys;
   if (dataDir === undefined || store === undefined || readGroup === undefined || readGroup === '')

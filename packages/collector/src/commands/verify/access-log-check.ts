@@ -1,6 +1,6 @@
 /**
- * Checks for `verify` and `doctor` that the access log matches its heads in the log (tree/access-chain.ts). It
- * is read at the same time as the log: the lines that a head covers were on disk before the head.
+ * Checks for `verify` and `doctor` that the access log matches its heads in the log (tree/access-chain.ts).
+ * It is read at the same time as the log: the lines that a head covers were on disk before the head.
  */
 import { counted } from '../../quantity.js';
 import { FIRST_FILE, headIn, inOrderOfYears, type LoggedHead } from '../../tree/access-chain.js';

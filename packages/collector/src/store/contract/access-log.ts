@@ -22,7 +22,7 @@ export interface AccessLogStore {
    * @throws {@link AccessLogAltered} if no line begins there any more; {@link AccessLogUnfit}.
    */
   lines(from?: LineCursor): AsyncGenerator<Buffer, void>;
-  /** The names of the files that exist, in the order of their years; undefined if the log is never divided. */
+  /** The names of the files that exist, ordered by their years; undefined if the log is never divided. */
   files?(): readonly string[];
   /** For a log in a database: the role that wrote a line, if known. */
   writerOf?(line: number): Promise<string | undefined>;

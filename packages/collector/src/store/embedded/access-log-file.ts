@@ -26,7 +26,7 @@ const LINE_FEED = 0x0a;
 const PIECE_BYTES = 64 << 10;
 const BEGINNING: LineCursor = { lines: 0, at: 0 };
 const BEGINNING_BYTES = 4096;
-/** Paths whose names this process has made durable: the one that created the file may be interrupted before. */
+/** Paths whose names this process has made durable: the creator of the file may be interrupted before. */
 const NAMED = new Set<string>();
 const YEAR = /^\{"at":"(\d{4})-/m;
 
