@@ -405,8 +405,8 @@ function report(job: Job, { verification, narrowed, restored, lost, isCut }: Don
     paragraphs.push(
       `WARNING: this back-up still contains any events that were erased after ${state.at ?? ''}. Key ` +
         'directories that were in use until the end know these erasures and cannot open the events. An ' +
-        'older copy of the keys can: start the collector with --no-listen and erase the events again with "collector ' +
-        'erase plan --certificate FILE..." before anyone reads them.',
+        'older copy of the keys can: start the collector with --no-listen and erase the events again with ' +
+        '"collector erase plan --certificate FILE..." before anyone reads them.',
     );
   }
   if (narrowed !== undefined || verification.unopened > 0)
