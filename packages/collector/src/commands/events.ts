@@ -2,7 +2,6 @@
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EVENT_KINDS } from '@clinical-events/protocol';
-import type { Catalogue } from '../catalogue/catalogue.js';
 import type { Config } from '../config.js';
 import type { Actions, Erasure } from '../privacy/actions.js';
 import {
@@ -228,7 +227,7 @@ class Printing {
           whole === undefined || whole.isWhole ? known.runId : recordMeant(catalogue, asked, dataDir);
         const places =
           eventId !== undefined
-            ? await placesOf(log, catalogue, eventId, organisation)
+            ? await placesOf(log, access, eventId, organisation)
             : catalogue.run(organisation, runId ?? '', MOST_ORGANISATIONS).flatMap((each) => each.events());
         const meant = { ...filter, ...(runId !== undefined && { runId }) };
         await this.#read(log, places, meant);
@@ -314,9 +313,10 @@ class Printing {
 
 type Printed = EventFacts & Pick<StoredEvent, 'body'>;
 
+/** The log is read to its end: what the catalogue does not cover yet is left to the scan that follows. */
 async function placesOf(
   log: EventLog,
-  catalogue: Catalogue,
+  { catalogue, cursor }: Pick<CatalogueAccess, 'catalogue' | 'cursor'>,
   eventId: string,
   organisation: string | undefined,
 ): Promise<Place[]> {
@@ -324,7 +324,7 @@ async function placesOf(
   const places: Place[] = [];
   for (const each of organisation === undefined ? catalogue.organisations() : [organisation]) {
     const found = await log.find(each, id);
-    if (found !== undefined) places.push(found);
+    if (found !== undefined && found.sequence < cursor.sequence) places.push(found);
   }
   return places;
 }

@@ -16,6 +16,7 @@ import {
   type PrintedEvent,
 } from '../running/collector-process.js';
 import { expectNoGap, post } from '../running/load.js';
+import { sampleEvent } from '../running/sample-events.js';
 import { canMount, runReadOnly } from '../running/restricted-process.js';
 import { candidate, idOf } from '../store/candidate.js';
 import { fillDirectory, flipBit, frameOffset, segmentPaths } from '../store/embedded/filled-directory.js';
@@ -133,6 +134,30 @@ describe('collector events', () => {
     expect(await run(['events', '--data-dir', directory])).toEqual({
       ...{ code: 6, stdout: '', stderr: expect.stringContaining(`${directory} holds no ledger`) as string },
     });
+  });
+
+  test('[R-1262] with --event prints an event once that arrives after the catalogue was opened', async () => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir);
+    const headers = { 'X-API-Key': key, 'Content-Type': 'application/json' };
+    const begun = await fetch(`${collector.url}/event/inference-start`, {
+      ...{ method: 'POST', headers, body: JSON.stringify(sampleEvent('inference-start')) },
+    });
+    expect(begun.status).toBe(201);
+    const event = outcomeEvent();
+    const request = JSON.stringify({ method: 'POST', headers, body: JSON.stringify(event) });
+    const sender = `fetch('${collector.url}/event/outcome', ${request})`;
+    // The organisations are asked for when the catalogue is open.
+    const preload = `import { spawnSync } from 'node:child_process'; import { DatabaseSync } from 'node:sqlite';
+      const { prepare } = DatabaseSync.prototype; delete process.env.NODE_OPTIONS;
+      DatabaseSync.prototype.prepare = function (sql) {
+        if (sql.includes('min(organisation)')) spawnSync(process.execPath, ['-e', ${JSON.stringify(sender)}]);
+        return prepare.call(this, sql);
+      };`;
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(preload)}` };
+    const { stdout } = await run(['events', '--data-dir', dataDir, '--event', event.event_id], { env });
+    expect(parsed(stdout).map(({ event_id }) => event_id)).toEqual([event.event_id]);
+    await collector.stop();
   });
 
   test('with --event finds the event of each organisation that has this id, or says with exit code 6 that none has', async () => {
