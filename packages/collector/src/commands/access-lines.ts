@@ -12,6 +12,12 @@ import { CommandFailure, EXIT, usage } from './exit-codes.js';
 export type ClosedFiles = ReadonlyMap<string, string>;
 const NO_FILES: ClosedFiles = new Map();
 
+/** The option `--access-log`, for {@link closedFilesFrom}. */
+export const CLOSED_FILES = {
+  help: 'closed file of the access log that was moved elsewhere, under its name; repeatable',
+  isRepeatable: true,
+} as const;
+
 export const ACTOR_KINDS = ['os', 'oidc', 'proxy'] as const;
 
 /** The members of a line. Programs rely on them (docs/INTEGRITY.md, "The access log"). */
@@ -173,7 +179,7 @@ export async function mirrorsOf(dataDirectory: string, action: string): Promise<
 export async function viewersOf(
   dataDirectory: string,
   action: string,
-  closedFiles: ClosedFiles,
+  closedFiles?: ClosedFiles,
 ): Promise<FollowingViewer[]> {
   const found = await followersOf(dataDirectory, VIEWER, action, closedFiles);
   return found.map(([viewer, followed]) => ({ viewer, followed }));
@@ -215,7 +221,7 @@ export async function* accessLines(
   closedFiles = NO_FILES,
 ): AsyncGenerator<ReturnType<typeof lineIn>> {
   const own = openAccessLog(dataDirectory);
-  const files = inOrderOfYears([...(own.files?.() ?? []), ...closedFiles.keys()]);
+  const files = inOrderOfYears([...own.files(), ...closedFiles.keys()]);
   const logOf = (given: string | undefined) => (given === undefined ? own : openClosedLog(given));
   const logs = files.map((file) => logOf(closedFiles.get(file)).lines({ lines: 0, at: 0, file }));
   for (const pieces of [...logs, openReadingsLog(dataDirectory).lines()]) {
@@ -239,7 +245,7 @@ export async function missingFiles(
   dataDirectory: string,
   closedFiles = NO_FILES,
 ): Promise<string[]> {
-  const here = openAccessLog(dataDirectory).files?.() ?? [];
+  const here = openAccessLog(dataDirectory).files();
   if (here.length === 1 && here[0] === FIRST_FILE) return [];
   const heads = new Set<string>();
   for await (const batch of log.pass())
@@ -261,12 +267,13 @@ export function closedFilesFrom(files: readonly string[], dataDir: string, isSha
   if (files.length === 0) return NO_FILES;
   if (isShared || readMirrorNote(dataDir) !== undefined)
     throw usage('--access-log: the access log of a database has no closed files');
+  const here = openAccessLog(dataDir).files();
   const found = new Map<string, string>();
   for (const file of files) {
     const name = path.basename(file);
     if (!isAccessLogName(name))
       throw usage(`--access-log: the name of ${file} is neither access.log nor access-YEAR.log`);
-    if (found.has(name) || openAccessLog(dataDir).files?.().includes(name))
+    if (found.has(name) || here.includes(name))
       throw usage(`--access-log: ${name} is given twice, or is in the data directory`);
     if (!exists(file)) throw new CommandFailure(`there is no file ${file}`, EXIT.notFound);
     found.set(name, file);

@@ -3,6 +3,7 @@ import { counted } from '../quantity.js';
 import {
   type AccessLine,
   accessLines,
+  CLOSED_FILES,
   type ClosedFiles,
   closedFilesFrom,
   missingFiles,
@@ -60,10 +61,7 @@ export const command = defineCommand<WhoLookedOptions>({
     '--organisation <name>': 'only runs of this organisation',
     '--since <time>': 'only accesses that began at or after this time',
     '--until <time>': 'only accesses that began before this time',
-    '--access-log <file>': {
-      help: 'closed file of the access log that was moved elsewhere, under its name; repeatable',
-      isRepeatable: true,
-    },
+    '--access-log <file>': CLOSED_FILES,
     '--json': 'print one JSON object per line',
   },
   configuration: 'records',

@@ -7,7 +7,7 @@ import { AccessLogFiles } from './embedded/access-log-files.js';
 export { readingsLogPath } from './embedded/access-log-file.js';
 export { accessLogPath } from './embedded/access-log-files.js';
 
-export function openAccessLog(dataDir: string): LocalAccessLog {
+export function openAccessLog(dataDir: string): AccessLogFiles {
   return new AccessLogFiles(dataDir);
 }
 

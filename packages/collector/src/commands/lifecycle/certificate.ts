@@ -125,7 +125,7 @@ export interface Certificate {
 export async function certificateOf(
   dataDir: string,
   action: string,
-  { withIds, closedFiles }: { readonly withIds: boolean; readonly closedFiles: ClosedFiles },
+  { withIds, closedFiles }: { readonly withIds: boolean; readonly closedFiles: ClosedFiles | undefined },
 ): Promise<Certificate> {
   const { events: log, tree } = openStore(dataDir);
   try {

@@ -47,7 +47,7 @@ export async function printCertificate(
   dataDir: string,
   action: string,
   isJson: boolean,
-  closedFiles: ClosedFiles = new Map(),
+  closedFiles?: ClosedFiles,
 ): Promise<number> {
   const made = await certificateOf(dataDir, action, { withIds: isJson, closedFiles });
   process.stdout.write(isJson ? jsonText(made) : certificateText(made, process.stdout));

@@ -186,9 +186,10 @@ export class AccessLogCheck {
 }
 
 /** A one-line summary for people: lines, lines without a head or not checked, and accesses without an end. */
-export function accessLogText({ lines, covered, unended, last, unchecked }: AccessLogState): string {
+export function accessLogText(state: AccessLogState, option = '--access-log'): string {
+  const { lines, covered, unended, last, unchecked } = state;
   const notChecked = unchecked.map(
-    (closed) => `${counted(closed.lines, 'line')} of ${closed.file} not checked (--access-log)`,
+    (closed) => `${counted(closed.lines, 'line')} of ${closed.file} not checked (${option})`,
   );
   if (lines === 0) return notChecked.join('; ') || 'no access was logged';
   return [

@@ -155,8 +155,8 @@ function* accessLogFindings(state: AccessLogState | undefined): Generator<StoreF
   // An unreadable access log is damage here, whatever its kind is elsewhere.
   for (const { message } of faults) yield { severity: 'damage', subject: 'access log', message };
   // Only `verify` has the option.
-  const text = accessLogText(state).replaceAll('(--access-log)', '(collector verify --access-log FILE)');
-  if (faults.length === 0) yield CHECKS.access_log(text);
+  if (faults.length === 0)
+    yield CHECKS.access_log(accessLogText(state, 'collector verify --access-log FILE'));
   for (const { message } of state.findings.filter(isNote)) yield CHECKS.access_log_noted(message);
 }
 

@@ -7,7 +7,7 @@ import { writeVerifyResult } from '../../tree/state-files.js';
 import { withSharedView } from '../../store/open-shared.js';
 import { isShared } from '../../store/open.js';
 import { messageOf } from '../../system-code.js';
-import { closedFilesFrom } from '../access-lines.js';
+import { CLOSED_FILES, closedFilesFrom } from '../access-lines.js';
 import { CommandFailure, EXIT, type ExitCode, usage } from '../exit-codes.js';
 import { holdsLog } from '../regular-files.js';
 import { trustedFrom } from '../given-keys.js';
@@ -62,10 +62,7 @@ export const command = defineCommand<VerifyOptions>({
       help: 'verifier key of the log, a file with keys, or a file or directory of rotation notes; repeatable',
       isRepeatable: true,
     },
-    '--access-log <file>': {
-      help: 'closed file of the access log that was moved elsewhere, under its name; repeatable',
-      isRepeatable: true,
-    },
+    '--access-log <file>': CLOSED_FILES,
     '--json': 'print the result as one JSON object',
     '--note': 'record the verdict in the data directory, for the console and the metrics',
   },
