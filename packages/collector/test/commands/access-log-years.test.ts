@@ -25,7 +25,7 @@ afterEach(() => vi.useRealTimers());
 
 const inDirectory = (name: string) => path.join(dataDir, name);
 const linesOf = (name: string) => fs.readFileSync(inDirectory(name), 'utf8').split('\n').slice(0, -1);
-const logFiles = () => openAccessLog(dataDir).files?.();
+const logFiles = () => openAccessLog(dataDir).files();
 
 function setClock(at: string): void {
   vi.useFakeTimers({ toFake: ['Date'], now: new Date(at) });
