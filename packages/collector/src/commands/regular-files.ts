@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { exists } from '../files.js';
 import { checkpointDirectory, isShared, RESTORING, type StoreSettings } from '../store/open.js';
+import { isAccessLogName } from '../tree/access-chain.js';
 import { CommandFailure, EXIT, usage } from './exit-codes.js';
 import { printable } from './terminal.js';
 
@@ -87,7 +88,6 @@ const COMMON = ['lock', 'ledger', 'lost+found'];
 /** Any of these shows that a directory is a data directory, also before the first start and after a loss. */
 const OWN = [
   'keys.db',
-  'access.log',
   'access.sock',
   'signing-keys',
   'encryption-keys',
@@ -107,7 +107,7 @@ export function assertOwn({ dataDir, store }: StoreSettings): void {
   if (holds(path.join(dataDir, 'index'), /\.run$/) || holds(path.join(dataDir, 'tree'), /^level-/)) return;
   const names = fs.readdirSync(dataDir).filter((name) => !COMMON.includes(name) && !name.startsWith('.'));
   const [other] = names;
-  if (other === undefined || names.some((name) => OWN.includes(name))) return;
+  if (other === undefined || names.some((name) => OWN.includes(name) || isAccessLogName(name))) return;
   throw usage(
     `${dataDir} holds ${printable(other)} and no log, so it is not a data directory: give a new directory ` +
       'or an empty one with --data-dir',

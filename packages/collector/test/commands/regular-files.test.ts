@@ -65,7 +65,9 @@ describe('a data directory before the first start', () => {
     const mounted = scratch();
     fs.mkdirSync(path.join(mounted, 'lost+found'));
     fs.writeFileSync(path.join(mounted, '.gitignore'), '');
-    for (const dataDir of [made, mounted]) {
+    const lost = scratch();
+    fs.writeFileSync(path.join(lost, 'access-2027.log'), '');
+    for (const dataDir of [made, mounted, lost]) {
       const collector = await start(dataDir);
       expect(await collector.stop()).toBe(0);
     }

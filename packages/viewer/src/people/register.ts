@@ -437,8 +437,10 @@ class Door {
     return { path: '/', httpOnly: true, secure: this.#isHttps };
   }
 
+  /** Has the port: browsers give a cookie to every port of a host (RFC 6265, section 8.5). */
   get #cookie(): string {
-    return this.#isHttps ? '__Host-viewer' : 'viewer';
+    const { port } = this.#options.url();
+    return `${this.#isHttps ? '__Host-' : ''}viewer${port === '' ? '' : `-${port}`}`;
   }
 
   get #loginCookie(): string {

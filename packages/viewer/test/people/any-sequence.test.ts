@@ -114,7 +114,7 @@ async function take(
     Object.assign(tab, { browser: fresh, who: each.who, reasonAt: -Infinity });
   } else if (each.does === 'swap') {
     // A cookie of the other browser under another's login cookie.
-    tab.browser.cookies.set('viewer-login', 'A'.repeat(43));
+    tab.browser.cookies.set(`${viewer.cookie}-login`, 'A'.repeat(43));
   } else if (each.does === 'reason') {
     const shown = await tab.browser.get(page('/break-glass'));
     const token = shown.status === 200 ? String(read(shown)['formToken']) : 'none';

@@ -43,8 +43,8 @@ test('[R-2046] a person signs in at a provider and has the roles of the groups',
   });
   const answer = await browser.signIn(viewer.url, 'ada');
   expect(read(answer)).toMatchObject({ page: 'continueTo', to: '/' });
-  const cookie = answer.headers.getSetCookie().find((line) => line.startsWith('viewer='));
-  expect(cookie).toMatch(/^viewer=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/);
+  const cookie = answer.headers.getSetCookie().find((line) => line.startsWith(`${viewer.cookie}=`));
+  expect(cookie).toMatch(/^viewer-\d+=[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict$/);
   const roles = read(await browser.get(viewer.url));
   expect(roles).toMatchObject({ page: 'roles', name: 'ada', notes: [] });
   expect(roles['roles']).toEqual([
@@ -83,7 +83,7 @@ test('[R-2046] a forged, replayed, foreign or stolen answer is refused', async (
     const got = await browser.get(callback);
     expect(got.status).toBe(403);
     expect(read(got)['page']).toBe('message');
-    expect(browser.cookies.has('viewer')).toBe(false);
+    expect(browser.cookies.has(viewer.cookie)).toBe(false);
     return viewer.lines.at(-1) ?? '';
   };
   expect(await refused(new Browser(), (url) => url.searchParams.set('state', 'forged'))).toContain(
@@ -101,22 +101,22 @@ test('[R-2046] a forged, replayed, foreign or stolen answer is refused', async (
   ).toContain('OAUTH');
   expect(await refused(new Browser(), (url) => url.searchParams.delete('iss'))).toContain('OAUTH');
   const withoutCookie = new Browser();
-  expect(await refused(withoutCookie, () => withoutCookie.cookies.delete('viewer-login'))).toContain(
-    'other browser',
-  );
+  expect(
+    await refused(withoutCookie, () => withoutCookie.cookies.delete(`${viewer.cookie}-login`)),
+  ).toContain('other browser');
 
   const victim = new Browser();
   const stolen = await victim.callbackOf(viewer.url, 'ada');
   const thief = new Browser();
   await thief.callbackOf(viewer.url, 'nick');
   expect((await thief.get(stolen)).status).toBe(403);
-  expect(thief.cookies.has('viewer')).toBe(false);
+  expect(thief.cookies.has(viewer.cookie)).toBe(false);
 
   const twice = new Browser();
   const callback = await twice.callbackOf(viewer.url, 'ada');
-  const login = twice.cookies.get('viewer-login') ?? '';
+  const login = twice.cookies.get(`${viewer.cookie}-login`) ?? '';
   expect((await twice.get(callback)).status).toBe(200);
-  twice.cookies.set('viewer-login', login);
+  twice.cookies.set(`${viewer.cookie}-login`, login);
   expect((await twice.get(callback)).status).toBe(403);
   expect(viewer.lines.at(-1)).toContain('unknown state');
   // The code of a login that is over, in a new one.
@@ -149,7 +149,7 @@ test('[R-2046] an ID token with another nonce, issuer, audience or key is refuse
     const got = await browser.signIn(viewer.url, 'ada');
     expect(got.status, JSON.stringify(forge)).toBe(403);
     expect(read(got)['sentences']).toEqual([expect.stringContaining('is not valid')]);
-    expect(browser.cookies.has('viewer')).toBe(false);
+    expect(browser.cookies.has(viewer.cookie)).toBe(false);
   }
   provider.forge = { claims: { unrelated: true } };
   expect((await new Browser().signIn(viewer.url, 'ada')).status).toBe(200);
@@ -281,7 +281,7 @@ test('[R-2046] a person who signs out is signed out at the provider too', async 
   const { viewer, provider } = await start();
   const browser = new Browser();
   await browser.signIn(viewer.url, 'ada');
-  const cookie = browser.cookies.get('viewer') ?? '';
+  const cookie = browser.cookies.get(viewer.cookie) ?? '';
   const { signOutToken } = read(await browser.get(viewer.url));
   const got = await browser.post(new URL('/sign-out', viewer.url), { form_token: String(signOutToken) });
   const to = new URL(String(read(got)['to']));
@@ -290,6 +290,6 @@ test('[R-2046] a person who signs out is signed out at the provider too', async 
     new URL('/sign-in', viewer.url).href,
   ]);
   expect((await browser.get(to)).status).toBe(200);
-  browser.cookies.set('viewer', cookie);
+  browser.cookies.set(viewer.cookie, cookie);
   expect(acts(await browser.get(new URL('/auditor/runs', viewer.url)))).toMatchObject({ status: 401 });
 });

@@ -132,6 +132,15 @@ test('[R-2046] the cookie of an https address belongs to this host alone', async
   ]);
 });
 
+test('[R-2046] a browser is signed in at two viewers of a host at once', async () => {
+  const [first, second] = [await start(), await start()];
+  const browser = await signedIn(first);
+  second.keyboard.emit('data', '\n');
+  expect((await useLink(browser, linkOf(second))).status).toBe(200);
+  for (const { url } of [first, second])
+    expect(acts(await browser.get(new URL('/auditor/runs', url))).role).toBe('auditor');
+});
+
 test('[R-2046] a form without its token, or of another site, is refused', async () => {
   const viewer = await start();
   const [browser, other] = [await signedIn(viewer), await signedIn(viewer)];
@@ -178,7 +187,7 @@ async function rawPost(
           method: 'POST',
           headers: {
             ...{ 'content-type': 'application/x-www-form-urlencoded', 'content-length': body.length },
-            ...{ cookie: `viewer=${browser.cookies.get('viewer') ?? ''}`, ...headers },
+            ...{ cookie: [...browser.cookies].map((pair) => pair.join('=')).join('; '), ...headers },
           },
         },
         (response) => resolve(response.resume().statusCode),
@@ -240,21 +249,21 @@ test('[R-2048] a reason has 10 to 1,000 characters that can be seen', () => {
 test('[R-2046] signing out ends the session, and each login has a new id', async () => {
   const viewer = await start();
   const browser = await signedIn(viewer);
-  const former = browser.cookies.get('viewer') ?? '';
+  const former = browser.cookies.get(viewer.cookie) ?? '';
   viewer.keyboard.emit('data', '\n');
   await useLink(browser, linkOf(viewer));
-  expect(browser.cookies.get('viewer')).not.toBe(former);
+  expect(browser.cookies.get(viewer.cookie)).not.toBe(former);
   const page = new URL('/auditor/runs', viewer.url);
   const replayed = new Browser();
-  replayed.cookies.set('viewer', former);
+  replayed.cookies.set(viewer.cookie, former);
   expect(acts(await replayed.get(page))).toMatchObject({ status: 401 });
-  const last = browser.cookies.get('viewer') ?? '';
+  const last = browser.cookies.get(viewer.cookie) ?? '';
   const { signOutToken } = read(await browser.get(viewer.url));
   expect(
     (await browser.post(new URL('/sign-out', viewer.url), { form_token: String(signOutToken) })).status,
   ).toBe(200);
-  expect(browser.cookies.has('viewer')).toBe(false);
-  replayed.cookies.set('viewer', last);
+  expect(browser.cookies.has(viewer.cookie)).toBe(false);
+  replayed.cookies.set(viewer.cookie, last);
   expect(acts(await replayed.get(page))).toMatchObject({ status: 401 });
 });
 

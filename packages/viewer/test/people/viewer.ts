@@ -33,6 +33,8 @@ const PAGES: PeoplePages = {
 
 export interface TestViewer {
   readonly url: URL;
+  /** The name of the cookie of a session. */
+  readonly cookie: string;
   readonly people: People;
   readonly rolesFile: string;
   /** Milliseconds since 1970; tests add to it. */
@@ -73,6 +75,7 @@ export async function startViewer(
   });
   const viewer = {
     url: own,
+    cookie: `viewer-${port}`,
     rolesFile,
     now: Date.now(),
     looks: [] as Acting[],
