@@ -18,41 +18,39 @@ function header(target: Buffer, oid: number, count: number): Buffer {
   return target.subarray(0, 4 * values.length);
 }
 
-/** An array of elements of equal size. @param write writes element `index` at `at`. */
-function fixedArray(
+/** An array of elements of equal size. @param write writes an element at `at`. */
+function fixedArray<Value>(
   oid: number,
-  count: number,
   size: number,
-  write: (target: Buffer, at: number, index: number) => void,
+  values: readonly Value[],
+  write: (target: Buffer, at: number, value: Value) => void,
 ): Buffer {
-  const array = Buffer.allocUnsafe(HEADER_BYTES + count * (4 + size));
-  if (count === 0) return header(array, oid, 0);
-  header(array, oid, count);
+  const array = Buffer.allocUnsafe(HEADER_BYTES + values.length * (4 + size));
+  if (values.length === 0) return header(array, oid, 0);
+  header(array, oid, values.length);
   let at = HEADER_BYTES;
-  for (let i = 0; i < count; i++) {
+  for (const value of values) {
     array.writeInt32BE(size, at);
-    write(array, at + 4, i);
+    write(array, at + 4, value);
     at += 4 + size;
   }
   return array;
 }
 
 export function uuidArray(ids: readonly Uint8Array[]): Buffer {
-  return fixedArray(OID.uuid, ids.length, 16, (target, at, i) => target.set(ids[i] ?? [], at));
+  return fixedArray(OID.uuid, 16, ids, (target, at, id) => target.set(id, at));
 }
 
 export function int2Array(values: readonly number[]): Buffer {
-  return fixedArray(OID.int2, values.length, 2, (target, at, i) => target.writeInt16BE(values[i] ?? 0, at));
+  return fixedArray(OID.int2, 2, values, (target, at, value) => target.writeInt16BE(value, at));
 }
 
 export function int4Array(values: readonly number[]): Buffer {
-  return fixedArray(OID.int4, values.length, 4, (target, at, i) => target.writeInt32BE(values[i] ?? 0, at));
+  return fixedArray(OID.int4, 4, values, (target, at, value) => target.writeInt32BE(value, at));
 }
 
 export function int8Array(values: readonly number[]): Buffer {
-  return fixedArray(OID.int8, values.length, 8, (target, at, i) =>
-    target.writeBigInt64BE(BigInt(values[i] ?? 0), at),
-  );
+  return fixedArray(OID.int8, 8, values, (target, at, value) => target.writeBigInt64BE(BigInt(value), at));
 }
 
 export function byteaArray(values: readonly Uint8Array[]): Buffer {

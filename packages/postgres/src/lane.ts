@@ -456,21 +456,20 @@ export class Lane {
 
   /** Compares repeats with the stored events, all of which were committed before this batch. */
   async #compare(batch: readonly Candidate[], fresh: ReadonlySet<number>): Promise<Outcome[]> {
-    const repeats = [...batch.keys()].filter((ord) => !fresh.has(ord));
-    const rows = await this.#stored(async (connection) => {
-      const organisations = await this.#organisationsOf(connection, batch);
-      return [
-        uuidArray(repeats.map((ord) => batch[ord]?.eventId ?? new Uint8Array(16))),
-        int4Array(repeats.map((ord) => organisations[ord] ?? 0)),
-        int2Array(repeats),
-      ];
-    });
-    const outcomes: Outcome[] = batch.map(() => 'accepted');
+    const ords = [...batch.keys()].filter((ord) => !fresh.has(ord));
+    const repeats = batch.filter((_, ord) => !fresh.has(ord));
+    const rows = await this.#stored(async (connection) => [
+      uuidArray(repeats.map(({ eventId }) => eventId)),
+      int4Array(await this.#organisationsOf(connection, repeats)),
+      int2Array(ords),
+    ]);
+    // A repeat is never accepted without a comparison.
+    const outcomes: Outcome[] = batch.map((_, ord) => (fresh.has(ord) ? 'accepted' : 'unreadable'));
     const compare = () => {
       for (const [at, ...row] of rows) {
         const ord = Number(at);
         const candidate = batch[ord];
-        if (candidate === undefined) continue;
+        if (candidate === undefined) throw new Error(`the database compared event ${ord} of ${batch.length}`);
         const began = performance.now();
         outcomes[ord] = this.#outcomeOf(candidate, row);
         candidate.comparedMs = performance.now() - began;
@@ -628,33 +627,24 @@ export async function appendAlone(
 }
 
 function pack(batch: readonly Candidate[], organisations: readonly number[], sealer?: RowSealer): Packed {
-  const envelopes = batch.map((candidate) => {
+  const rows = batch.map((candidate) => {
     const envelope = Buffer.allocUnsafe(envelopeSize(candidate));
     encodeEnvelope(envelope, 0, candidate);
-    return envelope;
-  });
-  const leaves = batch.map(({ commitment }, i) => {
     const leaf = Buffer.allocUnsafe(LEAF_BYTES);
-    const envelope = envelopes[i] ?? Buffer.alloc(0);
-    encodeLeaf(leaf, 0, envelope, sha256(envelope), commitment);
-    return leaf;
+    encodeLeaf(leaf, 0, envelope, sha256(envelope), candidate.commitment);
+    const sealed = sealer && !isOwn(candidate) ? sealer.seal(candidate, leaf) : undefined;
+    return { envelope, leaf, salted: sealed ?? candidate.salted, state: sealed === undefined ? 0 : 1 };
   });
   return {
     ids: uuidArray(batch.map(({ eventId }) => eventId)),
     organisations: int4Array(organisations),
     ords: int2Array([...batch.keys()]),
-    envelopes: byteaArray(envelopes),
-    salted: byteaArray(
-      batch.map((candidate, i) =>
-        sealer && !isOwn(candidate) ? sealer.seal(candidate, leaves[i] ?? EMPTY_LEAF) : candidate.salted,
-      ),
-    ),
-    leaves: byteaArray(leaves),
-    states: int2Array(batch.map((candidate) => Number(sealer !== undefined && !isOwn(candidate)))),
+    envelopes: byteaArray(rows.map(({ envelope }) => envelope)),
+    salted: byteaArray(rows.map(({ salted }) => salted)),
+    leaves: byteaArray(rows.map(({ leaf }) => leaf)),
+    states: int2Array(rows.map(({ state }) => state)),
   };
 }
-
-const EMPTY_LEAF = Buffer.alloc(LEAF_BYTES);
 
 /** Whether it is one of the log's own entries, which are not encrypted. */
 function isOwn({ kind }: Candidate): boolean {
