@@ -66,10 +66,10 @@ test('[R-2052] the workflows call scripts of this repository and nothing else', 
   }
 });
 
-test('[R-2052] the workflows use actions of GitHub by version, and the Node.js of the tests', () => {
+test('[R-2052] the workflows pin actions of GitHub to commits, and use the Node.js of the tests', () => {
   for (const file of FILES) {
     for (const { uses, with: options = {} } of stepsOf(file)) {
-      if (uses !== undefined) expect(uses, file).toMatch(/^actions\/[a-z-]+@v\d+$/);
+      if (uses !== undefined) expect(uses, file).toMatch(/^actions\/[a-z-]+@[0-9a-f]{40}$/);
       if (uses?.startsWith('actions/setup-node@'))
         expect(options['node-version'], file).toBe(manifest.dependencies['node']);
       if (uses?.startsWith('actions/checkout@')) expect(options['persist-credentials'], file).toBe(false);

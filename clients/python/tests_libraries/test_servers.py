@@ -123,7 +123,7 @@ class Place:
         return (self.directory / "log").read_text(errors="replace")
 
     def load(self, disturb: list[Callable[[int], object]], each: int = 40) -> None:
-        """Requests from six threads; behind so many answers the next disturbance, given a worker's pid."""
+        """Requests from six threads. After every `each` answers the next disturbance gets a worker's pid."""
         answers: collections.deque[int] = collections.deque()
         enough = threading.Event()
 
