@@ -42,7 +42,7 @@ test.each([
   ['--store: ', ['serve', '--store', STORE]],
   ['--store: ', ['verify', '--store', STORE]],
   ['--store: ', ['keys', 'list', '--store', STORE]],
-] as const)('[R-1400] a missing package is one sentence, and exit code 2: %s%j', (option, args) => {
+] as const)('[R-1400] a missing package is reported in one sentence, with exit code 2: %s%j', (option, args) => {
   const { status, stdout, stderr } = collector(...args);
   expect([status, stdout]).toEqual([2, '']);
   expect(stderr).toBe(
