@@ -298,8 +298,8 @@ describe('check-proof', () => {
   });
 
   test.each<[string, () => Promise<{ code: number | null; stdout: string; stderr: string }>, string]>([
-    ['a key that is none', () => check({ key: 'PRIVATE+KEY+cek_abc' }), '--key'],
-    ['a file of a key that is none', () => check({ key: file('cek_abc', 'some.vkey') }), '/some.vkey'],
+    ['an invalid key', () => check({ key: 'PRIVATE+KEY+cek_abc' }), '--key'],
+    ['a file with an invalid key', () => check({ key: file('cek_abc', 'some.vkey') }), '/some.vkey'],
     ['an empty file of a key', () => check({ key: file('\n', 'some.vkey') }), '/some.vkey'],
     [
       'a key whose id is not its own',

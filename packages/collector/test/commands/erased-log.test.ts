@@ -587,36 +587,33 @@ describe('[R-1328] restore with keys', () => {
 describe('[R-1342] a hold', () => {
   const allKept = async () => (await storedEvents(dataDir)).map((event) => isOpen(event));
 
-  test.each(['erase apply', 'retention run'])(
-    'that begins while %s reads the log stops it',
-    async (name) => {
-      const key = await createKey(dataDir);
-      const collector = await start(dataDir, encrypted);
-      const { runId } = await sendRun(collector, key, SUBJECT);
-      await keepNothing();
-      const where = ['--data-dir', dataDir];
-      const { file } = await planned(where, ['--run', runId]);
-      // In place of a log that takes minutes to read.
-      const begin = () => {
-        const hold = ['hold', 'add', 'CASE-7', '--run', runId, '--data-dir', dataDir];
-        expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
-        return [];
-      };
-      const read =
-        name === 'erase apply'
-          ? vi.spyOn(LogRuns.prototype, 'collect').mockImplementationOnce(() => Promise.resolve(begin()))
-          : vi.spyOn(Holds.prototype, 'on').mockImplementationOnce(begin);
-      onTestFinished(() => read.mockRestore());
-      const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
-      const asked =
-        name === 'erase apply'
-          ? commandOf(erase).parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
-          : commandOf(retention).parseAsync(['node', 'retention', 'run', ...where]);
-      await expect(asked).rejects.toThrow('a hold has begun meanwhile');
-      await collector.stop();
-      expect(await allKept()).toEqual([true, true]);
-    },
-  );
+  test.each(['erase apply', 'retention run'])('that begins while %s reads the log stops it', async (name) => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await keepNothing();
+    const where = ['--data-dir', dataDir];
+    const { file } = await planned(where, ['--run', runId]);
+    // In place of a log that takes minutes to read.
+    const begin = () => {
+      const hold = ['hold', 'add', 'CASE-7', '--run', runId, '--data-dir', dataDir];
+      expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
+      return [];
+    };
+    const read =
+      name === 'erase apply'
+        ? vi.spyOn(LogRuns.prototype, 'collect').mockImplementationOnce(() => Promise.resolve(begin()))
+        : vi.spyOn(Holds.prototype, 'on').mockImplementationOnce(begin);
+    onTestFinished(() => read.mockRestore());
+    const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
+    const asked =
+      name === 'erase apply'
+        ? commandOf(erase).parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
+        : commandOf(retention).parseAsync(['node', 'retention', 'run', ...where]);
+    await expect(asked).rejects.toThrow('a hold has begun meanwhile');
+    await collector.stop();
+    expect(await allKept()).toEqual([true, true]);
+  });
 
   test('covers what is nested in a run, and each person that a start of it names [R-1342]', async () => {
     const key = await createKey(dataDir);

@@ -341,29 +341,26 @@ describe('the catalogue of a command', () => {
     }
   });
 
-  test.runIf(canMount)(
-    '[R-1020] of a read-only copy is made in TMPDIR, and removed at the end',
-    async () => {
-      const temp = temporaryDirectory();
-      try {
-        const args = ['runs', '--data-dir', dataDir, '--json', '--only', 'failed'];
-        const { code, stdout, stderr } = await runReadOnly(dataDir, args, { TMPDIR: temp });
-        expect([code, (JSON.parse(stdout) as { record_id: string }).record_id], stderr).toEqual([0, id(3)]);
-        const eventsOf = (TMPDIR: string) =>
-          runReadOnly(dataDir, ['events', '--data-dir', dataDir, '--run', id(3)], { TMPDIR });
-        const events = await eventsOf(temp);
-        const [first = ''] = events.stdout.split('\n');
-        expect([events.code, (JSON.parse(first) as PrintedEvent).run_id]).toEqual([0, id(3)]);
-        const nowhere = await eventsOf(dataDir);
-        expect([nowhere.code, nowhere.stdout]).toEqual([1, '']);
-        expect(nowhere.stderr).toMatch(/TMPDIR: .*EROFS/);
-        expect(fs.readdirSync(temp)).toEqual([]);
-        expect(fs.existsSync(path.join(dataDir, 'catalogue'))).toBe(false);
-      } finally {
-        fs.rmSync(temp, { recursive: true });
-      }
-    },
-  );
+  test.runIf(canMount)('[R-1020] of a read-only copy is made in TMPDIR, and removed at the end', async () => {
+    const temp = temporaryDirectory();
+    try {
+      const args = ['runs', '--data-dir', dataDir, '--json', '--only', 'failed'];
+      const { code, stdout, stderr } = await runReadOnly(dataDir, args, { TMPDIR: temp });
+      expect([code, (JSON.parse(stdout) as { record_id: string }).record_id], stderr).toEqual([0, id(3)]);
+      const eventsOf = (TMPDIR: string) =>
+        runReadOnly(dataDir, ['events', '--data-dir', dataDir, '--run', id(3)], { TMPDIR });
+      const events = await eventsOf(temp);
+      const [first = ''] = events.stdout.split('\n');
+      expect([events.code, (JSON.parse(first) as PrintedEvent).run_id]).toEqual([0, id(3)]);
+      const nowhere = await eventsOf(dataDir);
+      expect([nowhere.code, nowhere.stdout]).toEqual([1, '']);
+      expect(nowhere.stderr).toMatch(/TMPDIR: .*EROFS/);
+      expect(fs.readdirSync(temp)).toEqual([]);
+      expect(fs.existsSync(path.join(dataDir, 'catalogue'))).toBe(false);
+    } finally {
+      fs.rmSync(temp, { recursive: true });
+    }
+  });
 });
 
 describe('runs and events by their ids', () => {

@@ -13,7 +13,7 @@ describe('[R-1570] an id that a payload mentions', () => {
     ['with an escaped solidus', 'a/b', String.raw`{"a":"a\/b"}`],
     ['with an escaped quote', 'a"b', String.raw`{"a":"a\"b"}`],
     ['with an escaped backslash', 'a\\b', String.raw`{"a":"a\\b"}`],
-    ['behind an escape', '4711', String.raw`{"a":"of\n4711\t"}`],
+    ['after an escape', '4711', String.raw`{"a":"of\n4711\t"}`],
     ['in upper case', 'jane doe', '{"a":"JANE DOE"}'],
     ['in lower case', 'JANE DOE', '{"a":"jane doe"}'],
     ['with SS for a sharp s', 'straße', '{"a":"STRASSE"}'],

@@ -118,7 +118,7 @@ describe('[R-1580] a plan that is read', () => {
     ['another hash', TEXT.replace(WRITTEN.sha256, '0'.repeat(64)), /more than its marks/],
     ['no hash', TEXT.replace(/ {2}"sha256".*\n/, ''), /more than its marks/],
     ['a mark that is no boolean', TEXT.replace('"erase":true', '"erase":"true"'), /members/],
-    ['a kind that is none', TEXT.replace('"kind":"outcome"', '"kind":"log"'), /more than its marks/],
+    ['an unknown kind', TEXT.replace('"kind":"outcome"', '"kind":"log"'), /more than its marks/],
     [
       'events that are no list',
       TEXT.replace('"events": [\n', '"events": {"0":[\n').replace(/\]\n\}\n$/, ']}}'),

@@ -321,7 +321,7 @@ describe('collector records [R-711]', () => {
 });
 
 describe('the output of collector records [R-712] [R-1001]', () => {
-  test('is the same in a file as on standard output in each format, for its owner alone', async () => {
+  test('is the same in a file as when printed, in each format, for its owner alone', async () => {
     await fill();
     for (const format of ['ndjson', 'json', 'csv', 'csv-calls', 'parquet']) {
       const file = place(`records.${format}`);

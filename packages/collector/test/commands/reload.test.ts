@@ -156,28 +156,25 @@ describe('[R-842] SIGHUP', () => {
     expect(await running.stop()).toBe(0);
   });
 
-  test.skipIf(!hasTerminal)(
-    'from a closed terminal ends a collector in order [R-609]',
-    async () => {
-      const directory = scratch();
-      const main = path.resolve(import.meta.dirname, '../../dist/main.js');
-      const log = path.join(directory, 'log');
-      const data = path.join(directory, 'data');
-      const command = `${process.execPath} ${main} serve --port 0 --management off --data-dir ${data} 2>${log}`;
-      const terminal = spawn('script', ['-qec', command, '/dev/null'], {
-        stdio: ['pipe', 'ignore', 'ignore'],
-      });
-      const read = () => (fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '');
-      const closed = new Promise((resolve) => terminal.on('close', resolve));
-      while (!read().includes('"listening"')) await sleep(50);
-      terminal.kill('SIGKILL');
-      await closed;
-      while (!read().includes('"stopped"')) await sleep(50);
-      expect(read()).toContain('"reason":"SIGHUP"');
-      expect(read()).toContain('"exitCode":0');
-      expect((await run(['doctor', '--data-dir', data])).code).toBe(0);
-    },
-  );
+  test.skipIf(!hasTerminal)('from a closed terminal ends a collector in order [R-609]', async () => {
+    const directory = scratch();
+    const main = path.resolve(import.meta.dirname, '../../dist/main.js');
+    const log = path.join(directory, 'log');
+    const data = path.join(directory, 'data');
+    const command = `${process.execPath} ${main} serve --port 0 --management off --data-dir ${data} 2>${log}`;
+    const terminal = spawn('script', ['-qec', command, '/dev/null'], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    const read = () => (fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '');
+    const closed = new Promise((resolve) => terminal.on('close', resolve));
+    while (!read().includes('"listening"')) await sleep(50);
+    terminal.kill('SIGKILL');
+    await closed;
+    while (!read().includes('"stopped"')) await sleep(50);
+    expect(read()).toContain('"reason":"SIGHUP"');
+    expect(read()).toContain('"exitCode":0');
+    expect((await run(['doctor', '--data-dir', data])).code).toBe(0);
+  });
 });
 
 describe('a reload', () => {
