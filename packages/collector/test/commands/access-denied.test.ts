@@ -25,7 +25,7 @@ test.each([
   'keys create --permissions all',
   'keys revoke aaaaaaaaaaaa',
   'serve --port 0',
-])('"collector %s" says what it may not enter, and gives no all-clear', async (command) => {
+])('"collector %s" names the path that is denied, and ends with 1', async (command) => {
   fs.chmodSync(dataDir, 0);
   const { code, stdout, stderr } = await runWithoutPrivilege([...command.split(' '), '--data-dir', dataDir]);
   expect([code, stdout]).toEqual([1, '']);
@@ -62,7 +62,7 @@ describe('in a directory that may be entered', () => {
     });
   });
 
-  test('events gives nothing out when it may not note the reading', async () => {
+  test('events prints nothing if it may not write the access log', async () => {
     fs.chmodSync(path.join(dataDir, 'ledger'), 0o755);
     for (const segment of segmentPaths(dataDir)) fs.chmodSync(segment, 0o644);
     fs.chmodSync(dataDir, 0o555);

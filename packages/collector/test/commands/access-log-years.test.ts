@@ -127,7 +127,7 @@ describe('[R-2056] a line of a new year', () => {
     expect(logFiles()).toEqual(['access.log']);
   });
 
-  test('leaves a plan of the old year to be found', async () => {
+  test('does not hide a plan of the old year', async () => {
     access('2026-12-31T00:00:00.000Z', 'erase plan', { plan: 'ab'.repeat(32) });
     access('2027-01-02T00:00:00.000Z');
     expect(await findPlan(dataDir, 'ab'.repeat(32))).toMatchObject({ at: '2026-12-31T00:00:00.000Z' });
@@ -149,7 +149,7 @@ describe('[R-2056] a line of a new year', () => {
 describe('[R-2056] collector verify, of an access log with several files', () => {
   beforeEach(threeYears);
 
-  test('checks all that are in the directory', async () => {
+  test('checks all files of the directory', async () => {
     expect(logFiles()).toEqual(YEARS);
     expect(await verify()).toMatchObject({
       ...{ intact: true, findings: [] },
@@ -210,7 +210,7 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     expect(await verifyWith()).toMatchObject({ code: 2, stdout: '', stderr: undivided });
   });
 
-  test.each(YEARS)('finds an altered, a cut and a lost line in %s', async (name) => {
+  test.each(YEARS)('finds altered and lost lines in %s', async (name) => {
     const kept = fs.readFileSync(inDirectory(name));
     change(name, '"events":1', '"events":7');
     expect(await verify()).toMatchObject({
@@ -222,7 +222,7 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     });
   });
 
-  test('takes the newest file for missing where it was removed', async () => {
+  test('finds that the newest file was removed', async () => {
     fs.rmSync(inDirectory('access-2029.log'));
     expect(await verify()).toMatchObject({
       ...{ intact: false, findings: [{ kind: 'access_log_altered', file: 'access-2029.log' }] },
@@ -272,7 +272,7 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     );
   });
 
-  test('counts lines that came to a closed file afterwards', async () => {
+  test('counts lines that were added to a closed file', async () => {
     const [line = ''] = linesOf('access.log');
     fs.appendFileSync(inDirectory('access.log'), `${line}\n`);
     const last_reading = '2029-01-01T00:00:00.000Z';
@@ -281,7 +281,7 @@ describe('[R-2056] collector verify, of an access log with several files', () =>
     });
   });
 
-  test('no access was logged, it says only where no line is unchecked', async () => {
+  test('says that no access was logged only if no line is unchecked', async () => {
     for (const name of YEARS.slice(0, 2)) fs.rmSync(inDirectory(name));
     fs.writeFileSync(inDirectory('access-2029.log'), '');
     expect((await verify()).text).toBe(

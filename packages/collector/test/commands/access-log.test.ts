@@ -74,7 +74,7 @@ async function inProcess(
 }
 
 describe('the access log', () => {
-  test('[R-702] has a line for the beginning of a reading and one for its end, and knows them again', () => {
+  test('[R-702] has a line for the beginning of a reading and one for its end, and parses both', () => {
     const end = beginAccess(dataDir, { command: 'events', filter: { kind: 'outcome' } });
     expect(lines().map(kindOf)).toEqual(['begun']);
     end({ events: 2, complete: true });
@@ -82,7 +82,7 @@ describe('the access log', () => {
     expect(JSON.parse(lines()[1] ?? '')).toMatchObject({ events: 2, complete: true });
   });
 
-  test('[R-1343] says that a reading was by patient or by user, and not whose', () => {
+  test('[R-1343] records a filter by patient or user without its value', () => {
     const filter = {
       target: 'patient-zwiebelkuchen',
       user: 'dr-adlerhorst',
@@ -100,7 +100,7 @@ describe('the access log', () => {
     expect(lines().at(-1)).toContain('"filter":{}');
   });
 
-  test('[R-718] begins a line of its own behind one that was cut short at any byte, which is then known for torn', () => {
+  test('[R-718] begins a new line after one that was cut short at any byte, and finds that one torn', () => {
     beginAccess(dataDir, { command: 'events', filter: {} });
     const whole = fs.readFileSync(file);
     for (let length = 1; length < whole.length - 1; length++) {
@@ -108,7 +108,7 @@ describe('the access log', () => {
       beginAccess(dataDir, { command: 'events', filter: {} });
       expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
     }
-    // With its line feed alone missing it is whole.
+    // If only its line feed is missing, the line is whole.
     fs.writeFileSync(file, whole.subarray(0, -1));
     beginAccess(dataDir, { command: 'events', filter: {} });
     expect(lines().map(kindOf)).toEqual(['begun', 'begun']);
@@ -118,7 +118,7 @@ describe('the access log', () => {
     expect(lines().map(kindOf)).toEqual(['torn', 'begun']);
   });
 
-  test('[R-718] [R-702] tells what no command has written, and passes over members that it does not know', () => {
+  test('[R-718] [R-702] finds lines that no command has written, and ignores unknown members', () => {
     const noted = JSON.stringify({
       ...{
         at: '2026-03-04T05:06:07.089Z',
@@ -177,12 +177,12 @@ describe('the access log', () => {
     fc.assert(fc.property(fc.json(), (text) => ['foreign', 'torn'].includes(String(kindOf(text)))));
   });
 
-  test('[R-718] is not a pipe, or anything else than a file', () => {
+  test('[R-718] is refused if it is a pipe', () => {
     execFileSync('mkfifo', [file]);
     expect(() => beginAccess(dataDir, { command: 'events', filter: {} })).toThrow('(ENOTREG)');
   });
 
-  test('[R-718] is never written through a link, to a file that is there or to one that is not', () => {
+  test('[R-718] is never written through a link, whether its target exists or not', () => {
     const elsewhere = path.join(dataDir, 'elsewhere');
     fs.symlinkSync(elsewhere, file);
     const message = `${file} cannot be written (ELOOP), and nothing is read unless it is logged there`;
@@ -193,7 +193,7 @@ describe('the access log', () => {
     expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of another');
   });
 
-  test('[R-702] has what each command was asked for, who asked, and nothing of an event', async () => {
+  test('[R-702] records the filter of each command and who asked, and nothing of an event', async () => {
     const [eventId, runId] = [randomUUID(), randomUUID()];
     const body = sampleEvent('inference-start', { event_id: eventId, run_id: runId });
     await fillSigned(dataDir, [
@@ -231,7 +231,7 @@ describe('the access log', () => {
   });
 
   test.skipIf(process.getuid?.() !== 0)(
-    '[R-718] that root begins belongs to the owner of the directory, whose collector has to read it',
+    '[R-718] that root creates belongs to the owner of the directory, whose collector has to read it',
     () => {
       fs.chownSync(dataDir, 65_534, 65_534);
       beginAccess(dataDir, { command: 'events', filter: {} });
@@ -240,7 +240,7 @@ describe('the access log', () => {
   );
 
   test.skipIf(process.getuid?.() !== 0)(
-    '[R-718] is written by root into no file of others that has a name here, and one that was there stays with its owner',
+    '[R-718] is not written by root into a hard link to a file of another owner, and keeps its owner',
     () => {
       fs.chownSync(dataDir, 65_534, 65_534);
       const elsewhere = path.join(dataDir, 'elsewhere');
@@ -248,7 +248,7 @@ describe('the access log', () => {
       fs.linkSync(elsewhere, file);
       expect(() => beginAccess(dataDir, { command: 'events', filter: {} })).toThrow('(EMLINK)');
       expect(fs.readFileSync(elsewhere, 'utf8')).toBe('of root');
-      // A copy of the directory that is made of links is its owner's own.
+      // A copy of the directory that consists of links belongs to its owner.
       fs.chownSync(elsewhere, 65_534, 65_534);
       beginAccess(dataDir, { command: 'events', filter: {} });
       expect(lines()).toHaveLength(2);
@@ -259,7 +259,7 @@ describe('the access log', () => {
     },
   );
 
-  test('[R-702] names who acts, by a login where there is one, and what that was concluded from', async () => {
+  test('[R-702] names who acts, by the login if there is one, and the evidence for it', async () => {
     const { uid, username } = os.userInfo();
     const evidence = { uid, user: username };
     const of = async (loginuid: string | undefined, sudo: string, by?: string) => {
@@ -279,7 +279,7 @@ describe('the access log', () => {
     expect(await of(`${uid}\n`, '')).toEqual({
       ...{ ...evidence, login_uid: uid, actor: { kind: 'os', name: username, proven: true } },
     });
-    // In no directory of users.
+    // A user id without a name.
     expect(await of('3999999001\n', 'auditor', long)).toEqual({
       ...{ ...evidence, login_uid: 3_999_999_001, sudo_user: 'auditor' },
       actor: { kind: 'os', name: '3999999001', proven: true, stated: 'x'.repeat(256) },
@@ -299,10 +299,10 @@ describe('the access log', () => {
     });
   });
 
-  test('[R-702] knows a user who logged in by the name in the system, and says when there is none', async () => {
+  test('[R-702] has the system name of a user who logged in, and no name without a login', async () => {
     const name = (uid: number) => execFileSync('id', ['-nu', String(uid)], { encoding: 'utf8' }).trim();
     const { uid } = os.userInfo();
-    // One that is not of this process.
+    // A user who does not run this process.
     const other = uid === 0 ? 1 : 0;
     expect((await inProcess(`${other}`, '')).acting).toEqual({ name: name(other), isProven: true });
     expect((await inProcess(`${uid}`, '')).acting).toEqual({ name: name(uid), isProven: true });
@@ -310,7 +310,7 @@ describe('the access log', () => {
     expect((await inProcess(undefined, 'auditor')).acting).toBeNull();
   });
 
-  test('[R-702] finds who made a plan, and when, by no other line that has its SHA-256', async () => {
+  test('[R-702] finds who made a plan, and when, only by the line of erase plan with its SHA-256', async () => {
     const plan = createHash('sha256').update('a plan').digest('hex');
     const begin = (command: string, filter: object, more: object = {}) =>
       beginAccess(dataDir, { command, filter: { ...filter }, ...more });
@@ -325,14 +325,14 @@ describe('the access log', () => {
     const [line = ''] = lines().slice(-1);
     const before = { ...(JSON.parse(line) as object), actor: undefined };
     fs.appendFileSync(file, `${JSON.stringify({ ...before, filter: { plan } })}\n`);
-    // An end says nothing of what was asked for.
+    // The line of an end has no filter.
     fs.appendFileSync(
       file,
       `${line.replace('"begun"', '"ended"').replace('"filter":{}', `"filter":{"plan":"${plan}"}`)}\n`,
     );
     fs.appendFileSync(file, `${line.slice(0, -9)}"plan":"${plan}"`);
     expect(await findPlan(dataDir, plan)).toBeUndefined();
-    // Behind many others, with a name that a piece of the file may end in.
+    // After many others, with a name that the end of a chunk may cut.
     fs.appendFileSync(file, `\n${`${'ä'.repeat(7)}\n`.repeat(20_000)}`);
     begin('erase plan', { plan, mentions: true }, { by: 'Müller' })({ events: 3, complete: true });
     begin('erase plan', { plan }, { by: 'somebody later' });
@@ -342,14 +342,14 @@ describe('the access log', () => {
     });
   });
 
-  test('[R-702] of several readers at once has the lines of each, whole, also behind a torn one', async () => {
+  test('[R-702] has whole lines of several readers at once, also after a torn line', async () => {
     await fillSigned(dataDir, [[loggedEvent('one')]]);
     fs.writeFileSync(file, '{"at":"2026-');
     const readers = Array.from({ length: 8 }, (_, i) =>
       run(['events', '--data-dir', dataDir, '--organisation', `o${i}`]),
     );
     for (const { code } of await Promise.all(readers)) expect(code).toBe(0);
-    // Two that see the torn line at the same time leave an empty one.
+    // Two readers that see the torn line at the same time leave an empty one.
     const [torn, ...rest] = lines().filter((line) => line !== '');
     expect(kindOf(torn ?? '')).toBe('torn');
     const noted = rest.map((line) => JSON.parse(line) as { reading: string; state: string; filter?: object });
@@ -362,7 +362,7 @@ describe('the access log', () => {
     expect(ended.sort()).toEqual(begun.map(({ reading }) => reading).sort());
   });
 
-  test('[R-702] on a disk that takes half of a line nothing is given out, and the next reading is noted whole', async () => {
+  test('[R-702] on a disk with room for half a line prevents the reading, and has whole lines of the next one', async () => {
     await fillSigned(dataDir, [[loggedEvent('one')]]);
     const preload = `
       import fs from 'node:fs';

@@ -54,7 +54,7 @@ async function sendStart(
   return event.event_id;
 }
 
-test('[R-1562] gives the records about this person alone, found in the log, and lists the others with the reason', async () => {
+test('[R-1562] --subject-file prints only records about the person, found in the log, and lists the others with the reason', async () => {
   const key = await createKey(dataDir);
   const collector = await start(dataDir);
   const send = (named: Named) => sendStart(collector, key, named);
@@ -69,7 +69,7 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
   const alien = await send({ target: OTHER });
   expect((await records('--format', 'json')).code).toBe(0);
   await collector.stop();
-  // What the catalogue says is of no account.
+  // The catalogue does not decide.
   const database = new DatabaseSync(path.join(dataDir, 'catalogue', 'catalogue.sqlite'), {
     timeout: 600_000,
   });
@@ -100,7 +100,7 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
   });
   expect(all.stdout).not.toContain(alien);
 
-  // A record is the same as by its run, once the catalogue says again what the log says.
+  // A record is the same as by its run, once the catalogue agrees with the log again.
   fs.rmSync(path.join(dataDir, 'catalogue'), { recursive: true });
   for (const id of [mine, nested]) {
     const byRun = await records('--run', id, '--format', 'ndjson');
@@ -129,7 +129,7 @@ test('[R-1562] gives the records about this person alone, found in the log, and 
   expect([nothing.code, nothing.stderr]).toEqual([6, expect.stringContaining('names one of the ids')]);
 });
 
-test('[R-1562] an id that stands in several organisations is refused with counts, until one is named', async () => {
+test('[R-1562] an id that several organisations have is refused with counts, until one is named', async () => {
   const key = await createKey(dataDir);
   const icu = await createKey(dataDir, '--organisation', 'icu');
   const collector = await start(dataDir);
@@ -146,7 +146,7 @@ test('[R-1562] an id that stands in several organisations is refused with counts
   await collector.stop();
 });
 
-test('[R-1562] of a log that ends before its checkpoint nothing is given', async () => {
+test('[R-1562] no record is printed from a log that ends before its checkpoint', async () => {
   const key = await createKey(dataDir);
   const collector = await start(dataDir, ['--encryption', 'off']);
   await sendStart(collector, key, { target: SUBJECT });

@@ -129,7 +129,7 @@ describe('the access socket', () => {
     for (const client of clients) client.socket.destroy();
   });
 
-  test('[R-2041] stores looks that arrive together with one flush, and what precedes an unfit request', async () => {
+  test('[R-2041] stores looks that arrive together with one flush, also those before an invalid request', async () => {
     await offered();
     const client = new Client();
     await client.ask(LOOK);
@@ -365,7 +365,7 @@ describe('the access socket', () => {
 });
 
 describe('collector serve', () => {
-  test('[R-2041] [R-2042] offers the socket; looks are under a head, and a killed viewer leaves a beginning', async () => {
+  test('[R-2041] [R-2042] offers the socket; a head covers looks, and a killed viewer leaves one without an end', async () => {
     const collector = await start(dataDir);
     await expect.poll(() => fs.existsSync(path.join(dataDir, 'access.sock'))).toBe(true);
     const client = new Client();
@@ -383,7 +383,7 @@ describe('collector serve', () => {
     });
   });
 
-  test('[R-2041] offers it again after it was killed', async () => {
+  test('[R-2041] offers the socket again after it was killed', async () => {
     const collector = await start(dataDir);
     await expect.poll(() => fs.existsSync(path.join(dataDir, 'access.sock'))).toBe(true);
     expect(await new Client().ask(LOOK)).toMatchObject({ kept: true });

@@ -99,7 +99,7 @@ function acts(keyId: string): readonly [args: string[], filter: object, done?: o
 }
 
 describe('an act', () => {
-  test('[R-702] has a line before and a line after it, which say what it was about and no secret and no person', async () => {
+  test('[R-702] has a line before and a line after it, which name its object but no secret and no person', async () => {
     const { collector, key } = await running();
     const { filter } = lines()[0] ?? {};
     const keyId = String(filter?.['key_id']);
@@ -116,7 +116,7 @@ describe('an act', () => {
     expect(new Set(keys).size).toBe(3);
     for (const secret of [...keys.map((each) => each.slice(-43)), 'patient-4711', 'Adler', 'PRIVATE'])
       expect(text).not.toContain(secret);
-    // One that is refused was begun, and says that it was not done.
+    // A refused act has a line for its beginning, and one which says that it was not done.
     expect((await on('keys', 'rotate', keyId)).code).toBe(2);
     expect((await on('keys', 'revoke', 'aaaaaaaaaaaa')).code).toBe(6);
     expect(newest()).toMatchObject({ command: 'keys revoke', complete: false });
@@ -152,7 +152,7 @@ describe('an act', () => {
     fs.renameSync(log, at('access.log'));
     fs.mkdirSync(log);
     for (const [args] of acts(keyId)) {
-      // There is no hold that could be released, and what is looked up comes first.
+      // There is no hold to release, and the command looks for it first.
       if (args[1] === 'release') continue;
       const { code, stdout, stderr } = await on(...args);
       expect([args, code, stdout]).toEqual([args, 1, '']);
@@ -185,7 +185,7 @@ describe('an act', () => {
     },
   );
 
-  test('[R-702] before the first start has its lines in the directory that it makes, which the log has heads of', async () => {
+  test('[R-702] before the first start has its lines in the directory that it makes, and the log has a head of them', async () => {
     await done('keys', 'create', '--permissions', 'all');
     expect(newest()).toMatchObject({ command: 'keys create', complete: true });
     expect(fs.statSync(log).mode & 0o777).toBe(0o600);

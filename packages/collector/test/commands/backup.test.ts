@@ -113,7 +113,7 @@ test('[R-811] while events arrive, a back-up holds every one that was acknowledg
   await senders;
 });
 
-test('[R-811] --follow goes on over a restart of the collector, up to a signal, and loses nothing of a round', async () => {
+test('[R-811] --follow continues after a restart of the collector, until a signal, and loses no event', async () => {
   const key = (await issueKey(dataDir)).text;
   const first = await start(dataDir, ['--checkpoint-interval-ms', '100']);
   onTestFinished(() => first.kill());
@@ -150,7 +150,7 @@ test('[R-811] --follow goes on over a restart of the collector, up to a signal, 
 });
 
 describe('[R-811] a back-up', () => {
-  test('is brought up to date by what came since, and whole segments are left alone', async () => {
+  test('is updated with new events, and full segments are not copied again', async () => {
     await fillSigned(dataDir, batches(300));
     const first = await backedUp();
     expect(segmentPaths(dataDir).length).toBeGreaterThan(3);
@@ -172,7 +172,7 @@ describe('[R-811] a back-up', () => {
     expect(await backedUp()).toMatchObject({ bytes_written: 0, segments_copied: 0 });
   });
 
-  test('says what it holds and what it does not, and nothing of what is stored', async () => {
+  test('says what it holds and what it does not, and prints nothing of the events', async () => {
     await fillSigned(dataDir, batches(3));
     const { code, stdout, stderr } = await backUp();
     expect([code, stderr]).toEqual([0, '']);
@@ -187,7 +187,7 @@ describe('[R-811] a back-up', () => {
     }
   });
 
-  test('is for its owner alone, private keys among it when they are asked for', async () => {
+  test('is for its owner alone, and has the private keys on request', async () => {
     await fillSigned(dataDir, batches(3));
     const { stdout } = await backUp('--with-signing-keys');
     expect(stdout).toContain('It holds the private signing keys');
@@ -225,7 +225,7 @@ describe('[R-811] a back-up', () => {
     expect(after).toEqual(before);
   });
 
-  test.skipIf(!canMount)('is made of a snapshot that cannot be written', async () => {
+  test.skipIf(!canMount)('is made from a read-only snapshot', async () => {
     await fillSigned(dataDir, batches(3));
     await issueKey(dataDir);
     const { code, stderr } = await runReadOnly(dataDir, [
@@ -235,7 +235,7 @@ describe('[R-811] a back-up', () => {
     expect((await idsIn(await restored())).size).toBe(3);
   });
 
-  test('that is killed at any time leaves those before it whole, and the next one goes on', async () => {
+  test('that is killed at any time leaves the earlier one whole, and the next one continues', async () => {
     await fillSigned(dataDir, batches(100));
     await backedUp();
     let killed = 0;
@@ -253,7 +253,7 @@ describe('[R-811] a back-up', () => {
     expect((await idsIn(await restored())).size).toBe(count);
   });
 
-  test('that was killed between any two files leaves the one before whole, and the next one goes on', async () => {
+  test('that was killed between any two files leaves the earlier one whole, and the next one continues', async () => {
     await fillSigned(dataDir, batches(100));
     await backedUp();
     const before = path.join(scratch, 'before');
@@ -305,7 +305,7 @@ describe('[R-811] a back-up', () => {
     expect((await storedEvents(copy)).length).toBe(1);
   });
 
-  test('on a full disk says so, leaves those before it whole, and goes on when there is room', async () => {
+  test('on a full disk reports that, leaves the earlier one whole, and continues when there is space', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     await backedUp();
     await fillSigned(dataDir, batches(400), { segmentBytes: 1 << 20 });
@@ -319,7 +319,7 @@ describe('[R-811] a back-up', () => {
     expect((await idsIn(await restored())).size).toBe(420);
   });
 
-  test('with --follow a full disk is reported once, and it goes on when there is room', async () => {
+  test('with --follow reports a full disk once, and continues when there is space', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     await backedUp();
     await fillSigned(dataDir, batches(400), { segmentBytes: 1 << 20 });
@@ -349,13 +349,13 @@ describe('[R-811] a back-up', () => {
     const lock = lockDirectory(backups);
     const { code, stderr } = await backUp();
     expect([code, stderr]).toEqual([5, expect.stringContaining(backups)]);
-    // Not before: anyone who closes a file gives up what its process has locked of it.
+    // Not before: a process that closes a file loses its locks on it.
     lock.release();
     expect(contents(backups)).toEqual(before);
     await backedUp();
   });
 
-  test('is refused where something else is, or another log, or the log itself', async () => {
+  test('is refused in the place of another back-up or log, and inside or around the log itself', async () => {
     await fillSigned(dataDir, batches(3));
     await issueKey(dataDir);
     const other = path.join(scratch, 'other');
@@ -376,7 +376,7 @@ describe('[R-811] a back-up', () => {
     expect(fs.existsSync(path.join(other, 'lock'))).toBe(false);
   });
 
-  test('is not made of a log that was cut short, or was put back and went on differently', async () => {
+  test('is not made from an older copy of the log, also not if that copy was continued', async () => {
     await fillSigned(dataDir, batches(100));
     const older = path.join(scratch, 'older');
     fs.cpSync(dataDir, older, { recursive: true });
@@ -392,7 +392,7 @@ describe('[R-811] a back-up', () => {
     await expectIntact();
   });
 
-  test('never follows a link, which would have the log itself written over', async () => {
+  test('never follows a link, which would overwrite the log itself', async () => {
     await fillSigned(dataDir, batches(3));
     await backedUp();
     await fillSigned(dataDir, batches(1));
@@ -414,7 +414,7 @@ describe('[R-811] a back-up', () => {
     await backedUp();
   });
 
-  test('copies a segment again that was moved away, and never writes over what a checkpoint covers', async () => {
+  test('copies a missing segment again, and never overwrites what a checkpoint covers', async () => {
     await fillSigned(dataDir, batches(200));
     await backedUp();
     const [first = ''] = segmentPaths(backups);
@@ -430,7 +430,7 @@ describe('[R-811] a back-up', () => {
     expect(contents(path.join(backups, 'ledger')).get(last)).toEqual(before.get(last));
   });
 
-  test('keeps an access log that the new one does not go on from', async () => {
+  test('keeps an access log that the new one does not continue', async () => {
     await fillSigned(dataDir, batches(3));
     await backedUp();
     const before = fs.readFileSync(path.join(backups, 'access.log'), 'utf8');
@@ -461,7 +461,7 @@ function launchWithFilesOf(bytes: number, args: readonly string[]) {
   return child;
 }
 
-/** Runs one command whose files may have so many bytes at most, as on a disk that has no more. */
+/** Runs one command that may not write files of more than this number of bytes, as on a full disk. */
 function withFilesOf(
   bytes: number,
   args: readonly string[],
@@ -474,7 +474,7 @@ function withFilesOf(
   });
 }
 
-describe('[R-811] what is damaged does not become a back-up', () => {
+describe('[R-811] a back-up of damaged data', () => {
   test.each([
     ['the first segment', () => segmentPaths(dataDir)[0] ?? '', 5000, /byte \d+, event \d+: /],
     ['the header of a segment', () => segmentPaths(dataDir)[0] ?? '', 34, /000001\.segment/],
@@ -488,7 +488,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
     ],
     ['a page of the API keys', () => path.join(dataDir, 'keys.db'), 4096, /keys\.db/],
     ['the first key of the log', () => path.join(dataDir, 'checkpoints', 'origin.vkey'), 60, /checkpoints/],
-  ])('when a byte has changed in %s, it ends with 3 and names the place', async (_, file, offset, place) => {
+  ])('ends with 3 and names the place if a byte has changed in %s', async (_, file, offset, place) => {
     await fillSigned(dataDir, batches(200));
     await issueKey(dataDir);
     flipBit(file(), offset);
@@ -497,7 +497,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
     expect(fs.existsSync(path.join(backups, 'checkpoints', 'latest'))).toBe(false);
   });
 
-  test('[R-811] when a signed leaf has changed and its checksum fits, the copy is not the log that was signed', async () => {
+  test('[R-811] is refused if a signed leaf has changed and its checksum fits, and the earlier one is kept', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     await backedUp();
     const before = fs.readFileSync(path.join(backups, 'checkpoints', 'latest'), 'utf8');
@@ -518,7 +518,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
     await expectIntact();
   });
 
-  test('when a changed event has a checksum that fits, verify finds it in the back-up', async () => {
+  test('is refused by verify and restore if a changed event has a checksum that fits', async () => {
     await fillSigned(dataDir, batches(20), { segmentBytes: 1 << 20 });
     const [segment = ''] = segmentPaths(dataDir);
     putFrames(
@@ -533,7 +533,7 @@ describe('[R-811] what is damaged does not become a back-up', () => {
   });
 });
 
-test('[R-812] a byte that has changed in a back-up is found by verify or by a restore, which then leaves nothing', async () => {
+test('[R-812] a changed byte in a back-up is found by verify and by a restore, which then leaves nothing', async () => {
   await fillSigned(dataDir, batches(20));
   await createKey(dataDir);
   await backedUp();

@@ -67,7 +67,7 @@ const json = async (action: string, ...more: readonly string[]): Promise<Printed
 const text = async (action: string, ...more: readonly string[]) =>
   (await on('erase', '--certificate', action, ...more)).stdout.replace(/\s+/g, ' ');
 
-/** Each with a collector that runs on the directory. */
+/** Does the work beside a collector that runs on the directory. */
 async function beside<Result>(work: () => Promise<Result>): Promise<Result> {
   const collector = await start(dataDir, ['--no-listen', '--encryption-keys', directories.join()]);
   try {
@@ -94,7 +94,7 @@ async function keysOf(isOne: (sequence: number) => boolean): Promise<TakenKeys[]
 
 type Facts = Partial<Omit<ErasureFacts, 'action'>>;
 
-/** As `erase apply` has it done. @returns the action, when there is an answer. */
+/** Erases as `erase apply` does. @returns the action, when there is an answer. */
 async function erase(
   isOne: (sequence: number) => boolean,
   more: Partial<Erase> = {},
@@ -148,7 +148,7 @@ test('[R-2050] the certificate lists the viewers that have reported, and when th
   );
 });
 
-test('[R-2056] the certificate states that the access log is incomplete, and denies no report in the rest', async () => {
+test('[R-2056] the certificate says if the access log is incomplete, and then does not deny that a viewer followed', async () => {
   const action = await beside(() => erase((sequence) => sequence === 7));
   const followed = randomUUID();
   const report = (at: string, erased: string) => {
@@ -185,7 +185,7 @@ test('[R-2056] the certificate states that the access log is incomplete, and den
 });
 
 describe('[R-1344] the certificate of an erasure', () => {
-  test('says what, about which period, under which case, who, what is left and why, and how it is checked', async () => {
+  test('states events, period, case, persons, what is left and why, and how it is checked', async () => {
     const action = await beside(() =>
       erase(
         (sequence) => sequence <= 50,
@@ -237,7 +237,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     ])
       expect(said).toContain(part);
     expect(said).not.toMatch(/undefined|null/);
-    // A stranger checks that, with the entry as it stands in the log.
+    // A third party checks that, with the entry as the log has it.
     const [proof, body] = ['entry.proof', 'entry.json'].map((name) => path.join(root, name));
     const proved = await on('proof', made.entries[0]?.id ?? '', '--out', proof ?? '');
     expect(proved.code, proved.stderr).toBe(0);
@@ -280,7 +280,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     expect(await text(action)).toMatch(new RegExp(`rule old ones .*${policy}`));
   });
 
-  test('covers the entries by a checkpoint, or says that none does yet', async () => {
+  test('names the checkpoint that covers its entries, if there is one yet', async () => {
     const action = await beside(() => erase((sequence) => sequence === 7));
     const { checkpoint, entries, done_entry } = await json(action);
     const signed = path.join(dataDir, 'checkpoints', 'latest');
@@ -294,7 +294,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     expect((await json(action)).checkpoint).toEqual(checkpoint);
   });
 
-  test('is none while a directory of keys is away, which it names; and is one when that is back', async () => {
+  test('is pending while a directory of keys is missing, which it names, and complete when that is back', async () => {
     const [, mirror = ''] = directories;
     const action = await beside(async () => {
       fs.renameSync(mirror, `${mirror}.away`);
@@ -329,7 +329,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     expect(Date.parse((await json(action)).key_epoch_ended ?? '')).toBeGreaterThan(Date.parse(before.began));
   });
 
-  test('says where not all of what was ordered was begun', async () => {
+  test('says if not all parts of the erasure were begun', async () => {
     const action = randomUUID();
     const keys = await keysOf((sequence) => sequence === 7);
     const half: Erase = { action, does: 'erase', reason: 'test-data', part: 1, parts: 2, keys };
@@ -339,7 +339,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     expect(await json(action)).toMatchObject({ whole: false, events: 1 });
   });
 
-  test('[R-1344] of a log that was restored has what the record says', async () => {
+  test('[R-1344] of a restored log has the content of the record', async () => {
     const action = await beside(() => erase((sequence) => sequence === 7));
     const [backups, target] = [path.join(root, 'backups'), path.join(root, 'restored')];
     expect((await on('backup', backups, '--keys-elsewhere')).code).toBe(0);
@@ -347,7 +347,7 @@ describe('[R-1344] the certificate of an erasure', () => {
     expect(restored.code, restored.stderr).toBe(0);
     expect(await json(action)).toMatchObject({ case: CASE });
     dataDir = target;
-    // Without its keys it is closed.
+    // Without its keys the record cannot be opened.
     expect(await json(action)).toMatchObject({ case: null });
     fs.cpSync(path.join(root, 'data', 'signing-keys'), path.join(target, 'signing-keys'), {
       recursive: true,
@@ -359,7 +359,7 @@ describe('[R-1344] the certificate of an erasure', () => {
 });
 
 describe('[R-1344] encrypted bytes', () => {
-  test('are pending until a collector has removed them, and then have a time that stays', async () => {
+  test('are pending until a collector has removed them, and then have a fixed time', async () => {
     const early = await beside(() => erase((sequence) => sequence <= 50));
     expect(await json(early)).toMatchObject({ bytes_removed: null, bytes_left: 50 });
     expect(await text(early)).toMatch(/Encrypted bytes removed pending\b.*? 50 events/);
@@ -407,7 +407,7 @@ describe('[R-1344] erase --list', () => {
     expect((await on('erase', '--certificate', 'all')).code).toBe(2);
     expect((await on('erase', '--certificate', randomUUID())).code).toBe(6);
     expect((await on('actions')).code).toBe(2);
-    // Options in front of the command, as messages name it.
+    // Options before the subcommand, as messages have them.
     const plan = ['plan', '--event', randomUUID(), '--out', path.join(root, 'plan.json')];
     const asked = await run(['erase', '--data-dir', dataDir, ...plan]);
     expect([asked.code, asked.stderr]).toEqual([6, expect.stringContaining(`in ${dataDir}`)]);

@@ -77,8 +77,8 @@ function changed(text: string, at: number): string {
   return text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1);
 }
 
-describe('[R-908] a proof that holds', () => {
-  test('is told in words that say what is proved and what is not', async () => {
+describe('[R-908] a valid proof', () => {
+  test('is reported in words that say what is proved and what is not', async () => {
     const { code, stdout, stderr } = await check();
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout).toMatch(/^VALID\n\nProved:\n.*\n\nNot proved:\n/s);
@@ -116,7 +116,7 @@ describe('[R-908] a proof that holds', () => {
     });
   });
 
-  test('may come, or its body may, on standard input', async () => {
+  test('or its body can be read from standard input', async () => {
     const [ofProof, ofBody, ofKey] = [file(proof), file(EVENT.body), file(`${key}\n`)];
     expect((await checkWith(EVENT.body, ofProof, '--event', '-', '--key', key))[0]).toBe(0);
     expect((await checkWith(proof, '-', '--event', ofBody, '--key', key))[0]).toBe(0);
@@ -124,7 +124,7 @@ describe('[R-908] a proof that holds', () => {
     expect((await checkWith(proof, '-', '--event', '-', '--key', key))[0]).toBe(2);
   });
 
-  test('is checked by a key that stands in a file, and by any of several', async () => {
+  test('is checked by a key from a file, and by any of several keys', async () => {
     const ofKey = file(`${key}\n`, 'log.vkey');
     expect((await check({ key: ofKey })).code).toBe(0);
     expect((await check({ key: `@${ofKey}` })).code).toBe(0);
@@ -134,14 +134,14 @@ describe('[R-908] a proof that holds', () => {
     expect((await check({ key: file(`${other}\n\n${key}\n`) })).code).toBe(0);
   });
 
-  test('says which signatures under its checkpoint were not checked', async () => {
+  test('is reported with the signatures under its checkpoint that were not checked', async () => {
     const more = `${proof}\u2014 witness.example/w1 ${Buffer.from('0000cafe'.padEnd(144, '7'), 'hex').toString('base64')}\n`;
     const { code, stdout } = await check({ proof: more });
     expect(code).toBe(0);
     expect(stdout).toContain('witness.example/w1 (0000cafe)');
   });
 
-  test('cannot write over the terminal with what the log has signed', async () => {
+  test('is printed without the control characters that the log has signed', async () => {
     const dataDir = path.join(directory, 'hostile');
     const eventId = '6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10';
     const hostile = candidate({
@@ -173,10 +173,10 @@ async function otherKey(): Promise<string> {
   return firstKey(dataDir);
 }
 
-describe('[R-908] a proof that does not hold', () => {
+describe('[R-908] an invalid proof', () => {
   const [other] = EVENTS as [Made];
 
-  // Of each kind of forgery check-proof.test.ts of packages/protocol has the reason.
+  // check-proof.test.ts of packages/protocol has the reason of each kind of forgery.
   test.each<[string, () => Given, string]>([
     [
       'the body ends with a line break that was not sent',
@@ -191,21 +191,21 @@ describe('[R-908] a proof that does not hold', () => {
     ],
     ['it is cut short', () => ({ proof: proof.slice(0, -60) }), 'The file is not a proof of this log: '],
     ['it is the JSON around the proof', () => ({ proof: JSON.stringify({ proof }) }), 'jq -j .proof'],
-  ])('because %s', async (_, given, message) => {
+  ])('is refused because %s', async (_, given, message) => {
     const { code, stdout, stderr } = await check(given());
     expect([code, stderr]).toEqual([3, '']);
     expect(stdout).toMatch(/^NOT VALID\n\n[^\n]*\n$/);
     expect(stdout).toContain(message);
   });
 
-  test('because the key is that of another log', async () => {
+  test('is refused because the key is that of another log', async () => {
     const stranger = await otherKey();
     const { code, stdout } = await check({ key: stranger });
     expect(code).toBe(3);
     for (const each of [key, stranger]) expect(stdout).toContain(idOfKey(each));
   });
 
-  test('is told as JSON for scripts, with a reason that never changes', async () => {
+  test('is reported as JSON for scripts, with a reason that never changes', async () => {
     const { code, stdout, stderr } = await check({ body: other.body }, '--json');
     expect([code, stderr]).toEqual([3, '']);
     expect(JSON.parse(stdout)).toEqual({
@@ -214,7 +214,7 @@ describe('[R-908] a proof that does not hold', () => {
     });
   });
 
-  test('never holds for any single byte of it changed', async () => {
+  test('results from a change of any single byte', async () => {
     const { checkProof } = await import('@clinical-events/protocol/verify');
     const bytes = Buffer.from(proof);
     for (let at = 0; at < bytes.length; at++) {
@@ -227,7 +227,7 @@ describe('[R-908] a proof that does not hold', () => {
 });
 
 describe('[R-908] a log that has changed its key', () => {
-  test('is followed by its rotation notes, in a directory or in files, from the key that one has', async () => {
+  test('is verified from an earlier key by its rotation notes, in a directory or in files', async () => {
     const dataDir = path.join(directory, 'rotated');
     const [event, more] = [loggedEvent('one'), loggedEvent('two')];
     await fillSigned(dataDir, [[event]]);
@@ -256,7 +256,7 @@ describe('[R-908] a log that has changed its key', () => {
     expect(checked.code).toBe(3);
     expect(checked.stdout).toContain(idOfKey(verifierKey));
     expect(checked.stdout).toContain('is older than the key you gave');
-    // With a note missing between them nothing is known.
+    // Without the note between them it is not known which key is older.
     expect((await check(old, '--key', first)).stdout).not.toContain('is older than the key you gave');
     const forged = file(changed(fs.readFileSync(first, 'utf8'), fs.readFileSync(first).length - 30));
     const refused = await check(given, '--key', forged);
@@ -265,8 +265,8 @@ describe('[R-908] a log that has changed its key', () => {
   });
 });
 
-describe('what check-proof is given', () => {
-  test('may be a line of "collector events" by mistake, which is told with the way out of it', async () => {
+describe('check-proof', () => {
+  test('with a line of "collector events" in place of the body says how to extract the body', async () => {
     const dataDir = path.join(directory, 'data');
     const { stdout } = await run(['events', '--data-dir', dataDir, '--event', idOf(EVENT)]);
     const line = file(stdout);
@@ -277,7 +277,7 @@ describe('what check-proof is given', () => {
     expect((await check({ body })).code).toBe(0);
   });
 
-  test('is told when it is not there, with exit code 6', async () => {
+  test('with a file that does not exist ends with exit code 6', async () => {
     const none = path.join(directory, 'none');
     const [ofProof, ofBody] = [file(proof), file(EVENT.body)];
     for (const [proofFile, body, given] of [
@@ -298,8 +298,8 @@ describe('what check-proof is given', () => {
   });
 
   test.each<[string, () => Promise<{ code: number | null; stdout: string; stderr: string }>, string]>([
-    ['a key that is none', () => check({ key: 'PRIVATE+KEY+cek_abc' }), '--key'],
-    ['a file of a key that is none', () => check({ key: file('cek_abc', 'some.vkey') }), '/some.vkey'],
+    ['an invalid key', () => check({ key: 'PRIVATE+KEY+cek_abc' }), '--key'],
+    ['a file with an invalid key', () => check({ key: file('cek_abc', 'some.vkey') }), '/some.vkey'],
     ['an empty file of a key', () => check({ key: file('\n', 'some.vkey') }), '/some.vkey'],
     [
       'a key whose id is not its own',
@@ -314,7 +314,7 @@ describe('what check-proof is given', () => {
       () => run(['check-proof', directory, '--event', file(EVENT.body), '--key', key]),
       ' is a directory',
     ],
-  ])('may be %s: then the command line is wrong, exit code 2', async (_, checked, message) => {
+  ])('with %s ends with exit code 2', async (_, checked, message) => {
     const { code, stdout, stderr } = await checked();
     expect([code, stdout]).toEqual([2, '']);
     expect(stderr).toMatch(/^collector: [^\n]*\n$/);
@@ -345,7 +345,7 @@ describe('a witness', () => {
     return `${proof}\u2014 ${name} ${Buffer.concat([id, at, signature]).toString('base64')}\n`;
   }
 
-  test('[R-908] that has cosigned is told with its time', async () => {
+  test('[R-908] that has cosigned is reported with its time', async () => {
     const { code, stdout } = await check({ proof: cosigned() }, '--witness', vkey);
     expect(code).toBe(0);
     expect(stdout).toContain(`The witness ${name} `);
@@ -358,7 +358,7 @@ describe('a witness', () => {
     });
   });
 
-  test('[R-908] that has not cosigned, or something else, makes the proof not enough', async () => {
+  test('[R-908] that has not cosigned, or has cosigned something else, makes the proof invalid', async () => {
     for (const [given, said] of [
       [proof, 'has not cosigned the checkpoint'],
       [cosigned(`${ORIGIN}\n8\nAAAA\n`), 'is not by the key'],

@@ -57,7 +57,7 @@ async function found(...args: readonly string[]): Promise<[runs: number[], said:
   return [runs, stderr];
 }
 
-test('[R-1862] runs with all words in inputs and outputs are found, newest first, and no further than --limit', async () => {
+test('[R-1862] runs with all words in inputs and outputs are found, newest first, up to --limit', async () => {
   await fillDirectory(dataDir, [EVENTS]);
   const searched = (runs: number) => `collector: ${runs} runs searched\n`;
   expect(await found('--contains', 'sepsis')).toEqual([[4, 2, 1], `collector: 3 runs\n${searched(4)}`]);
@@ -77,7 +77,7 @@ test('[R-1862] runs with all words in inputs and outputs are found, newest first
     expect(await found('--contains', words)).toEqual([[], `collector: no run matches\n${searched(4)}`]);
 });
 
-test('[R-1343] the words come from a file or standard input too, and stand in no log and no message', async () => {
+test('[R-1343] the words can come from a file or standard input, and are in no log and no message', async () => {
   await fillDirectory(dataDir, [EVENTS]);
   const file = path.join(path.dirname(dataDir), 'words.txt');
   fs.writeFileSync(file, 'fever\nGroße\n');
@@ -119,7 +119,7 @@ async function erase(store: EmbeddedStore, n: number): Promise<void> {
   await log.close();
 }
 
-test('[R-1862] payloads that were erased, or whose key is not there, are counted in a warning', async () => {
+test('[R-1862] payloads that were erased, or whose key is missing, are counted in a warning', async () => {
   const store = await EmbeddedStore.open({
     ...{ directory: dataDir, segmentBytes: 64 << 10, onTrouble: () => undefined },
     encryption: encryptionIn(dataDir),

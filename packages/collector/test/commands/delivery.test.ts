@@ -1,4 +1,4 @@
-/** What becomes of a request when its command or its collector is stopped, and what the command says of it. */
+/** What becomes of a request when its command or its collector is stopped, and what the command reports. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -16,7 +16,7 @@ import { copyOf } from '../running/scratch.js';
 
 let dataDir: string;
 let inbox: Inbox;
-/** Ends the lock that a collector holds, one that does not look for requests. */
+/** Releases the lock of a collector that does not look for requests. */
 let release: () => void;
 const template = temporaryDirectory();
 
@@ -49,7 +49,7 @@ async function held(): Promise<string[]> {
   return logged.flatMap(({ said }) => (said.does === 'hold' ? [said.action] : []));
 }
 
-describe('[R-1550] [R-1335] a command', () => {
+describe('[R-1550] [R-1335] the request of a command', () => {
   const withdrawn = 'withdrawn: nothing was changed';
   const begun = 'a collector has begun the request';
 
@@ -60,7 +60,7 @@ describe('[R-1550] [R-1335] a command', () => {
     ['has no collector any more', true, 'gone', 9, begun],
     ['is killed', false, 'SIGKILL', null, ''],
     ['is killed', true, 'SIGKILL', null, ''],
-  ] as const)('that %s (begun: %s)', async (_, isBegun, stop, code, says) => {
+  ] as const)('that %s is either withdrawn or done (begun: %s)', async (_, isBegun, stop, code, says) => {
     const hold = ['hold', 'add', 'CASE-1', '--organisation', 'icu', '--data-dir', dataDir];
     const { process: child, exited, output } = launch(hold);
     const id = await laid();
@@ -79,7 +79,7 @@ describe('[R-1550] [R-1335] a command', () => {
   });
 });
 
-/** An erasure as commands ask for it, of which a collector does what the test says. */
+/** An erasure as commands request it; the test acts for the collector. */
 function erasing(signal = new AbortController().signal): { action: string; end: Promise<unknown> } {
   const action = randomUUID();
   const keys = [{ tag: 1, organisation: 'icu', sequences: SequenceSet.of([1]) }];
@@ -110,7 +110,7 @@ describe('an erasure', () => {
     },
   );
 
-  test('[R-1550] that is answered while it is interrupted has the answer', async () => {
+  test('[R-1550] that is answered while it is interrupted returns the answer', async () => {
     const stop = new AbortController();
     const { action, end } = erasing(stop.signal);
     await laid();
@@ -139,7 +139,7 @@ describe('an erasure', () => {
   });
 
   test.each(['before', 'behind'])(
-    '[R-1335] whose request meets a full disk is not laid (%s the rename)',
+    '[R-1335] leaves no request on a full disk (%s the rename)',
     async (when) => {
       const full = Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' });
       const real = nodeFiles.replace.bind(nodeFiles);
@@ -158,7 +158,7 @@ describe('an erasure', () => {
     [{ state: 'refused', because: 'partly', reason: 'only a part of it was erased' }, 8],
     [{ state: 'refused', because: 'impossible', reason: 'not encrypted' }, 8],
   ] as [LifecycleAnswer & { reason: string }, number][])(
-    '[R-1550] that is refused: %o',
+    '[R-1550] that is refused reports the reason: %o',
     async (answer, exitCode) => {
       const { action, end } = erasing();
       await laid();
@@ -167,7 +167,7 @@ describe('an erasure', () => {
     },
   );
 
-  test('[R-1550] that waits for a directory of keys says which, and where its certificate will be', async () => {
+  test('[R-1550] that waits for a directory of keys names it, and the command for its certificate', async () => {
     const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     onTestFinished(() => written.mockRestore());
     const { action, end } = erasing();

@@ -49,7 +49,7 @@ function signingKeyFile(): string {
 }
 
 describe('collector doctor on the proof', () => {
-  test('[R-903] [R-905] finds key, checkpoint and tree well, and misses a sink', async () => {
+  test('[R-903] [R-905] finds key, checkpoint and tree intact, and warns that there is no sink', async () => {
     expect(await said()).toEqual({
       code: 0,
       lines: [
@@ -61,7 +61,7 @@ describe('collector doctor on the proof', () => {
     });
   });
 
-  test('[R-903] waits for no one at a pipe among the checkpoints', async () => {
+  test('[R-903] does not wait at a pipe among the checkpoints', async () => {
     execFileSync('mkfifo', [inData('checkpoints', 'cosigned-0a1b2c3d')]);
     const { code, stdout, stderr } = await run(['doctor', '--json', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([1, '']);
@@ -141,7 +141,7 @@ describe('collector doctor on the proof', () => {
     );
   });
 
-  test('[R-903] tells since when, and why, no checkpoint could be made', async () => {
+  test('[R-903] reports since when, and why, no checkpoint could be made', async () => {
     const trouble = new CheckpointTrouble(dataDir, () => Date.UTC(2026, 0, 1));
     trouble.failed('the signing command /opt/sign ended with exit code 1 (sign)');
     const { code, lines } = await said();
@@ -152,7 +152,7 @@ describe('collector doctor on the proof', () => {
     expect(lines.join()).toContain(reason);
     fs.writeFileSync(inData('checkpoints', 'trouble.json'), '{}');
     expect((await said()).lines.join()).toContain('checkpoint: warning: ');
-    // The next collector makes one, and has it removed.
+    // The next collector makes a checkpoint, and removes the note.
     const collector = await start(dataDir);
     expect(await collector.stop()).toBe(0);
     expect(collector.output.stderr).toContain('"msg":"checkpoints are being made again"');
@@ -179,7 +179,7 @@ describe('collector doctor on the proof', () => {
     expect((await said()).code).toBe(0);
   });
 
-  test('[R-904] reports events that are missing from the end, when no index tells of them', async () => {
+  test('[R-904] reports events that are missing from the end, also without an index', async () => {
     fs.rmSync(inData('index'), { recursive: true });
     const last = segmentPaths(dataDir).at(-1) ?? '';
     const bytes = fs.readFileSync(last);
@@ -188,7 +188,7 @@ describe('collector doctor on the proof', () => {
     const { code, lines } = await said();
     expect(code).toBe(3);
     expect(lines[0]).toMatch(/^events: damage: .*event 300 .*/);
-    // What can be read is given out, and not passed off as all.
+    // What can be read is printed, and reported as incomplete.
     const events = await run(['events', '--data-dir', dataDir]);
     expect([events.code, events.stdout.split('\n').length]).toEqual([3, 300]);
     expect(events.stderr).toMatch(/entry 299 .*300 entries/);
@@ -197,8 +197,8 @@ describe('collector doctor on the proof', () => {
     expect(fs.readFileSync(last).equals(bytes)).toBe(true);
   });
 
-  test('[R-903] warns of events that wait for a checkpoint under a running collector, and only of those', async () => {
-    // A collector that is killed leaves events behind its newest checkpoint; here they are left by hand.
+  test('[R-903] warns of events that wait for a checkpoint only if a collector is running', async () => {
+    // A collector that is killed leaves events after its newest checkpoint; here the test leaves them.
     const batch = [loggedEvent('new', { receivedAt: Date.now() - 600_000 })];
     await fillDirectory(dataDir, [batch]);
     expect((await said()).lines[1]).toMatch(/^checkpoint: ok: over 300 entries.* 1 entry after them/);
@@ -208,7 +208,7 @@ describe('collector doctor on the proof', () => {
     expect((await said()).lines[1]).toMatch(new RegExp(`^checkpoint: warning: .*1 entry.* since ${since}: `));
   });
 
-  test('[R-903] says that a full disk keeps checkpoints from being made, which no one else could write down', () => {
+  test('[R-903] reports a full disk as the reason for missing checkpoints', () => {
     expect(whyUnsigned(4096)).toMatch(/^the disk is full/);
     expect(whyUnsigned(1 << 30)).not.toMatch(/disk/);
   });

@@ -65,7 +65,7 @@ describe('collector doctor', () => {
     for (const [file, bytes] of before) expect(after.get(file) === bytes, file).toBe(true);
   });
 
-  test('says with exit code 6 that there is no such directory, or that it is none of data', async () => {
+  test('ends with exit code 6 if there is no such directory, or if it is not a data directory', async () => {
     expect(await run(['doctor', '--data-dir', path.join(dataDir, 'no')])).toEqual({
       ...{ code: 6, stdout: '' },
       stderr: `collector: there is no directory ${path.join(dataDir, 'no')}\n`,
@@ -75,7 +75,7 @@ describe('collector doctor', () => {
       stderr: `collector: ${dataDir} is not a data directory: it holds neither a ledger nor keys\n`,
     };
     expect(await run(['doctor', '--data-dir', dataDir])).toEqual(notData);
-    // What a copy leaves that was interrupted, or had no right to read further.
+    // As left by a copy that was interrupted, or that had no right to read the files.
     fs.mkdirSync(path.join(dataDir, 'ledger'));
     fs.mkdirSync(path.join(dataDir, 'index'));
     expect(await run(['doctor', '--json', '--data-dir', dataDir])).toEqual(notData);
@@ -89,7 +89,7 @@ describe('collector doctor', () => {
   test.each([
     ['missing', (file: string) => fs.rmSync(file)],
     ['empty', (file: string) => fs.truncateSync(file)],
-  ])('[R-505] warns of events with a keys.db that is %s, and no start makes a key', async (_, act) => {
+  ])('[R-505] warns if there are events and keys.db is %s, and no start makes a key', async (_, act) => {
     await createKey(dataDir);
     await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
     act(path.join(dataDir, 'keys.db'));
@@ -110,7 +110,7 @@ describe('collector doctor', () => {
     expect((await post(collector.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
   });
 
-  test('[R-505] an empty keys.db is left alone where its -wal holds something', async () => {
+  test('[R-505] an empty keys.db is not replaced if its -wal holds something', async () => {
     await createKey(dataDir);
     fs.truncateSync(path.join(dataDir, 'keys.db'));
     const log = path.join(dataDir, 'keys.db-wal');
@@ -125,7 +125,7 @@ describe('collector doctor', () => {
     }
   });
 
-  test('finds a log damaged of which nothing but the proof is left', async () => {
+  test('finds damage if only the proof of a log is left', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
     for (const name of ['ledger', 'index']) fs.rmSync(path.join(dataDir, name), { recursive: true });
@@ -156,7 +156,7 @@ describe('collector doctor', () => {
   });
 
   test.each(['lock', 'keys.db', 'ledger/0000000000000001.segment', 'checkpoints/latest', 'tree/level-00'])(
-    '[R-615] a directory in the place of %s ends a start and an examination with 3, and is named',
+    '[R-615] a directory in the place of %s ends a start and doctor with 3, and is named',
     async (name) => {
       await createKey(dataDir);
       await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
@@ -170,7 +170,7 @@ describe('collector doctor', () => {
     },
   );
 
-  test('[R-615] a lock with bytes in it ends a start with 3 and is named, and readers do not mind', async () => {
+  test('[R-615] a lock that is not empty ends a start and doctor with 3 and is named, and does not stop readers', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, [EVENTS.slice(0, 1)]);
     const file = path.join(dataDir, 'lock');
@@ -184,7 +184,7 @@ describe('collector doctor', () => {
     expect((await run(['events', '--data-dir', dataDir])).code).toBe(0);
   });
 
-  test('takes an index without a ledger for damage, as the start of a collector does', async () => {
+  test('reports an index without a ledger as damage, as the start of a collector does', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, BATCHES);
     fs.rmSync(path.join(dataDir, 'ledger'), { recursive: true });
@@ -211,7 +211,7 @@ describe('collector doctor', () => {
       const { code, stdout, stderr } = await runReadOnly(each, ['doctor', '--json', '--data-dir', each]);
       expect([code, stderr]).toEqual([0, '']);
       const { findings } = JSON.parse(stdout) as Report;
-      // What is not set up is so before the snapshot as well. The catalogue may have been written while it was copied.
+      // What is not configured is missing before the snapshot too. The catalogue may have been written while it was copied.
       const odd = findings.filter(
         ({ severity, subject }) =>
           severity !== 'ok' && !['sink', 'signing key', 'catalogue'].includes(subject),
@@ -224,7 +224,7 @@ describe('collector doctor', () => {
     }
   });
 
-  test('tells of what a running collector holds in memory as of no fault', async () => {
+  test('reports no fault if a running collector has the end of the index in memory', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir);
     onTestFinished(() => collector.kill());
@@ -239,7 +239,7 @@ describe('collector doctor', () => {
   });
 
   test.skipIf(!hasTerminal)(
-    'shows a bar on a terminal for a long look only, clears it, and never with --json',
+    'shows a progress bar only for a long check on a terminal, clears it, and has none with --json',
     async () => {
       const doctor = async (...args: string[]) =>
         (await runOnTerminal(['doctor', '--data-dir', dataDir, ...args])).stdout;
@@ -248,19 +248,19 @@ describe('collector doctor', () => {
       await fillSigned(dataDir, [large()], { segmentBytes: 64 << 20 });
       expect(await doctor()).not.toContain('MiB,');
       await fillSigned(dataDir, Array.from({ length: 11 }, large), { segmentBytes: 64 << 20 });
-      // Of the log it is shown from 200,000 events on; of the catalogue, once there is one, from 64 MiB on.
+      // For the log it is shown from 200,000 events on; for the catalogue, if there is one, from 64 MiB on.
       expect((await run(['runs', '--data-dir', dataDir])).code).toBe(0);
       const shown = await doctor();
       const [bar = '', table = ''] = shown.split('CHECKED');
       expect(bar).toMatch(/\d+% of \d+ MiB, /);
-      // The last that happens on its line: to its beginning, and all of it erased.
+      // At the end its line is cleared.
       expect(bar.slice(bar.lastIndexOf('MiB,'))).toContain('\u001b[2K');
       expect(table).toContain('1200 events, each checked');
       expect(JSON.parse(await doctor('--json'))).toMatchObject({ damaged: false });
     },
   );
 
-  test('sees a collector that is running, and warns of a directory that others can enter', async () => {
+  test('reports a collector that is running, and warns of a directory that others can enter', async () => {
     const collector = await start(dataDir);
     onTestFinished(() => collector.kill());
     fs.chmodSync(dataDir, 0o755);
@@ -271,7 +271,7 @@ describe('collector doctor', () => {
     expect(await collector.stop()).toBe(0);
   });
 
-  test('[R-703] tells the file, the offset and the event of a flipped bit in any segment, with exit code 3', async () => {
+  test('[R-703] reports the file, the offset and the event of a flipped bit in any segment, with exit code 3', async () => {
     await fillSigned(dataDir, BATCHES);
     for (const segment of segmentPaths(dataDir)) {
       const sequence = Number.parseInt(path.basename(segment), 10) + 7;
@@ -303,7 +303,7 @@ describe('collector doctor', () => {
     expect((await examine()).code).toBe(0);
   });
 
-  test('warns of a torn tail and of those that were kept, and a collector that starts keeps it and says so', async () => {
+  test('warns of a torn tail and of kept ones, and the start of a collector keeps it and logs that', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, BATCHES);
     const last = segmentPaths(dataDir).at(-1) ?? '';
@@ -329,7 +329,7 @@ describe('collector doctor', () => {
     ]);
   });
 
-  test('takes the last event for damaged, not for torn, after an orderly end, and so does the start of a collector', async () => {
+  test('reports the last event as damaged, not torn, after an orderly end, as the start of a collector does', async () => {
     await fillSigned(dataDir, BATCHES);
     const last = segmentPaths(dataDir).at(-1) ?? '';
     flipBit(last, frameOffset(last, EVENTS, EVENTS.length) + 200);
@@ -343,7 +343,7 @@ describe('collector doctor', () => {
     expect(fs.existsSync(path.join(dataDir, 'ledger', 'torn'))).toBe(false);
   });
 
-  test('warns of an index that is lost or damaged, and a collector that starts rebuilds it', async () => {
+  test('warns of an index that is lost or damaged, and the start of a collector rebuilds it', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, BATCHES);
     const index = path.join(dataDir, 'index');
@@ -367,7 +367,7 @@ describe('collector doctor', () => {
     }
   });
 
-  test('tells of keys that cannot be read with exit code 3', async () => {
+  test('reports keys that cannot be read with exit code 3', async () => {
     fs.writeFileSync(path.join(dataDir, 'keys.db'), 'not a database'.repeat(1000));
     const { code, report } = await examine();
     expect([code, report.damaged]).toEqual([3, true]);
@@ -389,7 +389,7 @@ describe('on a full disk', () => {
   ];
 
   test.skipIf(!canMount).each(states)(
-    '[R-604] where keys.db %s, keys are listed and examined, and what must write says that no space is left',
+    '[R-604] keys are listed and checked, and commands that must write report no space (keys.db: %s)',
     async (state, act) => {
       const key = await createKey(dataDir);
       await fillSigned(dataDir, [[EVENTS[0] ?? candidate()]]);

@@ -3,12 +3,12 @@ import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { run, temporaryDirectory } from '../running/collector-process.js';
 
-test.each(['SIGTERM', 'SIGINT'])('[R-609] %s before it listens ends the collector with 0', async (signal) => {
+test.each(['SIGTERM', 'SIGINT'])('[R-609] %s before the collector listens ends it with 0', async (signal) => {
   const directory = temporaryDirectory();
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
   const early = path.join(directory, 'early.mjs');
-  // Once it hears of signals and before it can have opened its ledger. The first process of a container is not ended
-  // by a signal that it does not hear, so that a handler has to do it.
+  // Once it handles signals and before it can have opened its ledger. A signal without a handler does not end the
+  // first process of a container, so that a handler has to do it.
   fs.writeFileSync(
     early,
     `process.on('newListener', (name) => name === '${signal}' && setImmediate(() => process.kill(process.pid, name)));`,

@@ -53,7 +53,7 @@ interface Verified {
 }
 
 describe('[R-1320] a collector that encrypts', () => {
-  test('leaves nothing of payload or names in its data directory, and every command reads it all the same', async () => {
+  test('leaves no plain text of payloads or names in its data directory, and every command reads them', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, mirrored);
     await sendTwo(collector, key);
@@ -73,7 +73,7 @@ describe('[R-1320] a collector that encrypts', () => {
     expect(doctor.stdout).toMatch(/ok +encryption +new payloads are encrypted/);
   });
 
-  test('goes on encrypting when it is started without a word of it, also behind kill -9', async () => {
+  test('continues to encrypt when it is started without the options, also after kill -9', async () => {
     const key = await createKey(dataDir);
     const load = new Load(key, { connections: 8 });
     for (const args of [mirrored, [], []]) {
@@ -93,7 +93,7 @@ describe('[R-1320] a collector that encrypts', () => {
     }
   });
 
-  test('encrypts from then on in a log that began without, and its catalogue is made anew', async () => {
+  test('encrypts new events of a log that began without encryption, and its catalogue has all runs', async () => {
     const key = await createKey(dataDir);
     const plain = await start(dataDir, ['--encryption', 'off']);
     await sendTwo(plain, key);
@@ -117,7 +117,7 @@ describe('[R-1324] a start', () => {
     return stderr;
   }
 
-  test('without the keys, without what wraps them, or with another is refused in plain words', async () => {
+  test('without the keys, or without the right KEK, is refused with the reason', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, mirrored);
     await sendTwo(collector, key);
@@ -143,7 +143,7 @@ describe('[R-1324] a start', () => {
     expect(await refusal('--encryption', 'on')).toContain('their keys are not in');
     fs.renameSync(`${mirror}.away`, mirror);
     fs.mkdirSync(keys);
-    // One mirror is enough, and the directory is made again from it when that is asked for.
+    // One mirror is enough, and the directory is made again from it on request.
     expect((await run(['encryption-keys', 'copy', '--mirror', keys, '--data-dir', dataDir])).code).toBe(0);
     const again = await start(dataDir);
     await sendTwo(again, key);
@@ -151,7 +151,7 @@ describe('[R-1324] a start', () => {
     expect(fs.readdirSync(path.join(keys, 'buckets'))).toEqual(fs.readdirSync(path.join(mirror, 'buckets')));
   });
 
-  test('with a KEK that is no name of one, or a note of the keys that says nothing, is refused', async () => {
+  test('with an invalid --kek, or with a note that does not name the key directories, is refused', async () => {
     expect(await refusal('--kek', 'vault')).toContain('--kek: must be file: or command:');
     const note = path.join(dataDir, 'encryption-keys.json');
     fs.mkdirSync(dataDir, { mode: 0o700 });
@@ -161,7 +161,7 @@ describe('[R-1324] a start', () => {
     }
   });
 
-  test('asks a program to wrap and unwrap, and never for an event', async () => {
+  test('runs a program to wrap and unwrap keys, and never for an event', async () => {
     const key = await createKey(dataDir);
     const kms = path.join(root, 'kms');
     fs.writeFileSync(kms, '#!/bin/sh\nread text\necho "$1" >> "$0.asked"\necho "$text" | rev\n', {
@@ -172,12 +172,12 @@ describe('[R-1324] a start', () => {
     await sendTwo(collector, key);
     await collector.stop();
     expect(fs.existsSync(path.join(keys, 'kek'))).toBe(false);
-    // The epoch key is wrapped, and is proved to unwrap before anything is under it.
+    // The epoch key is wrapped, and is unwrapped as a test before it is used.
     const asked = fs.readFileSync(`${kms}.asked`, 'utf8').trim().split('\n');
     expect(asked.slice(0, 3)).toEqual(['wrap', 'unwrap', 'unwrap']);
     expect(asked.length).toBeLessThan(6);
     expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
-    // What it was asked for once need not be asked for again: a repeat is told while the KMS is away.
+    // A key that was unwrapped once stays in memory: a repeat is recognised while the KMS is away.
     const running = await start(dataDir);
     const event = JSON.stringify(sampleEvent('outcome'));
     expect((await post(running.port, key, event)).status).toBe(201);
@@ -187,7 +187,7 @@ describe('[R-1324] a start', () => {
     expect(await refusal()).toMatch(/--kek: .*kms cannot be started: EACCES/);
     const events = await run(['events', '--data-dir', dataDir]);
     expect([events.code, events.stderr]).toEqual([1, expect.stringContaining('cannot be started')]);
-    // Whoever looks for what is wrong is told, and the rest is checked.
+    // verify and doctor report it, and check the rest.
     const { intact, unopened_payloads: unopened, findings } = await json<Verified>('verify');
     expect([intact, unopened]).toEqual([true, 3]);
     expect(findings).toContainEqual({
@@ -200,7 +200,7 @@ describe('[R-1324] a start', () => {
 });
 
 describe('[R-1996] encryption-keys rewrap', () => {
-  test('exchanges what wraps the keys, once no collector runs, and leaves no file kek', async () => {
+  test('replaces the KEK, once no collector runs, and leaves no file kek', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, mirrored);
     await sendTwo(collector, key);
@@ -216,7 +216,7 @@ describe('[R-1996] encryption-keys rewrap', () => {
     expect([done.code, done.stderr]).toEqual([0, '']);
     for (const directory of [keys, mirror]) expect(fs.readdirSync(directory)).not.toContain('kek');
     expect((await rewrap(`file:${next}`)).code).toBe(0);
-    // By what is noted.
+    // With the KEK that is noted.
     expect((await run(['encryption-keys', 'status', '--data-dir', dataDir])).code).toBe(0);
     const again = await start(dataDir);
     await sendTwo(again, key);
@@ -252,7 +252,7 @@ describe('[R-1324] a first start', () => {
     const whole = await run(['doctor', '--data-dir', dataDir]);
     expect([whole.code, /did\s+not\s+finish/.test(whole.stdout)]).toEqual([0, false]);
     expect((await storedEvents(dataDir)).map(({ body }) => body).join()).toContain('Chest pain');
-    // Once there is an event, keys that are lost are no first start.
+    // Once there is an event, a start without the keys is not a first start.
     for (const directory of [keys, mirror])
       for (const name of ['epochs', 'buckets']) fs.rmSync(path.join(directory, name), { recursive: true });
     const refused = await run(['serve', '--port', '0', '--data-dir', dataDir, ...args]);
@@ -261,7 +261,7 @@ describe('[R-1324] a first start', () => {
 });
 
 describe('[R-1324] a wrong kek in one directory', () => {
-  test('is told by log, doctor and status, and costs no event', async () => {
+  test('is reported by log, doctor and status, and no event is lost', async () => {
     const key = await createKey(dataDir);
     const first = await start(dataDir, mirrored);
     await sendTwo(first, key);
@@ -299,7 +299,7 @@ describe('[R-1339] verify', () => {
     return json<Verified>('verify');
   }
 
-  test('opens every payload, and finds one that was changed under a checksum that fits', async () => {
+  test('opens every payload, and finds one that was changed although its checksum fits', async () => {
     await fillSigned(dataDir, [texts], { encryption: encryptionIn(dataDir) });
     expect(await verified()).toMatchObject({ intact: true, unopened_payloads: 0 });
     const [segment = ''] = segmentPaths(dataDir);
@@ -325,7 +325,7 @@ describe('[R-1339] verify', () => {
         what,
       ).toContainEqual([found, 3]);
     }
-    // A byte that went wrong by itself.
+    // A byte that changed by itself.
     putFrames(segment, whole);
     flipBit(segment, 80 + whole.slice(0, 3).reduce((sum, { length }) => sum + length, 0) - 1);
     const [broken] = (await verified()).findings;
@@ -340,7 +340,7 @@ describe('[R-1339] verify', () => {
     expect((await verified()).intact).toBe(true);
   });
 
-  test('finds keys that were destroyed, and says without any keys what it did not check', async () => {
+  test('finds keys that were destroyed, and without any keys says what it did not check', async () => {
     await fillSigned(dataDir, [texts], { encryption: encryptionIn(dataDir) });
     const directory = path.join(dataDir, 'encryption-keys');
     const [bucket = ''] = fs.readdirSync(path.join(directory, 'buckets'));
@@ -360,7 +360,7 @@ describe('[R-1339] verify', () => {
 });
 
 describe('[R-1328] a back-up', () => {
-  test('[R-1328] wants a mirror of the keys, holds none, and is restored with it and a warning', async () => {
+  test('[R-1328] requires a mirror of the keys, holds no keys, and is restored with the mirror and a warning', async () => {
     const key = await createKey(dataDir);
     const alone = await start(dataDir, ['--encryption', 'on', '--encryption-keys', keys]);
     await sendTwo(alone, key);
@@ -403,7 +403,7 @@ describe('[R-1328] a back-up', () => {
 });
 
 describe('[R-1320] a reader without keys', () => {
-  test('says so, and takes no names out of the catalogue of others', async () => {
+  test('reports that, and prints no names from the catalogue', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, mirrored);
     await sendTwo(collector, key);
@@ -421,7 +421,7 @@ describe('[R-1320] a reader without keys', () => {
 });
 
 describe('[R-1325] encryption-keys status', () => {
-  test('tells directories, mirrors that lag, and what is a risk', async () => {
+  test('reports directories, mirrors that lag, and risks', async () => {
     const key = await createKey(dataDir);
     const plain = await run(['encryption-keys', 'status', '--data-dir', dataDir]);
     expect([plain.code, plain.stderr]).toEqual([6, expect.stringContaining('are not encrypted')]);

@@ -1,4 +1,4 @@
-/** Erasures as a privacy officer has them done: planned, reviewed, applied. */
+/** Erasures as a privacy officer requests them: planned, reviewed, applied. */
 import { hash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -90,7 +90,7 @@ async function whole(named: Named, organisation?: string): Promise<readonly [str
   return [started, ended.event_id];
 }
 
-/** Plans, and has to succeed. @returns the file, and what it says of each event. */
+/** Makes a plan, which must succeed. @returns the file, and what it says of each event. */
 async function plan(...asked: readonly string[]) {
   const { code, stdout, stderr, file } = await planned(where, asked);
   expect(code, stdout + stderr).toBe(0);
@@ -109,7 +109,7 @@ async function erase(file: string, ...more: readonly string[]): Promise<string> 
   return (JSON.parse(stdout) as { action: string }).action;
 }
 
-/** The ids of the events whose payloads nobody can open. */
+/** The ids of the events whose payloads cannot be opened. */
 async function gone(): Promise<string[]> {
   const stored = await storedEvents(dataDir);
   return stored.filter(({ body }) => typeof body !== 'string').map(({ event_id: id }) => id);
@@ -154,7 +154,7 @@ function everything(...directories: readonly string[]): Buffer {
 }
 
 describe('[R-1570] a plan by the ids of a person', () => {
-  test('[R-1331] [R-1343] marks what is about this person and about no other, and its erasure leaves nothing of the person', async () => {
+  test('[R-1331] [R-1343] marks only events about this person, and its erasure leaves nothing of the person', async () => {
     const about = await whole({ target: SUBJECT });
     const called = await whole({ caller: SUBJECT });
     const late = randomUUID();
@@ -190,7 +190,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     expect(made.of(nestedNobody)).toEqual(['nested', 'no person', false, `${nested}names no person`]);
     expect(made.of(mentioned)).toEqual(['mention', 'someone else', false, 'mentioned only']);
     expect(made.of(others)).toBeUndefined();
-    // Ids are compared exactly; of another in capitals a search says that the payload mentions it.
+    // Ids are compared exactly; the same id in capitals is found as a mention only.
     expect(made.of(other)).toEqual(['mention', 'someone else', false, 'mentioned only']);
     const starts = await plan(...bySubject());
     expect(starts.of(mentioned)).toBeUndefined();
@@ -244,7 +244,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     expect(await gone()).toEqual([]);
   });
 
-  test('[R-1570] takes a namesake in another organisation for another person', async () => {
+  test('[R-1570] treats the same id in another organisation as another person', async () => {
     const [mine] = await whole({ target: SUBJECT });
     await whole({ target: SUBJECT }, 'ward');
     await whole({ target: SUBJECT }, 'ward');
@@ -255,7 +255,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     expect(made.events.map(({ run: of }) => of)).toEqual([mine, mine]);
     expect(await erase(made.file)).toBeDefined();
     expect(await gone()).toHaveLength(2);
-    // The same of an id of an event or of a run that two organisations have.
+    // The same applies to an id of an event or of a run that two organisations have.
     const twice = sampleEvent('inference-start', { target_identity: undefined });
     for (const organisation of ['default', 'ward']) await send(twice, 'inference-start', organisation);
     for (const what of ['--run', '--event'])
@@ -263,7 +263,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     expect((await plan('--event', twice.event_id, '--organisation', 'ward')).events).toHaveLength(1);
   });
 
-  test('[R-1342] finds a run whose row is gone from the catalogue', async () => {
+  test('[R-1342] finds a run whose row was deleted from the catalogue', async () => {
     const mine = await whole({ target: SUBJECT });
     const inner = await begin({ parent: mine[0] });
     expect((await on('runs', '--target', SUBJECT)).stdout).toContain(mine[0]);
@@ -283,7 +283,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     );
   });
 
-  test('[R-1343] reads the file as it was meant, and says which id no start has', async () => {
+  test('[R-1343] accepts any line ends and white space in the file, and says which id no start has', async () => {
     await whole({ target: SUBJECT });
     for (const text of [`\ufeff${SUBJECT}\r\n`, `  ${SUBJECT}\u00a0\r\n\r\n`, `\t${SUBJECT} \r`]) {
       fs.writeFileSync(subjects, text);
@@ -297,7 +297,7 @@ describe('[R-1570] a plan by the ids of a person', () => {
     }
     fs.writeFileSync(subjects, 'patient-4171');
     expectEnd(await planned(where, bySubject()), ended(6, /nothing to erase/));
-    // From standard input, with a title that names nothing.
+    // From standard input, with a process title without arguments.
     const child = launch([
       'erase',
       'plan',
@@ -331,7 +331,7 @@ describe('[R-1570] a plan by run, event or certificate', () => {
       expect((await planned(where, what)).code).toBe(6);
   });
 
-  test('plans again what certificates name, for a log that is restored from before them', async () => {
+  test('plans again what a certificate names, for a log that was restored from before it', async () => {
     const mine = await whole({ target: SUBJECT });
     await whole({ target: OTHER });
     const backups = path.join(root, 'backups');
@@ -371,8 +371,8 @@ describe('[R-1570] a plan by run, event or certificate', () => {
   });
 });
 
-describe('[R-1570] what comes late for a run that an action erased whole', () => {
-  test('is counted by every plan, and marked by the one for it unless a late start names a target', async () => {
+describe('[R-1570] an event that comes late for a run that was erased whole', () => {
+  test('is counted by every plan, and marked with --late unless a late start names a target', async () => {
     const [mine] = await whole({ target: SUBJECT });
     const [other] = await whole({ target: SUBJECT });
     const kept = await whole({ target: OTHER });
@@ -384,7 +384,7 @@ describe('[R-1570] what comes late for a run that an action erased whole', () =>
     expect(made.marked).toEqual([late]);
     for (const id of [lateStart, lateEnd])
       expect(made.of(id)).toEqual(['late', 'someone else', false, 'a late start names a target']);
-    // By the other, a start of whose run was erased.
+    // In a plan for the other person: a start of the run was erased.
     fs.writeFileSync(subjects, `${OTHER}\n`);
     const ofOther = await plan(...bySubject());
     expect(ofOther.of(lateStart)).toEqual(['target', 'this person', false, 'a start was erased']);
@@ -411,8 +411,8 @@ const shutKeys = (isShut: boolean) => {
   }
 };
 
-describe('[R-1580] a plan is applied', () => {
-  test('once, by its marks, beside a collector, under the name of who does it', async () => {
+describe('[R-1580] a plan', () => {
+  test('is applied once, by its marks, beside a collector, under the name of who does it', async () => {
     const [mine, others] = [
       await whole({ target: SUBJECT }),
       await whole({ target: OTHER, caller: SUBJECT }),
@@ -433,7 +433,7 @@ describe('[R-1580] a plan is applied', () => {
       expect((await on('erase', 'apply', file, ...args)).code).toBe(2);
     mark(file, () => false);
     expectEnd(await apply(file), ended(6, /marks no event/));
-    // What a person has set is erased, and nothing else.
+    // Only what a person has marked is erased.
     mark(file, ({ id }) => id === others[1]);
     // As docs/guide/privacy/erasure-request.md has it: members in alphabetical order, without marks and hash.
     const { sha256, ...rest } = JSON.parse(fs.readFileSync(file, 'utf8')) as Record<string, unknown>;
@@ -461,7 +461,7 @@ describe('[R-1580] a plan is applied', () => {
     await expectIntact();
   });
 
-  test('[R-1580] by nobody for whom the access log has no line of its plan, or of another log', async () => {
+  test('[R-1580] is refused without its line in the access log, or on another log', async () => {
     const mine = await whole({ target: SUBJECT });
     const { file } = await plan(...bySubject());
     const log = path.join(dataDir, 'access.log');
@@ -470,7 +470,7 @@ describe('[R-1580] a plan is applied', () => {
     fs.writeFileSync(log, lines.replaceAll(sha256, '0'.repeat(64)));
     expectEnd(await apply(file), ended(2, /access log/));
     fs.writeFileSync(log, lines);
-    // Of another log, also where its line was copied.
+    // On another log, also if the line was copied there.
     const other = path.join(root, 'other');
     const line = lines.split('\n').find((each) => each.includes(sha256)) ?? '';
     await createKey(other);
@@ -482,7 +482,7 @@ describe('[R-1580] a plan is applied', () => {
     expectEnd(await elsewhere(), ended(2, /another log/));
     expect(await gone()).toEqual([]);
 
-    // A planner who is made up stands in the certificate as the line has it, and verify finds that it was changed.
+    // The certificate has a forged planner as the line has it, and verify finds that the line was changed.
     await collector.stop();
     collector = await start(dataDir, encrypted);
     await collector.stop();
@@ -495,7 +495,7 @@ describe('[R-1580] a plan is applied', () => {
     expect((await on('verify')).code).toBe(3);
   });
 
-  test('[R-1580] only where no hold has begun and no policy was set since', async () => {
+  test('[R-1580] is refused if a hold or a policy was set since', async () => {
     const [mine, theirs] = [await whole({ target: SUBJECT }), await whole({ target: OTHER })];
     const before = await plan(...bySubject());
     await hold('CASE-7', '--run', theirs[0]);
@@ -511,7 +511,7 @@ describe('[R-1580] a plan is applied', () => {
       await apply(under.file, '--reason', 'court-order', '--override-floor'),
       ended(10, /a marked event is on hold/),
     );
-    // A hold that is over forbids nothing, but by the plan it stood.
+    // A released hold forbids nothing, except for a plan that was made under it.
     const mineNow = await plan(...bySubject());
     expect((await on('hold', 'release', 'CASE-7')).code).toBe(0);
     expect((await apply(under.file)).code).toBe(10);
@@ -520,7 +520,7 @@ describe('[R-1580] a plan is applied', () => {
     expect(await gone()).toEqual(mine);
   });
 
-  test('[R-1342] a hold keeps what is nested in a held run, and every run that names a held person', async () => {
+  test('[R-1342] marks nothing that is nested in a held run, and no run that names a held person', async () => {
     const mine = await whole({ target: SUBJECT });
     const inner = await whole({ target: OTHER, parent: mine[1] });
     const innermost = await begin({ parent: inner[1] });
@@ -537,7 +537,7 @@ describe('[R-1580] a plan is applied', () => {
     expect((await plan('--run', mine[0])).marked).toEqual(mine);
   });
 
-  test('[R-1580] a floor yields to four reasons, where that is asked for', async () => {
+  test('[R-1580] overrides a floor for four reasons, with --override-floor', async () => {
     const mine = await whole({ target: SUBJECT });
     await setPolicy({ floors: [{ id: 'law', keep: 'P10Y' }], default: { keep: 'P10Y' } });
     const { file, events, stdout } = await plan(...bySubject());
@@ -573,7 +573,7 @@ describe('[R-1580] a plan is applied', () => {
     await expectIntact();
   });
 
-  test('[R-1580] a later start refuses that makes a run somebody else’s or a held person’s; other events are reported', async () => {
+  test('[R-1580] is refused if a later start names another person or one on hold; other events are reported', async () => {
     const runs = await Promise.all(Array.from({ length: 6 }, () => begin({ target: SUBJECT })));
     const [mine = '', again = '', relabelled = '', unknown = '', inner = '', last = ''] = runs;
     const outer = await begin({});
@@ -599,7 +599,7 @@ describe('[R-1580] a plan is applied', () => {
     expectEnd(await apply(plans.get(relabelled) ?? ''), ended(10, /another person.*plan again/));
     await begin({ caller: 'held', run: unknown });
     expectEnd(await apply(plans.get(unknown) ?? ''), ended(10, /puts a run on hold/));
-    // What it is nested in is on hold since.
+    // The run that it is nested in is on hold now.
     await begin({ target: 'held', run: outer });
     expectEnd(await apply(plans.get(inner) ?? ''), ended(10, /puts a run on hold/));
     await send(parent, 'inference-start');
@@ -609,7 +609,7 @@ describe('[R-1580] a plan is applied', () => {
     expect(await gone()).not.toContain(later);
   });
 
-  test('[R-1570] with payloads that could not be opened only by --incomplete, which the certificate says', async () => {
+  test('[R-1570] with payloads that could not be opened needs --incomplete, which the certificate states', async () => {
     const [outer] = await whole({ target: OTHER });
     // Each process has buckets of its own.
     await collector.stop();
@@ -634,7 +634,7 @@ describe('[R-1580] a plan is applied', () => {
     shutKeys(true);
     expectEnd(await planned(where, bySubject()), ended(6, /1 payload /));
     shutKeys(false);
-    // Whom the run around it is about is not known, and something is on hold.
+    // It is not known whom the outer run is about, and something is on hold.
     const inner = await begin({ target: SUBJECT, parent: outer });
     expect((await plan('--run', inner)).marked).toEqual([inner]);
     await hold('CASE-1', '--run', randomUUID());
@@ -642,7 +642,7 @@ describe('[R-1580] a plan is applied', () => {
     expect((await plan('--run', inner)).of(inner)).toEqual(['run', 'not compared', false, hidden]);
   });
 
-  test('[R-1570] leaves what has no key, and says so with exit code 7', async () => {
+  test('[R-1570] leaves events without a key, and reports them with exit code 7', async () => {
     await collector.stop();
     for (const directory of [dataDir, path.join(root, 'keys'), path.join(root, 'mirror')])
       fs.rmSync(directory, { recursive: true });
@@ -667,7 +667,7 @@ describe('[R-1580] a plan is applied', () => {
     expect(await gone()).toEqual([later]);
   });
 
-  test('[R-1550] not where no collector runs, and then nothing is laid', async () => {
+  test('[R-1550] is refused if no collector runs, and leaves no request', async () => {
     await whole({ target: SUBJECT });
     await collector.stop();
     const { file } = await plan(...bySubject());
@@ -681,8 +681,8 @@ describe('[R-1580] a plan is applied', () => {
 const preload = (module: string) =>
   `--import=${pathToFileURL(path.resolve(import.meta.dirname, '../running', module)).href}`;
 
-describe('[R-1580] a plan or its application that is cut off', () => {
-  test('by a kill at any step leaves a whole plan or none, and a whole erasure or none', async () => {
+describe('[R-1580] a plan or its application', () => {
+  test('is done whole or not at all when it is killed at any step', async () => {
     const mine = await whole({ target: SUBJECT });
     const killed = async (args: readonly string[], step: number) => {
       const env = { NODE_OPTIONS: preload('killed-at-step.mjs'), KILLED_AT: String(step) };
@@ -708,7 +708,7 @@ describe('[R-1580] a plan or its application that is cut off', () => {
     await expectIntact();
   });
 
-  test('by a full disk changes nothing', async () => {
+  test('changes nothing on a full disk', async () => {
     await whole({ target: SUBJECT });
     const { file } = await plan(...bySubject());
     const flag = path.join(root, 'full');
@@ -732,7 +732,7 @@ describe('[R-1580] a plan or its application that is cut off', () => {
     expect((await apply(file)).code).toBe(0);
   });
 
-  test('is not written where something is, nor where nothing can be', async () => {
+  test('is refused if --out exists or cannot be written', async () => {
     await whole({ target: SUBJECT });
     const there = fileOf('mine');
     const link = path.join(root, 'link');
@@ -750,7 +750,7 @@ describe('[R-1580] a plan or its application that is cut off', () => {
   });
 });
 
-describe('[R-1570] what collector erase is asked', () => {
+describe('[R-1570] collector erase plan', () => {
   test.each([
     [[], /--subject-file, --run, --event, --late and --certificate/],
     [['--run', 'a1b2c3d4', '--event', randomUUID()], /one of/],

@@ -128,8 +128,8 @@ function everything(...directories: readonly string[]): Buffer {
   return Buffer.concat(files.map((file) => fs.readFileSync(file)));
 }
 
-describe('[R-1334] what a collector erased', () => {
-  test('[R-1339] opens for no reader, and its log is proved', async () => {
+describe('[R-1334] an erased event', () => {
+  test('[R-1339] cannot be opened by any reader, and its log is verified and proved', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const mine = await sendRun(collector, key, SUBJECT);
@@ -197,7 +197,7 @@ describe('[R-1334] what a collector erased', () => {
 });
 
 describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes no events', () => {
-  test('decide what goes: a hold and a floor win, and the rest is erased once', async () => {
+  test('decide what is erased: a hold and a floor win, and the rest is erased once', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
@@ -242,7 +242,7 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
     expect((await on('retention', 'run')).code).toBe(0);
     expect((await json<Verified>('verify')).erased_events).toEqual({ policy: 2 });
 
-    // Without its record nobody knows what is held.
+    // Without its record it is not known what is held.
     const holds = path.join(dataDir, 'lifecycle', 'holds');
     const [record = '', ...more] = fs.readdirSync(holds);
     expect(more).toEqual([]);
@@ -262,7 +262,7 @@ describe('[R-1341] a policy, and [R-1342] holds, beside a collector that takes n
 });
 
 describe('[R-2025] a log that the next start has compacted', () => {
-  test('is verified, backed up and restored as ever', async () => {
+  test('is verified, backed up and restored as before', async () => {
     const text = 'x'.repeat(1100);
     const batches = Array.from({ length: 8 }, () => Array.from({ length: 50 }, () => loggedEvent(text)));
     await fillSigned(dataDir, batches, { segmentBytes: 64 << 10, encryption: encryptionIn(dataDir) });
@@ -278,7 +278,7 @@ describe('[R-2025] a log that the next start has compacted', () => {
     });
     expect(code, stderr).toBe(0);
     const sizesNow = () => segmentPaths(dataDir).map((file) => fs.statSync(file).size);
-    // The one that was written to is ended, and all but the new one are compacted.
+    // The current segment is ended, and all segments except the new one are compacted.
     await beside(dataDir, () =>
       expect.poll(() => Math.max(...sizesNow().slice(0, -1))).toBeLessThan(8 << 10),
     );
@@ -314,7 +314,7 @@ describe('[R-2025] erase apply --wait', () => {
     expect(segmentPaths(dataDir).length).toBeGreaterThan(1);
     expect((await storedEvents(dataDir)).map(isOpen)).toEqual([false, false, true, true]);
 
-    // Where a segment cannot be compacted.
+    // If a segment cannot be compacted.
     const sealed = segmentPaths(dataDir).find(isSegment) ?? '';
     fs.mkdirSync(`${sealed}.draft`);
     const left = await erasing(['--run', two.runId], '--wait', '--json');
@@ -323,7 +323,7 @@ describe('[R-2025] erase apply --wait', () => {
     expect(await collector.stop()).toBe(0);
   });
 
-  test('of what a kill has cut off is done by the next start', async () => {
+  test('requests a compaction that the next start completes after a kill', async () => {
     const batches = Array.from({ length: 40 }, () =>
       Array.from({ length: 50 }, () => loggedEvent('x'.repeat(1100))),
     );
@@ -348,7 +348,7 @@ describe('[R-2025] erase apply --wait', () => {
 });
 
 describe('[R-1339] verify', () => {
-  test('finds a key that is gone without an action, and one that is back', async () => {
+  test('finds a key that was removed without an action, and an erased key that is back', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
@@ -369,7 +369,7 @@ describe('[R-1339] verify', () => {
     }
     const back = JSON.parse((await on('verify', '--json')).stdout) as Verified;
     expect(back.findings).toContainEqual(expect.objectContaining({ kind: 'not_erased', sequence: first }));
-    // Our readers do not open it all the same, and the next start destroys it.
+    // Our readers still do not open it, and the next start destroys it.
     expect((await storedEvents(dataDir)).map((event) => !isOpen(event))).toEqual([true, true, false, false]);
     await (await start(dataDir, encrypted)).stop();
     expect((await json<Verified>('verify')).intact).toBe(true);
@@ -377,7 +377,7 @@ describe('[R-1339] verify', () => {
 });
 
 describe('[R-1336] an older state of the log with the keys of today', () => {
-  test('is explained by no note beside the keys, and learns erasures when it is started', async () => {
+  test('is not explained by a note beside the keys, and learns the erasures at its start', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
@@ -412,7 +412,7 @@ describe('[R-1336] an older state of the log with the keys of today', () => {
 });
 
 describe('[R-1339] an erasure under a hold', () => {
-  test('is found by verify, whoever had it done', async () => {
+  test('is found by verify, whichever program did it', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
@@ -420,7 +420,7 @@ describe('[R-1339] an erasure under a hold', () => {
     expect((await erasing(['--run', two.runId], '--reason', 'test-data')).code).toBe(0);
     await collector.stop();
     expect((await json<Verified>('verify')).findings).toEqual([]);
-    // A program that passes over the hold, in place of a command.
+    // A program that ignores the hold, in place of a command.
     const { events: log } = openStore(dataDir);
     const action = randomUUID();
     const [first = 0, second = 0, third = 0] = await sequences();
@@ -483,7 +483,7 @@ describe('[R-1339] an erasure under a hold', () => {
       ...{ number: sequence, action, does: 'erase' },
       erased: [{ organisation: 'default', events: [first, second] }],
     });
-    // Without the record of the hold it cannot be told, so that taking it away makes nothing lawful.
+    // Without its record it is not known what was held, so that removing the record makes no erasure lawful.
     fs.rmSync(path.join(dataDir, 'lifecycle', 'holds'), { recursive: true });
     const { findings } = JSON.parse((await on('verify', '--json')).stdout) as Verified;
     expect(findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([
@@ -533,7 +533,7 @@ describe('[R-1325] the keys', () => {
 });
 
 describe('[R-1328] restore with keys', () => {
-  test('takes out of them what the back-up itself or a note beside them says is erased, and names the way where neither does', async () => {
+  test('destroys keys of events that the back-up or a note beside the keys says are erased, or else names the command', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const [mine, theirs] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
@@ -557,18 +557,18 @@ describe('[R-1328] restore with keys', () => {
       ...mine.events.map(({ event }) => [event.event_id, isMineOpen]),
       ...theirs.events.map(({ event }) => [event.event_id, true]),
     ];
-    // A back-up that anybody may have made destroys no key.
+    // A back-up that is not verified by a trusted key destroys no key.
     const untrusted = await restore(after, `${keys}.narrowed`);
     expect(untrusted).toEqual([2, expect.stringContaining('--encryption-keys: ')]);
     const states = (directory: string) => everything(path.join(directory, 'buckets'));
     expect(states(`${keys}.narrowed`).equals(states(`${keys}.old`))).toBe(true);
 
     expect((await restore(after, `${keys}.narrowed`, ...trusted))[0]).toBe(0);
-    // Nor by another reader than ours: the keys are gone.
+    // No other reader can open them either: the keys are destroyed.
     expect(states(`${keys}.narrowed`).equals(states(`${keys}.old`))).toBe(false);
     expect(await opened()).toEqual(both(false));
 
-    // Old log and old keys: neither knows, and the certificates do.
+    // Old log and old keys: only the certificates name the erasure.
     expect(await restore(before, `${keys}.old`, ...trusted)).toEqual([
       0,
       expect.stringContaining('collector erase plan --certificate FILE'),
@@ -587,38 +587,35 @@ describe('[R-1328] restore with keys', () => {
 describe('[R-1342] a hold', () => {
   const allKept = async () => (await storedEvents(dataDir)).map((event) => isOpen(event));
 
-  test.each(['erase apply', 'retention run'])(
-    'that begins while %s reads the log is not passed over',
-    async (name) => {
-      const key = await createKey(dataDir);
-      const collector = await start(dataDir, encrypted);
-      const { runId } = await sendRun(collector, key, SUBJECT);
-      await keepNothing();
-      const where = ['--data-dir', dataDir];
-      const { file } = await planned(where, ['--run', runId]);
-      // In place of a log that takes minutes to read.
-      const begin = () => {
-        const hold = ['hold', 'add', 'CASE-7', '--run', runId, '--data-dir', dataDir];
-        expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
-        return [];
-      };
-      const read =
-        name === 'erase apply'
-          ? vi.spyOn(LogRuns.prototype, 'collect').mockImplementationOnce(() => Promise.resolve(begin()))
-          : vi.spyOn(Holds.prototype, 'on').mockImplementationOnce(begin);
-      onTestFinished(() => read.mockRestore());
-      const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
-      const asked =
-        name === 'erase apply'
-          ? commandOf(erase).parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
-          : commandOf(retention).parseAsync(['node', 'retention', 'run', ...where]);
-      await expect(asked).rejects.toThrow('a hold has begun meanwhile');
-      await collector.stop();
-      expect(await allKept()).toEqual([true, true]);
-    },
-  );
+  test.each(['erase apply', 'retention run'])('that begins while %s reads the log stops it', async (name) => {
+    const key = await createKey(dataDir);
+    const collector = await start(dataDir, encrypted);
+    const { runId } = await sendRun(collector, key, SUBJECT);
+    await keepNothing();
+    const where = ['--data-dir', dataDir];
+    const { file } = await planned(where, ['--run', runId]);
+    // In place of a log that takes minutes to read.
+    const begin = () => {
+      const hold = ['hold', 'add', 'CASE-7', '--run', runId, '--data-dir', dataDir];
+      expect(spawnSync(process.execPath, [MAIN, ...hold], { env: ENVIRONMENT }).status).toBe(0);
+      return [];
+    };
+    const read =
+      name === 'erase apply'
+        ? vi.spyOn(LogRuns.prototype, 'collect').mockImplementationOnce(() => Promise.resolve(begin()))
+        : vi.spyOn(Holds.prototype, 'on').mockImplementationOnce(begin);
+    onTestFinished(() => read.mockRestore());
+    const by = ['--reason', 'test-data', '--case', '1', '--by', 'x'];
+    const asked =
+      name === 'erase apply'
+        ? commandOf(erase).parseAsync(['node', 'erase', 'apply', file, ...by, ...where])
+        : commandOf(retention).parseAsync(['node', 'retention', 'run', ...where]);
+    await expect(asked).rejects.toThrow('a hold has begun meanwhile');
+    await collector.stop();
+    expect(await allKept()).toEqual([true, true]);
+  });
 
-  test('is on what is nested in a run, and on each person that a start of it names [R-1342]', async () => {
+  test('covers what is nested in a run, and each person that a start of it names [R-1342]', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const send = async (event: object, kind: 'inference-start' | 'outcome') =>
@@ -633,11 +630,11 @@ describe('[R-1342] a hold', () => {
       expect(stdout).toMatch(/^0 events of 0 runs marked[^]*: on hold by CASE-7$/m);
     };
     await isKept('--event', child.event_id);
-    // A start that says of the run that it is about someone else, from before.
+    // An earlier start says that the run is about someone else.
     const someone = { target_identity: { target_id: 'nobody', target_type: 'patient' } };
     const earlier = { ...sampleEvent('inference-start', someone), run_id: runId };
     await send({ ...earlier, timestamp: '2020-01-01T00:00:00Z' }, 'inference-start');
-    // It is filed under that start, and found by either.
+    // The run is listed by that start, and found by either id.
     for (const person of [SUBJECT, 'nobody'])
       expect((await on('runs', '--target', person)).stdout).toContain(runId);
     await isKept('--run', runId);
@@ -647,7 +644,7 @@ describe('[R-1342] a hold', () => {
     expect(sent).toHaveLength(2);
   });
 
-  test('is not forgotten when the id index is lost, nor are erasures', async () => {
+  test('survives the loss of the id index, and so do erasures', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const [one, two] = [await sendRun(collector, key, SUBJECT), await sendRun(collector, key, OTHER)];
@@ -672,7 +669,7 @@ describe('[R-1342] a hold', () => {
     expect((await json<Verified>('verify')).findings).toEqual([]);
   });
 
-  test('whose entry cannot be read lets nothing start', async () => {
+  test('whose entry cannot be read prevents a start', async () => {
     const text = 'x'.repeat(1100);
     const batch = () => Array.from({ length: 50 }, () => loggedEvent(text));
     const fill = (batches: number) =>
@@ -704,11 +701,11 @@ describe('[R-1342] a hold', () => {
     });
   });
 
-  test('keeps what it met when it began, whatever a sender says of the run later', async () => {
+  test('keeps the events that it covered when it began, whatever a sender sends later', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     const { runId } = await sendRun(collector, key, SUBJECT);
-    // One that has no run, and whose record is another one when its parent comes.
+    // An event without a run, whose record changes when its parent comes.
     const parent = sampleEvent('outcome');
     const child = sampleEvent('outcome', { parent_event_id: parent.event_id });
     const send = async (event: SampleEvent, kind: 'inference-start' | 'outcome' = 'outcome') =>
@@ -726,7 +723,7 @@ describe('[R-1342] a hold', () => {
     );
     await keepNothing();
     expect((await on('retention', 'run')).code).toBe(0);
-    // The second start is of the run that was met; the parent came later, and is of no run that is held.
+    // The second start is of the held run; the parent came later, and is of no held run.
     await collector.stop();
     expect(await allKept()).toEqual([true, true, true, false, true]);
     expect((await json<Verified>('verify')).findings).toEqual([]);
@@ -743,7 +740,7 @@ describe('[R-1325] directories of keys', () => {
     return [1, 2].some((sequence) => reader?.keyOf(tag, 'default', sequence) !== undefined);
   };
 
-  test('named beside a collector follow its next erasure', async () => {
+  test('that are added beside a collector follow its next erasure', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, ['--encryption-keys', keys]);
     await sendRun(collector, key, SUBJECT);
@@ -757,7 +754,7 @@ describe('[R-1325] directories of keys', () => {
     await collector.stop();
   });
 
-  test('that are empty where they had keys are mounts that failed: an erasure waits for them', async () => {
+  test('that are empty but had keys count as failed mounts: an erasure waits for them', async () => {
     const key = await createKey(dataDir);
     let collector = await start(dataDir, encrypted);
     await sendRun(collector, key, SUBJECT);
@@ -789,7 +786,7 @@ describe('[R-1325] directories of keys', () => {
     await collector.stop();
   });
 
-  test('that a start leaves out are named by certificates, and by no other once they are back', async () => {
+  test('that a start leaves out are named by certificates until they are back', async () => {
     const key = await createKey(dataDir);
     let collector = await start(dataDir, encrypted);
     await sendRun(collector, key, SUBJECT);
@@ -807,7 +804,7 @@ describe('[R-1325] directories of keys', () => {
     await collector.stop();
   });
 
-  test('that are lost are not called a log in the clear', async () => {
+  test('that are lost are reported as damage, not as a log in the clear', async () => {
     await createKey(dataDir);
     await (await start(dataDir, encrypted)).stop();
     for (const directory of [keys, mirror]) fs.renameSync(directory, `${directory}.away`);
@@ -818,7 +815,7 @@ describe('[R-1325] directories of keys', () => {
 });
 
 describe('[R-1328] a back-up whose newest event was erased since', () => {
-  test('starts with the keys of today, which know that', async () => {
+  test('can be started with the keys of today, and leaves the event erased', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, encrypted);
     await sendRun(collector, key, OTHER);
@@ -841,7 +838,7 @@ describe('[R-1328] a back-up whose newest event was erased since', () => {
 });
 
 describe('[R-1343] a policy', () => {
-  test('in which a name stands twice, or that is nested too deep, is refused', async () => {
+  test('that has a duplicate name, or is nested too deep, is refused', async () => {
     const policy = path.join(root, 'policy.json');
     const floors = '"floors":[{"id":"law","keep":"P10Y"}]';
     fs.writeFileSync(policy, `{"version":1,"name":"p",${floors},"default":{"keep":"P0D"},"floors":[]}`);

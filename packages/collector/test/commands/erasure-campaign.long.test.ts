@@ -1,6 +1,6 @@
 /**
  * Random erasures by plan and apply beside a collector that is killed, has no room or lacks a directory of keys, while starts
- * come late, holds begin and policies change. A judge that knows what was sent decides what may go.
+ * come late, holds begin and policies change. A judge that knows what was sent decides what may be erased.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -155,7 +155,7 @@ class Site {
     this.story.push('copied');
   }
 
-  /** A log that is brought back from before erasures learns of them, so that its certificates name nothing that can be read. */
+  /** A log that is restored from before erasures learns of them, so that its certificates name nothing that can be read. */
   async restore(): Promise<void> {
     if (this.#backUp === undefined) return;
     await this.#restart(() => {
@@ -165,19 +165,19 @@ class Site {
     this.story.push('restored');
     counts.restored++;
     for (const key of this.judge.sent.keys()) if (!this.#backUp.events.has(key)) this.judge.sent.delete(key);
-    // What is to be taken up is no request: it is done once the log has it.
+    // An erasure that a start learns is not a request: it is done once the log has it.
     const wanted = [...this.judge.sent.keys()].filter((key) => this.judge.erased.has(key)).length;
     const taken = async () => (await this.#erased()).reduce((sum, { events }) => sum + events, 0);
     await expect.poll(taken).toBe(wanted);
     await this.#settle();
-    // The log does not know any more that these were released, and verify says what was erased under them.
+    // The log no longer knows that these holds were released, and verify reports what was erased under them.
     const over = this.#backUp.holds.filter((hold) => !this.judge.holds.includes(hold));
     await this.check(over.length === 0);
     if (this.#certificates.length === 0) return;
     const named = this.#certificates.flatMap((file) => ['--certificate', file]);
     const out = path.join(this.root, 'again.json');
     const { code, stderr } = await this.on('erase', 'plan', ...named, '--by', 'planner', '--out', out);
-    // Runs that are nested in what is erased may be listed; what a certificate names is not there to be planned.
+    // Runs that are nested in what is erased may be listed; what a certificate names cannot be planned.
     expect([0, 6], stderr).toContain(code);
     const again = code === 0 ? (JSON.parse(fs.readFileSync(out, 'utf8')) as PlanText).events : [];
     expect(again.filter((event) => event.erase || this.judge.erased.has(keyOf(event)))).toEqual([]);
@@ -397,7 +397,7 @@ class Site {
       if (edits && (event.erase ? random.chance(6) : random.chance(isHeld ? 20 : 3)))
         event.erase = !event.erase;
     }
-    // A person's editor may lay it out in another way.
+    // A person's editor may change the layout.
     if (edits) fs.writeFileSync(file, JSON.stringify(plan, undefined, random.of([0, 2])));
     return new Set(plan.events.filter(({ erase }) => erase).map((event) => keyOf(event)));
   }
@@ -462,7 +462,7 @@ class Site {
   #assertAnswer(ended: Ended, verdict: Verdict, action: string | undefined): void {
     const { code } = ended;
     const allowed = verdict.code === 0 || verdict.code === 7;
-    // What is cut off, or has no room, may end in other ways; what it then has done is all or nothing.
+    // A command that is killed or has no space may end in other ways; it has then done all or nothing.
     const cutOff: (number | null)[] = [null, 1, 2, 9, 130];
     const isCutOff = this.#isFaulty && cutOff.includes(code);
     const expected = [
@@ -545,12 +545,12 @@ class Site {
     for (const before = names(); names() === before;) await sleep(1);
   }
 
-  /** On return the collector has nothing to do any more. */
+  /** On return the collector has no work left. */
   async #settle(): Promise<void> {
     const inbox = new Inbox(this.#dataDir);
     await expect
       .poll(async () => {
-        // First: what is no request any more is in the log.
+        // First: a request that is no longer there is in the log.
         const waiting = await inbox.waiting();
         const log = openStore(this.#dataDir).events;
         const undone = log.actions?.().undone() ?? [];
@@ -599,7 +599,7 @@ function applying(file: string, reason: string, overrides: boolean): string[] {
   return overrides ? [...argv, '--override-floor'] : argv;
 }
 
-test(`[R-1570] [R-1580] [R-1335] [R-1336] of ${PLANS} random plans each names and erases what it may, and nothing else`, async () => {
+test(`[R-1570] [R-1580] [R-1335] [R-1336] each of ${PLANS} random plans names and erases what it may, and nothing else`, async () => {
   const memory = '/dev/shm';
   const commands = new Commands();
   onTestFinished(() => commands.end());

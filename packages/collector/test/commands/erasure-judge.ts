@@ -5,7 +5,7 @@ export interface Sent {
   readonly id: string;
   readonly kind: string;
   readonly body: string;
-  /** Ids that stand in it in some spelling. */
+  /** Ids that it contains in some spelling. */
   readonly mentions: readonly string[];
   /** Grows with every batch and act. */
   readonly phase: number;
@@ -36,7 +36,7 @@ export interface Floor {
 /** Keys of events are their organisation and id. */
 export interface Decided {
   readonly phase: number;
-  /** The organisations that what was asked for stands in. */
+  /** The organisations that have what was asked for. */
   readonly organisations: readonly string[];
   readonly marked: ReadonlySet<string>;
   readonly listed: ReadonlySet<string>;
@@ -50,7 +50,7 @@ export interface Decided {
   readonly run: ReadonlyMap<string, Run>;
 }
 
-/** @param code of the command; `mayRefuse`: 10 will do as well. Only with 0 and 7 something is erased. */
+/** @param code of the command; `mayRefuse`: 10 is allowed too. Only with 0 and 7 something is erased. */
 export interface Verdict {
   readonly code: 0 | 6 | 7 | 8 | 10;
   readonly mayRefuse: boolean;
@@ -85,7 +85,7 @@ export const keyOf = ({ organisation, id }: { organisation: string; id: string }
 /** The run that an event names or opens. */
 export const runIdOf = (event: Sent): string | undefined =>
   fieldsOf(event).run_id ?? (event.kind === 'inference-start' ? event.id : undefined);
-/** What it is nested in or is a part of; an event that names its run is of this one alone. */
+/** What it is nested in or is a part of; an event that names its run belongs to that run only. */
 const hangsOn = (event: Sent): string =>
   (event.kind === 'inference-start' || runIdOf(event) === undefined ? fieldsOf(event).parent_event_id : '') ??
   '';
@@ -103,7 +103,7 @@ export class Judge {
     return [...this.#holds.keys()];
   }
 
-  /** It also holds what it meets: no later start takes anything out of it. */
+  /** It also holds the events that it covers now: no later start releases any of them. */
   hold(hold: Hold): void {
     this.#holds.set(hold, { events: new Set(), runs: new Set() });
     const met = [...this.#runs()].filter(([, run]) => this.#isHeld(run, '', hold));
@@ -187,7 +187,7 @@ export class Judge {
     return { code, mayRefuse: came.size > 0 || left.some((key) => decided.held.has(key)), erases };
   }
 
-  /** The run of each event. One without a run is of what it hangs on; events that hang on each other are known by the smallest id. */
+  /** The run of each event. An event without a run belongs to the record of its parent; a circle has its smallest id. */
   #runs(): Map<string, Run> {
     const [byName, byEvent] = [new Map<string, Run>(), new Map<string, Run>()];
     for (const event of this.sent.values()) {
@@ -259,7 +259,7 @@ export class Judge {
     );
   }
 
-  /** What came after an action that has erased something of a run, where nothing older is left: after the one that is asked for, or the last. */
+  /** What came after an action erased something of a run, if nothing older is left: after the given action, or the last. */
   #lateOf({ events }: Run, asked?: string): { action: string; events: number }[] {
     const last = this.erasures.findLast(
       ({ action }) =>

@@ -1,4 +1,4 @@
-/** What is kept of who asked for an erasure, and why: beside the log, for who has its keys. */
+/** The record of who requested an erasure, and why: beside the log, for those who have its keys. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -31,7 +31,7 @@ beforeEach(async () => {
 });
 
 describe('[R-1344] the record of an erasure', () => {
-  test('is read as it was kept, by its owner alone, and holds no name in the clear', async () => {
+  test('is read as it was written, by its owner alone, and holds no name in the clear', async () => {
     const record = await keepErasureRecord(dataDir, FACTS);
     expect(erasureRecordOf(dataDir, ACTION, record)).toEqual({
       ...FACTS,
@@ -44,7 +44,7 @@ describe('[R-1344] the record of an erasure', () => {
       expect(text + Buffer.from(sealed, 'base64').toString('latin1')).not.toContain(word);
   });
 
-  test('has another hash and another key each time, so that neither tells what it holds', async () => {
+  test('has another hash and another key each time, so that neither reveals its content', async () => {
     const first = await keepErasureRecord(dataDir, FACTS);
     const { key, sealed } = JSON.parse(fs.readFileSync(fileOf(ACTION), 'utf8')) as Record<string, string>;
     expect(await keepErasureRecord(dataDir, FACTS)).not.toBe(first);
@@ -52,7 +52,7 @@ describe('[R-1344] the record of an erasure', () => {
     expect(JSON.parse(fs.readFileSync(fileOf(ACTION), 'utf8'))).not.toMatchObject({ sealed });
   });
 
-  test('is not available where it is missing, changed, of another action, or its key is gone', async () => {
+  test('is not available if it is missing, changed or of another action, or if its key is missing', async () => {
     const record = await keepErasureRecord(dataDir, FACTS);
     const other = randomUUID();
     const otherRecord = await keepErasureRecord(dataDir, { ...FACTS, action: other });
@@ -77,7 +77,7 @@ describe('[R-1344] the record of an erasure', () => {
     expect(erasureRecordOf(dataDir, ACTION, record)).toBeUndefined();
   });
 
-  test('is gone when the erasure was refused, once or twice', async () => {
+  test('is removed when the erasure was refused, also the second time', async () => {
     const record = await keepErasureRecord(dataDir, FACTS);
     dropRecord(dataDir, 'erasures', ACTION);
     dropRecord(dataDir, 'erasures', ACTION);

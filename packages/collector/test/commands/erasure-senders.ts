@@ -37,7 +37,7 @@ function spelt(random: Random, value: object): string {
   }
 }
 
-/** A member of a payload in which an id stands, however it is written. */
+/** A member of a payload that contains an id, in any spelling. */
 function mention(random: Random, id: string): object {
   const wide = (text: string) =>
     text.replaceAll(/[!-~]/g, (character) => String.fromCharCode(character.charCodeAt(0) + 0xfee0));
@@ -59,7 +59,7 @@ function mention(random: Random, id: string): object {
   ]);
 }
 
-/** One in which no id stands that a search finds. */
+/** A member without an id that a search finds. */
 function nearMiss(random: Random, id: string): object {
   return random.of<object>([
     { note: `${id}x` },
@@ -77,7 +77,7 @@ export const OTHER_KINDS: readonly EventKind[] = [
   'user-feedback',
 ];
 
-/** One for all starts of a run: which of several decides is not judged here. */
+/** One model for all starts of a run: which of several decides is not judged here. */
 function modelOf(run: string): object {
   return { model_instance: { model_id: MODELS[Number.parseInt(run.slice(-1), 16) % 2], model_version: '1' } };
 }
@@ -201,7 +201,7 @@ export class Sender {
     }
   }
 
-  /** Events without a run: on an event of one, on each other, in a circle, on what is not there. */
+  /** Events without a run: their parent is an event of a run, another of them, one in a circle, or missing. */
   loose(): void {
     const { random } = this;
     const organisation = random.of(ORGANISATIONS);
@@ -214,7 +214,7 @@ export class Sender {
     } else this.event(organisation, kind, random.chance(4) ? {} : this.#parent(organisation));
   }
 
-  /** For a run that is there. */
+  /** For an existing run. */
   late(event: Sent): void {
     const { random } = this;
     const { organisation } = event;

@@ -100,7 +100,7 @@ describe('collector events', () => {
       ['--until', '2026-01-11', '--kind', 'outcome', '--organisation', 'ward'],
       (i) => i % 5 === 3 && i % 3 === 0,
     ],
-  ])('with %j prints those events and no others', async (args, wanted) => {
+  ])('with %j prints only the matching events', async (args, wanted) => {
     await fillDirectory(dataDir, [EVENTS]);
     const printed = await storedEvents(dataDir, ...args);
     expect(printed.map(({ sequence }) => sequence - 1)).toEqual(EVENTS.map((_, i) => i).filter(wanted));
@@ -136,7 +136,7 @@ describe('collector events', () => {
     });
   });
 
-  test('[R-1262] with --event prints an event once that arrives after the catalogue was opened', async () => {
+  test('[R-1262] with --event prints once an event that arrives after the catalogue was opened', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir);
     const headers = { 'X-API-Key': key, 'Content-Type': 'application/json' };
@@ -147,7 +147,7 @@ describe('collector events', () => {
     const event = outcomeEvent();
     const request = JSON.stringify({ method: 'POST', headers, body: JSON.stringify(event) });
     const sender = `fetch('${collector.url}/event/outcome', ${request})`;
-    // The organisations are asked for when the catalogue is open.
+    // The organisations are queried when the catalogue is open.
     const preload = `import { spawnSync } from 'node:child_process'; import { DatabaseSync } from 'node:sqlite';
       const { prepare } = DatabaseSync.prototype; delete process.env.NODE_OPTIONS;
       DatabaseSync.prototype.prepare = function (sql) {
@@ -160,7 +160,7 @@ describe('collector events', () => {
     await collector.stop();
   });
 
-  test('with --event finds the event of each organisation that has this id, or says with exit code 6 that none has', async () => {
+  test('with --event finds the event of each organisation that has this id, or ends with exit code 6', async () => {
     const id = '6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10';
     const twins = ['ward', 'default'].map((organisation) => candidate({ organisation, eventId: id }));
     await fillDirectory(dataDir, [[...EVENTS, ...twins]]);
@@ -184,7 +184,7 @@ describe('collector events', () => {
     [['records', '--run', RUN], `run ${RUN}`, ''],
     [['records', '--run', RUN, '--format', 'csv', '--since', '2026-01-01'], `run ${RUN}`, NARROWED],
     [['proof', RUN], `event ${RUN}`, ''],
-  ])('[R-701] %j says with exit code 6 that there is none', async (args, what, narrowed) => {
+  ])('[R-701] %j reports a missing id with exit code 6', async (args, what, narrowed) => {
     await fillSigned(dataDir, [[candidate({ kind: 'outcome' })]]);
     expect(await run([...args, '--data-dir', dataDir])).toEqual({
       ...{ code: 6, stdout: '' },
@@ -192,7 +192,7 @@ describe('collector events', () => {
     });
   });
 
-  test("[R-701] --event with a number prints an entry of the log's own as it is stored, logged like any reading, and nothing else", async () => {
+  test('[R-701] --event with a number prints an entry of the log itself as it is stored, logs the reading, and refuses events', async () => {
     const first = EVENTS[0] as (typeof EVENTS)[number];
     await fillSigned(dataDir, [[first]]);
     await storedEvents(dataDir);
@@ -244,7 +244,7 @@ describe('collector events', () => {
     },
   );
 
-  test('that no one reads to the end is noted as not complete', async () => {
+  test('is logged as not complete if its output is not read to the end', async () => {
     const many = Array.from({ length: 3000 }, () => candidate({ body: { filler: 'x'.repeat(1000) } }));
     await fillDirectory(dataDir, [many.slice(0, 1000), many.slice(1000, 2000), many.slice(2000)], 4 << 20);
     const reader = launch(['events', '--data-dir', dataDir]);
@@ -254,7 +254,7 @@ describe('collector events', () => {
     const [, ended] = readings();
     expect(ended).toMatchObject({ state: 'ended', complete: false });
     expect(ended?.['events']).toBeLessThan(3000);
-    // One that is killed has at least begun.
+    // A killed command has at least logged its beginning.
     const killed = launch(['events', '--data-dir', dataDir]);
     await until(() => killed.output.stdout.length > 0);
     killed.process.kill('SIGKILL');
@@ -262,7 +262,7 @@ describe('collector events', () => {
     expect(readings().map(({ state }) => state)).toEqual(expect.arrayContaining(['begun', 'ended', 'begun']));
   });
 
-  test('prints what is whole before damage in an old segment, then says where it is and ends with 3', async () => {
+  test('prints the events before damage in an old segment, then names the place and ends with 3', async () => {
     const events = Array.from({ length: 300 }, (_, i) => candidate({ body: { i, filler: 'x'.repeat(600) } }));
     await fillDirectory(
       dataDir,
@@ -287,7 +287,7 @@ describe('collector events', () => {
     expect((await storedEvents(dataDir)).length).toBe(300);
   });
 
-  test.each([[], ['--follow']])('says once that no event is of an organisation (%s)', async (...more) => {
+  test.each([[], ['--follow']])('warns once that no event is of an organisation (%s)', async (...more) => {
     await fillDirectory(dataDir, [EVENTS]);
     const command = launch(['events', '--data-dir', dataDir, '--organisation', 'warp', ...more]);
     onTestFinished(() => void command.process.kill('SIGKILL'));
@@ -305,7 +305,7 @@ describe('collector events', () => {
     expect(known).toEqual({ code: 0, stdout: '', stderr: '' });
   });
 
-  test('with --follow prints new events as they come, over new segments too, until it is told to stop', async () => {
+  test('with --follow prints new events as they come, also from new segments, until it is interrupted', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, [
       '--max-body-bytes',
@@ -342,7 +342,7 @@ describe('collector events', () => {
     expect(readings().at(-1)).toMatchObject({ state: 'ended', events: 17, complete: true });
   });
 
-  test('beside a collector under load never takes a batch that is being written for damage', async () => {
+  test('beside a collector under load never reports a batch that is being written as damage', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir);
     onTestFinished(() => collector.kill());
@@ -351,7 +351,7 @@ describe('collector events', () => {
       Array.from({ length: 8 }, async () => {
         while (!stopped) {
           await post(collector.port, key, JSON.stringify(outcomeEvent()));
-          // Without a rest the log outgrows what reads it.
+          // Without a pause the log grows faster than it is read.
           await sleep(5);
         }
       }),
@@ -368,7 +368,7 @@ describe('collector events', () => {
   });
 });
 
-test('control and direction characters in an event do not reach the terminal of anyone who reads it', async () => {
+test('control and direction characters in an event do not reach the terminal', async () => {
   const body = '{"text":"\u009b31m \u007f \u202e \u2066 \u00e9"}';
   await fillDirectory(dataDir, [[candidate({ body })]]);
   const { stdout } = await run(['events', '--data-dir', dataDir]);

@@ -8,7 +8,7 @@ test('[R-1400] a Ctrl-C that npm passes on does not end a command which the term
   process.emit('SIGINT', 'SIGINT');
   process.emit('SIGINT', 'SIGINT');
   expect(stop.mock.calls).toEqual([['SIGINT']]);
-  // Without a handler the next one would be the system's to answer, which ends the process.
+  // Without a handler the next signal would have its default action, which ends the process.
   expect(process.listenerCount('SIGINT')).toBe(before + 1);
   remove();
   expect(process.listenerCount('SIGINT')).toBe(before);

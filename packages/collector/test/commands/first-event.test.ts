@@ -21,7 +21,7 @@ function pasted(line: string): string[] {
   return execFileSync('sh', ['-c', script], { encoding: 'utf8' }).split('\0').slice(0, -1);
 }
 
-test.each(EVENT_KINDS)('the line for %s posts an event that is valid in both profiles', (kind) => {
+test.each(EVENT_KINDS)('the curl line for %s posts an event that is valid in both profiles', (kind) => {
   const words = pasted(firstEventCurl({ host: '127.0.0.1', port: 8080 }, KEY, kind));
   expect(words.slice(0, -1)).toEqual([
     '-sS',
@@ -38,12 +38,12 @@ test.each(EVENT_KINDS)('the line for %s posts an event that is valid in both pro
   for (const profile of PROFILES) expect(validateEvent(kind, profile, event)).toBeUndefined();
 });
 
-test('a collector that speaks TLS is called by https [R-505]', () => {
+test('the curl line has https for a collector with TLS [R-505]', () => {
   const listening = { host: 'collector.example', port: 8443, tls: tlsOf(undefined) };
   expect(firstEventCurl(listening, KEY, 'outcome')).toContain('https://collector.example:8443/');
 });
 
-test('curl is told whom to believe, and what to show when a certificate is wanted of it [R-505]', () => {
+test('the curl line names the certificate to trust, and a client certificate if one is required [R-505]', () => {
   const of = (clientShowsOne: boolean, file: string) => {
     const listening = { host: '::1', port: 1, tls: { ...tlsOf(undefined), clientShowsOne, file } };
     const words = pasted(firstEventCurl(listening, KEY, 'outcome'));
@@ -67,7 +67,7 @@ test.each([
   [['dns:*.example', 'uri:spiffe://example.org/c'], '10.0.0.1', [], '10.0.0.1'],
   [[], '10.0.0.1', [], '10.0.0.1'],
 ])(
-  'with a certificate for %j on %s it is called by a name that curl will find there',
+  'with a certificate for %j on %s the curl line has a matching name, if there is one',
   (names, host, more, called) => {
     const issued = new Authority().issue({ commonName: 'collector', names });
     const certificate = new X509Certificate(issued.certificate);
@@ -86,6 +86,6 @@ test.each([
   ['::', 'http://[::1]:1/'],
   ['fd00::1', 'http://[fd00::1]:1/'],
   ['collector.example', 'http://collector.example:1/'],
-])('a collector listening on %s is called at %s', (host, url) => {
+])('for a collector that listens on %s the curl line has %s', (host, url) => {
   expect(firstEventCurl({ host, port: 1 }, KEY, 'outcome')).toContain(url);
 });

@@ -1,4 +1,4 @@
-/** The key that the first start makes: never one that no one has seen. */
+/** The key that the first start makes: only if it can be printed. */
 import net from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { keyFrom, launch, outcomeEvent, run, start } from '../running/collector-process.js';
@@ -18,7 +18,7 @@ async function expectFirstKey(dataDir: string): Promise<void> {
 }
 
 test.each(['--port', '--management-port'])(
-  '[R-505] a first start whose %s is taken makes no key, and the next one prints it',
+  '[R-505] a first start whose %s is in use makes no key, and the next one prints it',
   async (option) => {
     const dataDir = scratch();
     const taken = net.createServer();
@@ -32,7 +32,7 @@ test.each(['--port', '--management-port'])(
   },
 );
 
-test('[R-505] a first start whose standard output no one takes makes no key, says so, and goes on', async () => {
+test('[R-505] a first start whose standard output is closed makes no key, reports that, and continues', async () => {
   const dataDir = scratch();
   const { process: child, output, exited } = launch(['serve', '--port', '0', '--data-dir', dataDir]);
   onTestFinished(() => void child.kill('SIGKILL'));

@@ -1,4 +1,4 @@
-/** Holds and names that end: a released hold names nobody, and no old copy lists what was erased. */
+/** Holds and names that end: a released hold names no one, and no old copy lists what was erased. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
@@ -60,7 +60,7 @@ async function erase(...asked: readonly string[]): Promise<void> {
   expect(erased.code, erased.stderr).toBe(0);
 }
 
-/** Whether a file below some directories has one of these texts. */
+/** The files below some directories that have one of these texts. */
 function named(texts: readonly string[], ...below: readonly string[]): string[] {
   return below.flatMap((directory) =>
     fs
@@ -72,7 +72,7 @@ function named(texts: readonly string[], ...below: readonly string[]): string[] 
   );
 }
 
-/** Opens the holds of a directory by its keys, as a program does that reads them. */
+/** Opens the holds of a directory by its keys, as a reading program does. */
 function holdsIn(directory: string) {
   const { events: log } = openStore(directory);
   return holdsOf(directory, log.actions?.() ?? new Actions(), log);
@@ -87,7 +87,7 @@ function withKeysIn(data: string, keys: readonly string[]): string {
 }
 
 describe('[R-1342] the record of a hold', () => {
-  test('[R-1342] is under a key of its own: the hold stays when names and epochs are replaced, and is on what comes later', async () => {
+  test('[R-1342] has its own key: the hold survives an erasure and a rotation, and covers later events', async () => {
     const other = await begin(OTHER);
     await done('hold', 'add', 'CASE-4711', '--subject-file', subjects);
     expect(named([SUBJECT, 'CASE-4711'], path.join(dataDir, 'lifecycle'), ...directories)).toEqual([]);
@@ -104,7 +104,7 @@ describe('[R-1342] the record of a hold', () => {
     expect(await done('hold', 'list', '--json')).toContain('"subjects":1');
   });
 
-  test('[R-1342] opens nowhere once the hold is released: not in an old copy with the keys of today', async () => {
+  test('[R-1342] cannot be opened once the hold is released, not even in an old copy with the keys of today', async () => {
     await begin(SUBJECT);
     const run = await begin(OTHER);
     await done('hold', 'add', 'CASE-4711', '--subject-file', subjects, '--run', run);
@@ -118,7 +118,7 @@ describe('[R-1342] the record of a hold', () => {
     expect(await on('hold', 'list')).toMatchObject({ code: 0, stdout: '' });
     await collector.stop();
     expect(() => holdsIn(withKeysIn(copyOf(oldData), directories))).toThrow(/cannot be decrypted/);
-    // What was destroyed in one copy is destroyed.
+    // A key that one directory has destroyed counts as destroyed.
     expect(() => holdsIn(withKeysIn(copyOf(oldData), [oldKeys, ...directories.slice(1)]))).toThrow(
       /cannot be decrypted/,
     );
@@ -126,7 +126,7 @@ describe('[R-1342] the record of a hold', () => {
     expect((await on('verify')).code).toBe(0);
   });
 
-  test('[R-1342] is released to its end by the next start, where a directory of keys was away', async () => {
+  test('[R-1342] is fully released by the next start, if a directory of keys was missing', async () => {
     const [, mirror = ''] = directories;
     await done('hold', 'add', 'CASE-4711', '--subject-file', subjects);
     const oldData = copyOf(dataDir);
@@ -153,7 +153,7 @@ describe('[R-1342] the record of a hold', () => {
 });
 
 describe('[R-1338] names', () => {
-  test('[R-1336] of erased runs open nowhere but where old data meet old keys', async () => {
+  test('[R-1336] of erased runs can be opened only with an old copy of both data and keys', async () => {
     const [his, other] = [await begin(SUBJECT), await begin(OTHER)];
     expect(await done('runs')).toContain(SUBJECT);
     await collector.stop();
@@ -189,7 +189,7 @@ describe('[R-1338] names', () => {
     expect(other).not.toBe(his);
   });
 
-  test('are under another key with each rotation, and listed as before', async () => {
+  test('get another key with each rotation, and are listed as before', async () => {
     await begin(SUBJECT);
     const id = () => openStore(dataDir).events.names?.id;
     await done('runs');

@@ -18,7 +18,7 @@ function file(lines: readonly string[]): string {
 }
 
 describe('collector import --check [R-714]', () => {
-  test('counts what passes, tells every fault without a value of it, and leaves nothing', async () => {
+  test('counts valid events, reports every fault without its value, and leaves no file', async () => {
     const sparse = outcomeText('"MRN 4711"');
     const input = file([
       sparse,
@@ -43,7 +43,7 @@ describe('collector import --check [R-714]', () => {
     expect(fs.readdirSync(scratch)).toEqual(['events.ndjson']);
   });
 
-  test('examines by the profile and the limits of a collector with the same settings', async () => {
+  test('applies the profile and the limits of a collector with the same settings', async () => {
     const whole = JSON.stringify({ kind: 'outcome', organisation: 'any', event: sampleEvent('outcome') });
     const sparse = JSON.stringify({ kind: 'outcome', profile: 'minimum', body: outcomeText('1') });
     const input = file([whole, sparse]);
@@ -61,7 +61,7 @@ describe('collector import --check [R-714]', () => {
     );
   });
 
-  test('asks for no key, reads no store, and its settings are refused without it', async () => {
+  test('needs no key, reads no store, and its settings are refused without --check', async () => {
     const input = file([outcomeText('1')]);
     const words = ['import', input, '--kind', 'outcome'];
     const unread = [...words, '--check', '--key', '@none', '--url', 'http://127.0.0.1:1'];

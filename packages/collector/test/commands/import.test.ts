@@ -62,7 +62,7 @@ interface Told {
   readonly rejects: string | null;
 }
 
-/** Imports, and reads what is told of it. */
+/** Imports, and parses the report. */
 async function told(...args: readonly string[]): Promise<Told & { code: number | null }> {
   const { code, stdout, stderr } = await importFiles(...args, '--json');
   if (stdout === '') throw new Error(`exit code ${code}: ${stderr}`);
@@ -87,7 +87,7 @@ async function storedBodies(): Promise<string[]> {
 const byText = (list: readonly string[]) => list.toSorted();
 
 describe('collector import [R-714]', () => {
-  test('takes over the events of another log with their exact texts, and again, and from a pipe', async () => {
+  test('stores the events of another log with their exact texts, also again and from a pipe', async () => {
     const id = randomUUID();
     const odd = outcomeText('[1.0, 12345678901234567890, 1e400, "\\u00e9é\u2028\u007f\\/"]', id);
     const texts = [
@@ -114,7 +114,7 @@ describe('collector import [R-714]', () => {
     expect(fs.readdirSync(scratch).toSorted()).toEqual(['data', 'events.ndjson', 'key', 'printed.ndjson']);
   });
 
-  test('[R-1880] says that it imports, whatever door the events came by where they are from', async () => {
+  test('[R-1880] stores "import" as the door, whatever door the events had in their first log', async () => {
     const lines = [outcomeText('1'), outcomeText('2')].map((body) =>
       JSON.stringify({ kind: 'outcome', door: 'otlp', body }),
     );
@@ -129,7 +129,7 @@ describe('collector import [R-714]', () => {
     expect(stored.map(({ door }) => door)).toEqual(['import', 'endpoint', 'import']);
   });
 
-  test('takes events without wrappers for the kind that is stated, with any line ends and a byte order mark', async () => {
+  test('accepts events without wrappers with --kind, with any line ends and a byte order mark', async () => {
     const [one, two, three] = outcomes(3) as [string, string, string];
     const input = file([`\ufeff${one}\r`, '', '  ', two]);
     fs.appendFileSync(input, three);
@@ -137,7 +137,7 @@ describe('collector import [R-714]', () => {
     expect(byText(await storedBodies())).toEqual(byText([one, two, three]));
   });
 
-  test('refuses faulty lines and stores all others; the reject file has what it takes to correct and import them', async () => {
+  test('refuses faulty lines and stores all others; the reject file has what is needed to correct them', async () => {
     const [good, known] = [outcomeText('1'), outcomeText('"before"')];
     expect((await told(file([known], 'known'), '--kind', 'outcome')).code).toBe(0);
     const faulty = outcomeText('"MRN zwiebelkuchen"').replace(
@@ -171,11 +171,11 @@ describe('collector import [R-714]', () => {
       { line: 8, code: 'body_too_large', outcome: 'rejected' },
     ]);
     expect(rejects[0]).toMatchObject({ details: { issues: [{ pointer: '/outcome', rule: 'type' }] } });
-    // Only the text of a line may hold anything of it.
+    // Only the text of a reject may have content of the line.
     for (const reject of rejects)
       expect(JSON.stringify({ ...reject, text: '' })).not.toContain('zwiebelkuchen');
 
-    // The file is not written over, until it is out of the way.
+    // The reject file is not overwritten.
     const again = await importFiles(input, '--kind', 'outcome');
     expect(again).toMatchObject({ code: 2, stdout: '' });
     expect(again.stderr).toContain('Move it away first');
@@ -184,7 +184,7 @@ describe('collector import [R-714]', () => {
     expect(await storedEvents(dataDir)).toHaveLength(3);
   });
 
-  test('[R-714] a line that is not what it says, or is for another organisation, is refused and not sent', async () => {
+  test('[R-714] refuses a line that contradicts its wrapper or is for another organisation, and does not send it', async () => {
     const event = outcomeText('1');
     const id = (JSON.parse(event) as { event_id: string }).event_id;
     const [other, wrap] = [randomUUID(), (more: object) => JSON.stringify({ kind: 'outcome', ...more })];
@@ -200,7 +200,7 @@ describe('collector import [R-714]', () => {
       ],
       wrap({ body: event, event: {} }),
       wrap({ body: outcomeText('"\ud800"') }),
-      // And these are what they say, whatever another log has made of them.
+      // These agree with their wrappers, whatever members another log added.
       wrap({ body: event, organisation: 'default', sha256, event_id: id, profile: 'full', key_id: 'k' }),
       `{"event":${event},"organisation":null,"event_id":"${id.toUpperCase()}","kind":"outcome"}`,
     ]);
@@ -244,7 +244,7 @@ describe('collector import [R-714]', () => {
     ]);
   });
 
-  test('events of one id are sent in the order of their lines', async () => {
+  test('sends events of one id in the order of their lines', async () => {
     const ids = Array.from({ length: 20 }, () => randomUUID());
     const first = ids.map((id) => outcomeText('"first"', id));
     const input = file([
@@ -257,7 +257,7 @@ describe('collector import [R-714]', () => {
     expect(byText(await storedBodies())).toEqual(byText(first));
   });
 
-  test('gives timestamps the offset of a zone where that is asked for, and says so in the event', async () => {
+  test('adds the offset of a zone to timestamps on request, and records that in the event', async () => {
     const [good, summer, twice] = outcomes(3) as [string, string, string];
     const lines = [
       good,
@@ -277,14 +277,14 @@ describe('collector import [R-714]', () => {
       },
       { timestamp: '2026-10-25T02:30:00+02:00', import_fixes: [{ clock_change: 'overlap' }] },
     ]);
-    // The same again is the same again; in another zone it is another event.
+    // The same import again is a repeat; in another zone the events are others.
     expect(await told(...fixing)).toMatchObject({ code: 0, stored: 3 });
     const elsewhere = await told(input, '--kind', 'outcome', '--fix', 'timestamps=+00:00');
     expect(elsewhere).toMatchObject({ code: 7, refused_by_code: { event_id_conflict: 2 } });
     expect(rejectsIn(`${input}.rejects.ndjson`)[0]).toMatchObject({ outcome: 'conflict', text: lines[1] });
   });
 
-  test('is not begun where its rejects would go through a link', async () => {
+  test('is refused if its reject file is a link', async () => {
     const input = file(outcomes(1));
     fs.symlinkSync(path.join(scratch, 'elsewhere'), `${input}.rejects.ndjson`);
     const { code, stderr } = await importFiles(input, '--kind', 'outcome');
@@ -294,7 +294,7 @@ describe('collector import [R-714]', () => {
     expect(await storedEvents(dataDir)).toEqual([]);
   });
 
-  test('stops when it is interrupted, says what is stored, and goes on when it is run again', async () => {
+  test('stops when it is interrupted, reports what is stored, and continues when it is run again', async () => {
     const lines = outcomes(10);
     const importing = launch(words('-', '--kind', 'outcome', '--json'), { cwd: scratch });
     onTestFinished(() => void importing.process.kill('SIGKILL'));
@@ -308,7 +308,7 @@ describe('collector import [R-714]', () => {
     expect(byText(await storedBodies())).toEqual(byText(lines));
   });
 
-  test('does nothing when it cannot be meant', async () => {
+  test('refuses invalid arguments, and does nothing', async () => {
     file(outcomes(1));
     file([], 'packed.ndjson.gz');
     for (const [code, args, message] of [
@@ -335,8 +335,8 @@ describe('collector import [R-714]', () => {
   });
 });
 
-describe('the collector that is imported into [R-714]', () => {
-  test('not there, not a collector, or with another key: nothing is sent and nothing left', async () => {
+describe('an import [R-714]', () => {
+  test('sends nothing and leaves no file if there is no collector, or if it refuses the key', async () => {
     const input = file(outcomes(1));
     const away = await run(['import', input, '--url', 'http://127.0.0.1:9', '--key', `@${keyFile}`]);
     expect(away).toMatchObject({ code: 6, stdout: '' });
@@ -364,12 +364,12 @@ describe('the collector that is imported into [R-714]', () => {
     ).toBe(0);
   });
 
-  test('may not be sent a kind by the key, or takes the key away: it stops and says so', async () => {
+  test('stops if the key may not send a kind, and reports that', async () => {
     const outcome = await issueKey(dataDir, { permissions: ['outcome'] });
     fs.writeFileSync(keyFile, outcome.text);
     const feedback = JSON.stringify({ kind: 'user-feedback', event: sampleEvent('user-feedback') });
     let ended = { code: 0 as number | null, stderr: '' };
-    // A collector follows its keys within a second.
+    // A collector reads new keys within a second.
     await expect
       .poll(async () => (ended = await importFiles(file([feedback]))).stderr)
       .toContain('permission_denied');
@@ -377,7 +377,7 @@ describe('the collector that is imported into [R-714]', () => {
     expect(ended.stderr).toContain('permission_denied; 0 events are stored');
   });
 
-  test('asks to wait, by a limit of the rate, and has all of it in the end', async () => {
+  test('waits at a rate limit, and has sent all events at the end', async () => {
     const limited = await issueKey(dataDir, { rateLimit: { perSecond: 100, burst: 20 } });
     fs.writeFileSync(keyFile, limited.text);
     const lines = outcomes(150);
@@ -386,7 +386,7 @@ describe('the collector that is imported into [R-714]', () => {
     expect(byText(await storedBodies())).toEqual(byText(lines));
   });
 
-  test('breaks off, answers half, is overloaded: each line is sent again until it is stored', async () => {
+  test('sends each line again until it is stored, after broken connections, cut answers and overload', async () => {
     let asked = 0;
     const failures = [
       (_: unknown, response: http.ServerResponse) => response.destroy(),
@@ -419,7 +419,7 @@ describe('the collector that is imported into [R-714]', () => {
     expect(byText(seen)).toEqual(byText(lines));
   });
 
-  test('speaks HTTPS: nothing is sent unless its certificate is trusted', async () => {
+  test('sends nothing over HTTPS unless the certificate is trusted', async () => {
     const authority = new Authority();
     const tls = writePair(scratch, authority.issue({ commonName: 'localhost', names: ['localhost'] }));
     const ca = path.join(scratch, 'ca.crt');
@@ -436,7 +436,7 @@ describe('the collector that is imported into [R-714]', () => {
     expect(await storedEvents(dataDir)).toHaveLength(300);
   });
 
-  test('fails at one event again and again: that one is refused, and the others are stored', async () => {
+  test('refuses an event at which the collector fails repeatedly, and sends the others', async () => {
     const lines = outcomes(3);
     const site = await listening((body, response) => {
       if (body === lines[1]) response.writeHead(500).end('{"message":"no","code":"internal"}');
@@ -452,7 +452,7 @@ describe('the collector that is imported into [R-714]', () => {
     ]);
   });
 
-  test('is killed midway: it goes on with the next one at the address, and has stored each event once', async () => {
+  test('continues with the next collector at the address after a kill, and each event is stored once', async () => {
     const lines = outcomes(20_000);
     const importing = launch(words(file(lines), '--kind', 'outcome'));
     onTestFinished(() => void importing.process.kill('SIGKILL'));
@@ -464,7 +464,7 @@ describe('the collector that is imported into [R-714]', () => {
     expect(byText(await storedBodies())).toEqual(byText(lines));
   });
 
-  test('the import itself is killed: run again, it has stored each event once', async () => {
+  test('that was killed is run again, and each event is stored once', async () => {
     const lines = outcomes(20_000);
     const input = file(lines);
     const importing = launch(words(input, '--kind', 'outcome'));
@@ -477,8 +477,8 @@ describe('the collector that is imported into [R-714]', () => {
 });
 
 /**
- * A server that takes events as told.
- * @param asked the statuses for who asks whether a collector is there, without a key and with one.
+ * A server that answers events as the test says.
+ * @param asked the statuses of the question whether this is a collector, without a key and with one.
  */
 async function listening(
   answer: (body: string, response: http.ServerResponse) => unknown,

@@ -59,7 +59,7 @@ export function verifyIndependently(
   return { index, size: Number(size) };
 }
 
-/** The head over the first so many lines of an access log, as docs/INTEGRITY.md tells how it comes about. */
+/** The head over the first lines of an access log, computed as docs/INTEGRITY.md says. */
 export function independentHead(log: Uint8Array, lines: number): string {
   let head: Buffer = Buffer.alloc(32);
   let at = 0;

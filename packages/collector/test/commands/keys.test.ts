@@ -95,7 +95,7 @@ describe('create', () => {
     });
   });
 
-  test('takes an expiry as a time from now', async () => {
+  test('accepts an expiry as a time from now', async () => {
     const { created_at: created, expires_at: expires } = await create(
       scratchDirectory(),
       ...['--permissions', 'all', '--expires', '90d'],
@@ -172,7 +172,7 @@ describe('list', () => {
     expect(existsSync(dataDir)).toBe(false);
   });
 
-  test('changes nothing in the directory, not even beside a log that a crash left', async () => {
+  test('changes nothing in the directory, not even if a crash left a WAL', async () => {
     const dataDir = scratchDirectory();
     const held = openKeys(dataDir);
     const { key } = await createKey(held, { organisation: 'ward-7', permissions: 'all' }, Date.now());
@@ -196,7 +196,7 @@ describe('list', () => {
 });
 
 describe('rotate', () => {
-  test('keeps the old key for a day when nothing else is asked', async () => {
+  test('keeps the old key for a day by default', async () => {
     const dataDir = scratchDirectory();
     const old = await create(dataDir, '--organisation', 'ward-7', '--permissions', 'outcome');
     const before = Date.now();
@@ -227,7 +227,7 @@ describe('rotate', () => {
     expect(await answerTo(dataDir, old.key)).toBe('key_expired');
   });
 
-  test('is refused a second time, and for an overlap that is no time', async () => {
+  test('is refused a second time, and for an invalid overlap', async () => {
     const dataDir = scratchDirectory();
     const { key_id: keyId } = await create(dataDir, '--permissions', 'all');
     for (const overlap of ['24', 'soon', '-1h']) {
@@ -242,7 +242,7 @@ describe('rotate', () => {
 });
 
 describe('revoke', () => {
-  test('ends a key for good, and again changes nothing', async () => {
+  test('ends a key for good, and changes nothing the second time', async () => {
     const dataDir = scratchDirectory();
     const { key, key_id: keyId } = await create(dataDir, '--permissions', 'all');
     expect(await collector(['keys', 'revoke', keyId, '--data-dir', dataDir])).toMatchObject({
@@ -266,7 +266,7 @@ describe.each(['rotate', 'revoke'])('%s', (name) => {
     expect(await collector(['keys', name, 'aaaaaaaaaaaa', '--data-dir', dataDir])).toEqual(expected);
   });
 
-  test('given a whole key instead of its id refuses, and does not repeat the secret', async () => {
+  test('refuses a whole key instead of its id, and does not repeat the secret', async () => {
     const dataDir = scratchDirectory();
     const keyId = newKeyId();
     const text = newKeyText(keyId);

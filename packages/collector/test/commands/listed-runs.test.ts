@@ -1,4 +1,4 @@
-/** `collector runs` and what finds runs and events by the catalogue, each as a process on a data directory. */
+/** `collector runs` and other commands that find runs and events by the catalogue, as processes on a data directory. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -75,7 +75,7 @@ let dataDir: string;
 
 beforeEach(async () => {
   dataDir = temporaryDirectory();
-  // Two segments: damage at the end of a log would be what a crash has left.
+  // Two segments: damage at the end of a log would count as left by a crash.
   await fillDirectory(dataDir, [EVENTS.slice(0, 10), EVENTS.slice(10)], 1);
 });
 
@@ -129,14 +129,14 @@ describe('collector runs', () => {
     expect(await listed(...args.split(' ').filter((word) => word !== ''))).toEqual(expected);
   });
 
-  test('[R-1040] says how many there are, how to see more and how to see one, and is noted without names', async () => {
+  test('[R-1040] says how many there are, how to see more and how to see one, and is logged without names', async () => {
     const first = await collector('runs', '--target', 'p-1', '--limit', '2');
     expect([first.code, first.stdout.split('\n').length], first.stderr).toEqual([0, 4]);
     expect(first.stdout).toContain(`\n${id(8)}  `);
     expect(first.stderr).toContain('the newest 2 of 5 runs; more: --limit 5, all: --limit all\n');
     expect(first.stderr).toMatch(/ 2 of .*--clock sender/);
     expect(first.stderr).toMatch(/ records --data-dir .* --run abcdef00-0000-/);
-    // What has come since is in the answer.
+    // An event that has come since is in the answer.
     await fillDirectory(dataDir, [[start(9)]]);
     expect(await listed('--target', 'p-1', '--limit', '1')).toEqual([9]);
     const notes = fs.readFileSync(path.join(dataDir, 'access.log'), 'utf8').split('\n');
@@ -160,7 +160,7 @@ describe('collector runs', () => {
     expect(await counted('5')).toEqual([5, 'the newest 5 of more than 10000 runs']);
   });
 
-  test('[R-1343] takes the ids of persons from a file or standard input, and notes no more than that it was given one', async () => {
+  test('[R-1343] reads the ids of persons from a file or standard input, and logs only that one was given', async () => {
     const [target, user] = ['target', 'user'].map((name) => path.join(dataDir, `${name}.txt`)) as [
       string,
       string,
@@ -183,7 +183,7 @@ describe('collector runs', () => {
     expect(notes).not.toMatch(/p-1|dr-b|target\.txt/);
   });
 
-  test('[R-1343] a file that does not hold one id is refused, and no id is repeated', async () => {
+  test('[R-1343] a file that does not hold exactly one id is refused, and no id is printed', async () => {
     const file = path.join(dataDir, 'ids.txt');
     for (const content of [undefined, '', ' \n\n', 'dr-a\ndr-b\n', Buffer.of(0xff, 0xfe, 0x70, 0)]) {
       if (content !== undefined) fs.writeFileSync(file, content);
@@ -201,7 +201,7 @@ describe('collector runs', () => {
     expect(fs.existsSync(path.join(dataDir, 'access.log'))).toBe(false);
   });
 
-  test('[R-1040] an empty list warns of each name that no run has, and suggests none of a person', async () => {
+  test('[R-1040] an empty list warns of each name that no run has, and suggests no name of a person', async () => {
     const names = ['--target', 'p-3', '--user', 'dr-a', '--app', 'triag', '--organisation', 'ward-8'];
     const { code, stdout, stderr } = await collector('runs', '--format', 'csv', ...names, '--model', 'risc');
     expect([code, stdout]).toEqual([0, expect.stringMatching(/^record_id,[a-z_,]+\r\n$/)]);
@@ -212,7 +212,7 @@ describe('collector runs', () => {
     expect(stderr).not.toMatch(/p-1|dr-a/);
   });
 
-  test('[R-1040] an empty list of a time says that the senders’ clocks have runs in it, where they do', async () => {
+  test('[R-1040] an empty list of a period says if it has runs by the clocks of the senders', async () => {
     const period = (days: number) => [
       ...['--since', new Date(BEGAN - days * 86_400_000).toISOString()],
       ...['--until', new Date(BEGAN - (days - 1) * 86_400_000).toISOString()],
@@ -225,7 +225,7 @@ describe('collector runs', () => {
       expect(await told(...args), args.join(' ')).toBe('collector: no run matches\n');
   });
 
-  test('[R-1040] what senders wrote is printed safe in every form', async () => {
+  test('[R-1040] text of senders is printed escaped in every format', async () => {
     const csv = await collector('runs', '--format', 'csv', '--for-spreadsheet', '--feedback', 'rating');
     expect(csv.stdout).toMatch(/^\ufeffrecord_id,/);
     expect(csv.stdout).toContain(',"=""=1+1""",');
@@ -237,7 +237,7 @@ describe('collector runs', () => {
     }
   });
 
-  test('[R-1040] bad input is refused before anything is read or noted', async () => {
+  test('[R-1040] invalid input is refused before anything is read or logged', async () => {
     for (const args of [
       ['--outcome', 'wrong'],
       ['--limit', '0'],
@@ -258,7 +258,7 @@ describe('the catalogue of a command', () => {
       () => fs.writeFileSync(catalogueFile(), ''),
       () => fs.writeFileSync(catalogueFile(), Buffer.alloc(65_536, 7)),
       () => {
-        // All pages but the first, which is read when it is opened.
+        // All pages except the first, which is read when it is opened.
         const bytes = fs.readFileSync(catalogueFile());
         fs.writeFileSync(catalogueFile(), bytes.fill(0x5a, 4096));
       },
@@ -277,7 +277,7 @@ describe('the catalogue of a command', () => {
     expect(await listed('--target', 'p-1')).toEqual([8, 5, 4, 2, 1]);
   });
 
-  test('[R-1020] that shows its damage when it is asked is rebuilt, and asked once more', async () => {
+  test('[R-1020] that fails at a query is rebuilt, and queried again', async () => {
     const signal = new AbortController().signal;
     const access = await openCatalogue({ dataDir, quiet: true, signal });
     try {
@@ -287,7 +287,7 @@ describe('the catalogue of a command', () => {
           const writer = new DatabaseSync(catalogueFile(), { timeout: 600_000 });
           writer.exec('DELETE FROM name');
           writer.close();
-          // Rows that name texts which are gone are seen in the next state only.
+          // Only the next state shows rows whose texts were deleted.
           catalogue.release();
         }
         return [...catalogue.runs({ isRun: true })].map(({ recordId }) => recordId);
@@ -298,7 +298,7 @@ describe('the catalogue of a command', () => {
     }
   });
 
-  test('[R-1020] is not waited for without end: the command reports it, with exit code 5', async () => {
+  test('[R-1020] that stays locked is reported with exit code 5', async () => {
     await listed();
     const holder = new DatabaseSync(catalogueFile());
     holder.exec('BEGIN IMMEDIATE');
@@ -313,7 +313,7 @@ describe('the catalogue of a command', () => {
     }
   });
 
-  test('[R-1020] an update that a signal ends gives its reason, and leaves no lock', async () => {
+  test('[R-1020] reports the reason if a signal ends its update, and leaves no lock', async () => {
     const stop = new AbortController();
     stop.abort(new Error('interrupted'));
     await expect(openCatalogue({ dataDir, quiet: true, signal: stop.signal })).rejects.toThrow('interrupted');
@@ -327,7 +327,7 @@ describe('the catalogue of a command', () => {
     expect([code, stdout, stderr]).toEqual([3, '', expect.stringMatching(/event 3/)]);
   });
 
-  test('[R-1020] is not made in TMPDIR where the data directory can be written and something else is wrong', async () => {
+  test('[R-1020] is not made in TMPDIR if the data directory can be written, whatever else fails', async () => {
     fs.rmSync(path.join(dataDir, 'catalogue'), { recursive: true, force: true });
     fs.mkdirSync(catalogueFile(), { recursive: true });
     const TMPDIR = temporaryDirectory();
@@ -341,29 +341,26 @@ describe('the catalogue of a command', () => {
     }
   });
 
-  test.runIf(canMount)(
-    '[R-1020] of a read-only copy is made in TMPDIR, and goes with the process',
-    async () => {
-      const temp = temporaryDirectory();
-      try {
-        const args = ['runs', '--data-dir', dataDir, '--json', '--only', 'failed'];
-        const { code, stdout, stderr } = await runReadOnly(dataDir, args, { TMPDIR: temp });
-        expect([code, (JSON.parse(stdout) as { record_id: string }).record_id], stderr).toEqual([0, id(3)]);
-        const eventsOf = (TMPDIR: string) =>
-          runReadOnly(dataDir, ['events', '--data-dir', dataDir, '--run', id(3)], { TMPDIR });
-        const events = await eventsOf(temp);
-        const [first = ''] = events.stdout.split('\n');
-        expect([events.code, (JSON.parse(first) as PrintedEvent).run_id]).toEqual([0, id(3)]);
-        const nowhere = await eventsOf(dataDir);
-        expect([nowhere.code, nowhere.stdout]).toEqual([1, '']);
-        expect(nowhere.stderr).toMatch(/TMPDIR: .*EROFS/);
-        expect(fs.readdirSync(temp)).toEqual([]);
-        expect(fs.existsSync(path.join(dataDir, 'catalogue'))).toBe(false);
-      } finally {
-        fs.rmSync(temp, { recursive: true });
-      }
-    },
-  );
+  test.runIf(canMount)('[R-1020] of a read-only copy is made in TMPDIR, and removed at the end', async () => {
+    const temp = temporaryDirectory();
+    try {
+      const args = ['runs', '--data-dir', dataDir, '--json', '--only', 'failed'];
+      const { code, stdout, stderr } = await runReadOnly(dataDir, args, { TMPDIR: temp });
+      expect([code, (JSON.parse(stdout) as { record_id: string }).record_id], stderr).toEqual([0, id(3)]);
+      const eventsOf = (TMPDIR: string) =>
+        runReadOnly(dataDir, ['events', '--data-dir', dataDir, '--run', id(3)], { TMPDIR });
+      const events = await eventsOf(temp);
+      const [first = ''] = events.stdout.split('\n');
+      expect([events.code, (JSON.parse(first) as PrintedEvent).run_id]).toEqual([0, id(3)]);
+      const nowhere = await eventsOf(dataDir);
+      expect([nowhere.code, nowhere.stdout]).toEqual([1, '']);
+      expect(nowhere.stderr).toMatch(/TMPDIR: .*EROFS/);
+      expect(fs.readdirSync(temp)).toEqual([]);
+      expect(fs.existsSync(path.join(dataDir, 'catalogue'))).toBe(false);
+    } finally {
+      fs.rmSync(temp, { recursive: true });
+    }
+  });
 });
 
 describe('runs and events by their ids', () => {
@@ -387,7 +384,7 @@ describe('runs and events by their ids', () => {
     expect([elsewhere.code, elsewhere.stdout]).toEqual([6, '']);
   });
 
-  test('[R-1040] [R-701] a short id means the one run that begins so, and several are named', async () => {
+  test('[R-1040] [R-701] a short id means the one run that begins with it; several are listed', async () => {
     const twin = `${id(1).slice(0, -1)}f`;
     const whole = '99999999-0000-4000-8000-000000000001';
     await fillDirectory(dataDir, [[candidate({ runId: whole }), candidate({ runId: twin })]]);

@@ -19,7 +19,7 @@ interface Sent {
 const uuid = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 const [EVENTS, RUNS] = [24, 7];
 
-/** Every event id once in an organisation, in any order; some parents are of no event. */
+/** Every event id once in an organisation, in any order; some parents do not exist. */
 function sentBy(random: Random): Sent[] {
   const sent: Sent[] = [];
   for (const organisation of ['icu', 'ward'])
@@ -124,7 +124,7 @@ describe('[R-1570] runs in the log', () => {
   );
 });
 
-test('[R-1342] a hold on a run holds what hangs on the event that would open it, also where that never came', () => {
+test('[R-1342] a hold on a run covers what has the id of the run as its parent, also if that event never came', () => {
   const [held, other] = [uuid(1), uuid(2)];
   const record = {
     format: 'clinical-events/hold/v1',

@@ -13,7 +13,7 @@ describe('[R-1570] an id that a payload mentions', () => {
     ['with an escaped solidus', 'a/b', String.raw`{"a":"a\/b"}`],
     ['with an escaped quote', 'a"b', String.raw`{"a":"a\"b"}`],
     ['with an escaped backslash', 'a\\b', String.raw`{"a":"a\\b"}`],
-    ['behind an escape', '4711', String.raw`{"a":"of\n4711\t"}`],
+    ['after an escape', '4711', String.raw`{"a":"of\n4711\t"}`],
     ['in upper case', 'jane doe', '{"a":"JANE DOE"}'],
     ['in lower case', 'JANE DOE', '{"a":"jane doe"}'],
     ['with SS for a sharp s', 'straße', '{"a":"STRASSE"}'],
@@ -49,14 +49,14 @@ describe('[R-1570] an id that a payload mentions', () => {
     expect(isIn(id, body)).toBe(false);
   });
 
-  test('is found by any of several ids, whatever characters they have', () => {
+  test('is found among several ids, whatever characters they have', () => {
     const ids = ['^$.*+?()[]{}|\\/-', 'zoë', '4711'];
     for (const id of ids)
       expect(new Mentions(ids).areIn(Buffer.from(JSON.stringify({ a: [`of ${id}!`] })))).toBe(true);
     expect(new Mentions(ids).areIn(Buffer.from('{"a":"of others"}'))).toBe(false);
   });
 
-  test('is found in every case and composition that Unicode knows of each character', () => {
+  test('is found in every case and composition that Unicode has for each character', () => {
     const missed = [];
     for (let code = 0; code < 0x1_1000; code += 0x100) {
       if (code >= 0xd800 && code < 0xe000) continue;
@@ -71,7 +71,7 @@ describe('[R-1570] an id that a payload mentions', () => {
   });
 });
 
-test('[R-1570] a plan says of misspelt, abbreviated, split and encoded ids that a search does not find them', () => {
+test('[R-1570] a plan says that a search does not find misspelt, abbreviated, split and encoded ids', () => {
   for (const word of ['misspelt', 'abbreviated', 'split', 'encoded'])
     expect(NOT_FOUND_BY_SEARCH).toContain(word);
 });

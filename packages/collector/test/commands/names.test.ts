@@ -33,7 +33,7 @@ afterEach(() => {
 
 const names = (...args: readonly string[]) => run(['names', '--data-dir', dataDir, ...args]);
 
-test('[R-1040] without a kind it gives an overview, and with one a list, in words and as JSON', async () => {
+test('[R-1040] collector names prints an overview, or with a kind a list, as text and as JSON', async () => {
   expect((await names()).stdout).toMatch(/^models +2 +risk \(5\), \\u001b\[2J \(1\)$/m);
   expect((await names('models')).stdout).toMatch(/^risk +1 +3\nrisk +2 +2\n\\u001b\[2J +- +1\n/m);
   expect(await names('users', '--limit', '1', '--json', '--model', 'risk@2')).toEqual({

@@ -45,7 +45,7 @@ async function asked({ output }: Running, target: string) {
 }
 
 describe('[R-1550] collector serve --no-listen', () => {
-  test('takes no port for events, does all else, and ends in order', async () => {
+  test('opens no port for events, does everything else, and ends in order', async () => {
     const id = await filled();
     const taken = net.createServer().listen(0, '127.0.0.1');
     onTestFinished(() => void taken.close());
@@ -53,7 +53,7 @@ describe('[R-1550] collector serve --no-listen', () => {
     const { port } = taken.address() as net.AddressInfo;
     const sink = path.join(root, 'sink');
     fs.mkdirSync(sink);
-    // As a collector leaves it that is killed.
+    // As a collector that is killed leaves it.
     const listening = path.join(dataDir, 'checkpoints', 'listening.json');
     fs.writeFileSync(listening, JSON.stringify({ host: '127.0.0.1', port, tls: false }));
     const collector = await start(dataDir, [
@@ -81,7 +81,7 @@ describe('[R-1550] collector serve --no-listen', () => {
     });
   });
 
-  test('makes no key, and is no trial', async () => {
+  test('makes no key, and is refused with --trial', async () => {
     const collector = await start(dataDir, ['--no-listen']);
     expect(await collector.stop()).toBe(0);
     expect(collector.output.stdout).toBe('');

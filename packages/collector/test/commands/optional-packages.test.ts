@@ -42,14 +42,17 @@ test.each([
   ['--store: ', ['serve', '--store', STORE]],
   ['--store: ', ['verify', '--store', STORE]],
   ['--store: ', ['keys', 'list', '--store', STORE]],
-] as const)('[R-1400] a missing package is one sentence, and exit code 2: %s%j', (option, args) => {
-  const { status, stdout, stderr } = collector(...args);
-  expect([status, stdout]).toEqual([2, '']);
-  expect(stderr).toBe(
-    `collector: ${option}this needs the package @clinical-events/postgres, which is not installed: ` +
-      'install it beside the collector, or use the server bundle of a release, which has it\n',
-  );
-});
+] as const)(
+  '[R-1400] a missing package is reported in one sentence, with exit code 2: %s%j',
+  (option, args) => {
+    const { status, stdout, stderr } = collector(...args);
+    expect([status, stdout]).toEqual([2, '']);
+    expect(stderr).toBe(
+      `collector: ${option}this needs the package @clinical-events/postgres, which is not installed: ` +
+        'install it beside the collector, or use the server bundle of a release, which has it\n',
+    );
+  },
+);
 
 test('[R-1400] without the demo, which is not on npm, the message names the server bundle alone', () => {
   const { status, stderr } = collector('demo');

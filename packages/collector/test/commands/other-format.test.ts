@@ -32,7 +32,7 @@ function setVersion(segment: string, version: number, isFrame: boolean): void {
 }
 
 describe('a log', () => {
-  test('[R-2031] of a later format has no verdict, and is not tried again by systemd', async () => {
+  test('[R-2031] of a later format gets no verdict, and systemd does not retry it', async () => {
     const { dataDir, segment } = await aLog();
     setVersion(segment, 2, true);
     resealHeader(segment);

@@ -1,4 +1,4 @@
-/** Where a start finds the keys of payloads: as noted, or moved to where it is told to. */
+/** Where a start finds the keys of payloads: in the noted directories, or moved to those that it names. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -40,14 +40,14 @@ async function filled(...directories: readonly string[]): Promise<EventKey> {
   return key;
 }
 
-/** Where the note says that they are; by each directory alone. */
+/** Each directory of the note has the key. */
 function expectThere({ tag, key }: EventKey): void {
   for (const directory of readKeyPlaces(dataDir).directories)
     expect(readKeys({ directories: [directory], kek: '' })?.keyOf(tag, 'icu', 1)).toBe(key);
 }
 
-describe('[R-1996] keys move from the default place', () => {
-  test('by a start that names others: these have all of them, and nothing is left in the data directory', async () => {
+describe('[R-1996] the keys of payloads', () => {
+  test('move from the default place to the directories that a start names, and none is left behind', async () => {
     const key = await filled();
     await start(safe, mirror);
     expect(readKeyPlaces(dataDir)).toEqual({ directories: [safe, mirror], kek: '', leftOut: [] });
@@ -57,7 +57,7 @@ describe('[R-1996] keys move from the default place', () => {
     expectThere(key);
   });
 
-  test('cut off at any write it is finished by the next start, and no key is lost', async () => {
+  test('are not lost if their move is cut off at any write, and the next start finishes it', async () => {
     const key = await filled();
     const CALLS = ['write', 'datasync', 'rename', 'remove', 'syncDirectory', 'replace'] as const;
     for (const directory of [dataDir, safe, mirror])
@@ -78,7 +78,7 @@ describe('[R-1996] keys move from the default place', () => {
       await start(safe, mirror).catch(() => undefined);
       vi.restoreAllMocks();
       expectThere(key);
-      // Also by a start that names nothing.
+      // Also by a start that names no directory.
       await start();
       expectThere(key);
       await start(safe, mirror);
@@ -89,7 +89,7 @@ describe('[R-1996] keys move from the default place', () => {
     }
   });
 
-  test('not to a directory that is not there, or had keys and has none', async () => {
+  test('do not move to a directory that does not exist, or that had keys and has none', async () => {
     const key = await filled();
     await expect(start(path.join(safe, 'none'))).rejects.toThrow(KeysUnfit);
     expectThere(key);
@@ -100,7 +100,7 @@ describe('[R-1996] keys move from the default place', () => {
     expect(fs.readdirSync(safe)).toEqual([]);
   });
 
-  test('a directory elsewhere that is left out keeps its keys, and stays on record', async () => {
+  test('stay in a directory elsewhere that a start leaves out, and the note names it', async () => {
     const key = await filled(safe, mirror);
     await start(safe);
     expectThere(key);
@@ -108,7 +108,7 @@ describe('[R-1996] keys move from the default place', () => {
     expect(readKeys({ directories: [mirror], kek: '' })?.keyOf(key.tag, 'icu', 1)).toBe(key.key);
   });
 
-  test('the default place is kept while another directory lacks its keys', async () => {
+  test('stay at the default place while another directory lacks them', async () => {
     fs.mkdirSync(defaultKeys(dataDir));
     const key = await filled(defaultKeys(dataDir), mirror);
     fs.renameSync(mirror, `${mirror}.away`);

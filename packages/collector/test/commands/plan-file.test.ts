@@ -1,4 +1,4 @@
-/** The file of an erasure plan: what a person may change of it, and what refuses it. */
+/** The file of an erasure plan: what a person may change in it, and when it is refused. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
@@ -81,7 +81,7 @@ describe('[R-1580] a plan that is read', () => {
     expect(read(TEXT.replace('"icu"', String.raw`"\u0069cu"`))).toEqual(WRITTEN);
   });
 
-  test('keeps its hash under other marks, which have a hash of their own', () => {
+  test('keeps its hash with other marks, which have their own hash', () => {
     const marked = read(
       TEXT.replace('"why":"mentioned only","erase":false', '"why":"mentioned only","erase":true'),
     );
@@ -118,7 +118,7 @@ describe('[R-1580] a plan that is read', () => {
     ['another hash', TEXT.replace(WRITTEN.sha256, '0'.repeat(64)), /more than its marks/],
     ['no hash', TEXT.replace(/ {2}"sha256".*\n/, ''), /more than its marks/],
     ['a mark that is no boolean', TEXT.replace('"erase":true', '"erase":"true"'), /members/],
-    ['a kind that is none', TEXT.replace('"kind":"outcome"', '"kind":"log"'), /more than its marks/],
+    ['an unknown kind', TEXT.replace('"kind":"outcome"', '"kind":"log"'), /more than its marks/],
     [
       'events that are no list',
       TEXT.replace('"events": [\n', '"events": {"0":[\n').replace(/\]\n\}\n$/, ']}}'),
@@ -136,11 +136,11 @@ describe('[R-1580] a plan that is read', () => {
     ['lists in lists', '['.repeat(3_000_000), /not JSON/],
     ['objects in objects', `{"a":`.repeat(1_000_000), /not JSON/],
     ['no UTF-8', Buffer.from(`\ufeff${TEXT}`, 'utf16le'), /UTF-8/],
-  ])('is refused where it has %s', (_, text, why) => {
+  ])('is refused if it has %s', (_, text, why) => {
     refused(text, why);
   });
 
-  test('is refused where it is no file that can be read, and the file is named', () => {
+  test('is refused if it is not a readable file, and the file is named', () => {
     for (const where of [path.dirname(file), path.join(file, 'x'), '/dev/null', `${file}.not-there`])
       expect(() => readPlan(where)).toThrow(where);
   });

@@ -67,7 +67,7 @@ function everythingIn(directory: string): string[] {
 }
 
 test.runIf(process.getuid?.() === 0)(
-  '[R-615] what root does in the directories of another user is that user’s, and is written through no link',
+  '[R-615] what root writes in the directories of another user belongs to that user, and no link is followed',
   async () => {
     const scratch = temporaryDirectory();
     onTestFinished(() => fs.rmSync(scratch, { recursive: true, force: true }));
@@ -122,7 +122,7 @@ test.runIf(process.getuid?.() === 0)(
   },
 );
 
-test('a directory that others can enter is told of, and one that they cannot is not', () => {
+test('a directory that others can enter is reported, and one that they cannot enter is not', () => {
   const dataDir = temporaryDirectory();
   onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
   expect(exposureOf(dataDir)).toBeUndefined();

@@ -76,7 +76,7 @@ function tiles(...args: readonly string[]) {
 const SIZES = [0, 1, 2, 255, 256, 257, 511, 512, 1000, 1024];
 
 describe('[R-908] an exported directory', () => {
-  test(`is read by an independent reader, at ${SIZES.join(', ')} events, rebuilt or gone on from the size before`, async () => {
+  test(`is read by an independent reader, at ${SIZES.join(', ')} events, new or continued from the size before`, async () => {
     const grown = `${target}-grown`;
     let size = 0;
     for (const next of SIZES) {
@@ -90,7 +90,7 @@ describe('[R-908] an exported directory', () => {
       expect(readWhole(grown)).toBe(size);
       expect(filesIn(grown)).toEqual(expect.arrayContaining(filesIn(fresh)));
     }
-    // Two partial tiles that no full one has taken the place of, and entries to each.
+    // Two partial tiles that no full one has replaced, and the entries of each.
     const older = filesIn(grown).filter((name) => !filesIn(`${target}-1024`).includes(name));
     expect(older.filter((name) => !/^tile\/[12]\/000\.p\//.test(name))).toEqual([]);
   });
@@ -107,7 +107,7 @@ describe('[R-908] an exported directory', () => {
     expect(fs.existsSync(path.join(target, 'tile', '2', '000.p', '1'))).toBe(true);
   });
 
-  test('has leaves for entries, and nothing in it of what was sent or by whom', async () => {
+  test('has leaves for entries, and nothing of what was sent or by whom', async () => {
     const stored = events(300);
     await fillSigned(dataDir, [stored]);
     await exported();
@@ -130,7 +130,7 @@ describe('[R-908] an exported directory', () => {
   });
 });
 
-describe('[R-908] an export that goes on', () => {
+describe('[R-908] an export that is continued', () => {
   test('writes only what is new, removes the partial tiles that are full now, and keeps the others', async () => {
     await fillSigned(dataDir, [events(700)]);
     expect(await exported()).toMatchObject({ before: 0, written: 7 });
@@ -142,7 +142,7 @@ describe('[R-908] an export that goes on', () => {
       ...['tile/0/000', 'tile/0/001', 'tile/0/002.p/188', 'tile/0/002.p/218'],
     ]);
     await fillSigned(dataDir, [events(100)]);
-    // The full tile, the partial one behind it, entries of both, and level 1.
+    // The full tile, the partial one after it, entries of both, and level 1.
     expect(await exported()).toMatchObject({ before: 730, written: 5 });
     expect(filesIn(target)).toEqual(
       [...new IndependentReader(target, firstKey(dataDir)).needed(), 'tile/1/000.p/2'].sort(),
@@ -151,7 +151,7 @@ describe('[R-908] an export that goes on', () => {
     expect(readWhole()).toBe(830);
   });
 
-  test('writes again what is missing or has not its size', async () => {
+  test('writes files again that are missing or have the wrong size', async () => {
     await fillSigned(dataDir, batches(2000));
     await exported();
     const file = (name: string) => path.join(target, name);
@@ -162,7 +162,7 @@ describe('[R-908] an export that goes on', () => {
     expect(readWhole()).toBe(2000);
   });
 
-  test('leaves a reader, whenever it looks, a checkpoint and all that it needs', async () => {
+  test('has a checkpoint and all files of that checkpoint at any time', async () => {
     await fillSigned(dataDir, batches(1500));
     await exported();
     await fillSigned(dataDir, batches(3000));
@@ -171,7 +171,7 @@ describe('[R-908] an export that goes on', () => {
     expect([[...seen], readWhole()]).toEqual([[1500], 4500]);
   });
 
-  test('goes on after it was interrupted, again or above an earlier one, and leaves no half-written file', async () => {
+  test('continues after an interruption, with or without an earlier export, and leaves no half-written file', async () => {
     const stop = (at: number) => (exportedSoFar: number) => {
       if (exportedSoFar >= at) throw new Error('interrupted');
     };
@@ -187,7 +187,7 @@ describe('[R-908] an export that goes on', () => {
     expect([readWhole(), fs.readdirSync(target)]).toEqual([4000, ['checkpoint', 'tile']]);
   });
 
-  test('goes on after kill -9 at any time', async () => {
+  test('continues after kill -9 at any time', async () => {
     await fillSigned(dataDir, batches(40_000), { segmentBytes: 16 << 20 });
     let killed = 0;
     for (let i = 0; i < 6; i++) {
@@ -204,7 +204,7 @@ describe('[R-908] an export that goes on', () => {
   });
 });
 
-describe('[R-908] an export refuses, and leaves the checkpoint that is there,', () => {
+describe('[R-908] an export is refused, and leaves the existing checkpoint,', () => {
   async function refused(code: number, message: string | RegExp): Promise<void> {
     const checkpoint = path.join(target, 'checkpoint');
     const before = fs.existsSync(checkpoint) ? fs.readFileSync(checkpoint, 'utf8') : undefined;
@@ -231,7 +231,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
     expect(filesIn(target)).toEqual(files);
   });
 
-  test('when the directory holds something else, or is none', async () => {
+  test('when the directory holds something else, or is a file', async () => {
     await fillSigned(dataDir, [events(3)]);
     fs.mkdirSync(target);
     fs.writeFileSync(path.join(target, 'thesis.doc'), 'x');
@@ -242,7 +242,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
     await refused(2, / is not a directory\n$/);
   });
 
-  test('when the log was restored from an older back-up, or went on differently from one', async () => {
+  test('when the log was restored from an older back-up, or continued from one', async () => {
     await fillSigned(dataDir, [events(300)]);
     fs.cpSync(dataDir, `${dataDir}-then`, { recursive: true });
     await fillSigned(dataDir, [events(100)]);
@@ -258,7 +258,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
   });
 
   test.each(['tile/0/001.p/44', 'tile/entries/001.p/44', 'tile/1/000.p/1'])(
-    'when %s, at the edge of what was exported, is not what it was',
+    'when %s, at the end of the earlier export, was changed',
     async (name) => {
       await fillSigned(dataDir, [events(300)]);
       await exported();
@@ -283,7 +283,7 @@ describe('[R-908] an export refuses, and leaves the checkpoint that is there,', 
     );
   });
 
-  test('when a hash above has changed', async () => {
+  test('when a hash of a higher level has changed', async () => {
     await fillSigned(dataDir, [events(600)]);
     flipBit(path.join(dataDir, 'tree', 'level-1'), 32 + 5);
     await refused(
@@ -396,7 +396,7 @@ describe('[R-908] collector proof --tiles', () => {
     expect(again.stdout).toContain('. 0 files written.\n');
   });
 
-  test('without a directory, or beside what is of one event, is refused with exit code 2', async () => {
+  test('without a directory, or with arguments for one event, is refused with exit code 2', async () => {
     const id = '00000000-0000-4000-8000-000000000000';
     for (const more of [[], ['--tiles'], ['--tiles', target, id], ['--tiles', target, '--out', target]]) {
       const { code, stderr } = await run(['proof', ...more, '--data-dir', dataDir]);

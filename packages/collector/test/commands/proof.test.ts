@@ -64,7 +64,7 @@ function unsigned(id: string, reason: string): string {
 }
 
 describe('[R-908] the proof of an event', () => {
-  test('is verified by code that shares nothing with ours, for every event of logs of 1 to 40 events', async () => {
+  test('is verified by independent code, for every event of logs of 1 to 40 events', async () => {
     const stored: Made[] = [];
     for (let size = 1; size <= 40; size++) {
       const more = events(1);
@@ -77,7 +77,7 @@ describe('[R-908] the proof of an event', () => {
     }
   });
 
-  test('is printed by the command, alone, and the reading noted before', async () => {
+  test('is the only output of the command, which logs the reading', async () => {
     const batch = events(9);
     await fillSigned(dataDir, [batch]);
     const event = batch[6] as Made;
@@ -91,7 +91,7 @@ describe('[R-908] the proof of an event', () => {
     ]);
   });
 
-  test('rejects everything else that the independent verifier is given', async () => {
+  test('is not valid for another event, index, size or key', async () => {
     const [event, other] = events(2) as [Made, Made];
     await fillSigned(dataDir, [[event, other]]);
     const { stdout } = await prove(event);
@@ -105,7 +105,7 @@ describe('[R-908] the proof of an event', () => {
     expect(() => verifyIndependently(stdout, event.body, firstKey(another))).toThrow('signature');
   });
 
-  test('stays true when more events come, and is rebuilt over all of them', async () => {
+  test('stays valid when more events come, and a new one covers all of them', async () => {
     const [event, ...rest] = events(300) as [Made, ...Made[]];
     await fillSigned(dataDir, [[event]]);
     const before = await prove(event);
@@ -140,7 +140,7 @@ describe('[R-908] the proof of an event', () => {
     verifyIndependently(proof, (batch[1] as Made).body, firstKey(dataDir));
   });
 
-  test('goes into a new file for its owner alone, and never into the place of another', async () => {
+  test('is written to a new file for its owner alone, and never replaces a file', async () => {
     const [event] = events(1) as [Made];
     await fillSigned(dataDir, [[event]]);
     const file = path.join(dataDir, 'event.tlog-proof');
@@ -182,7 +182,7 @@ describe('[R-908] the checkpoint of a proof', () => {
     expect(made[0]?.proof).toContain('\u2014 witness.example/w1 ');
   });
 
-  test('is not one that the log has not signed, and that is said', async () => {
+  test('is not one that the log has not signed, and a warning names that one', async () => {
     const [event] = events(1) as [Made];
     await fillSigned(dataDir, [[event]]);
     const own = parseNote(newest());
@@ -225,7 +225,7 @@ describe('[R-908] the checkpoint of a proof', () => {
     expect(under).toMatchObject({ index: 0 });
   });
 
-  test('is not waited for longer than five seconds, nor at all when no one would sign it', async () => {
+  test('is waited for at most five seconds, and not at all if no collector is running', async () => {
     const key = await createKey(dataDir);
     const collector = await start(dataDir, ['--checkpoint-interval-ms', '60m']);
     onTestFinished(() => collector.kill());
@@ -247,8 +247,8 @@ describe('[R-908] the checkpoint of a proof', () => {
   });
 });
 
-describe('which event is meant', () => {
-  test('has to be said when several organisations have one with the id', async () => {
+describe('the event of a proof', () => {
+  test('needs --organisation when several organisations have one with the id', async () => {
     const eventId = randomUUID();
     const ward = loggedEvent('ward', { eventId, organisation: 'ward' });
     const other = loggedEvent('default', { eventId });
@@ -274,7 +274,7 @@ describe('which event is meant', () => {
   test.each([
     [[], '\n'],
     [['--organisation', 'ward'], ' .*other options\n'],
-  ])('and when there is none with %j that is said with exit code 6', async (args, narrowed) => {
+  ])('that does not exist ends the command with exit code 6 (%j)', async (args, narrowed) => {
     await fillSigned(dataDir, [events(2)]);
     const id = randomUUID();
     expect(await prove(id, ...args)).toEqual({
@@ -290,7 +290,7 @@ describe('which event is meant', () => {
     [[SOME_ID, '--organisation', 'a b'], '--organisation: "a b" is not 1 to 64 characters of'],
     [[], 'event id: give one, or --tiles DIR'],
     [[SOME_ID, SOME_ID], "too many arguments for 'proof'"],
-  ])('with %j is refused with exit code 2, and nothing is noted', async (args, message) => {
+  ])('with %j is refused with exit code 2, and nothing is logged', async (args, message) => {
     await fillSigned(dataDir, [events(1)]);
     const { code, stdout, stderr } = await run(['proof', ...args, '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([2, '']);
@@ -299,7 +299,7 @@ describe('which event is meant', () => {
   });
 });
 
-describe('[R-908] what is damaged yields no proof', () => {
+describe('[R-908] a damaged log yields no proof', () => {
   const batch = events(300);
   const event = batch[4] as Made;
 
@@ -322,9 +322,9 @@ describe('[R-908] what is damaged yields no proof', () => {
       () => fs.truncateSync(path.join(dataDir, 'tree', 'level-0'), 32 * 100),
       /the tree lacks some of the \d+ hashes/,
     ],
-    // No event behind it says that it was durable: only the checkpoint does.
+    // No later event says that it was durable: only the checkpoint does.
     'a byte of the event has changed': [flipEvent, /up to entry 4 only, .*checkpoint covers 300 entries/],
-    'a byte of the event has changed, and an event behind it says that it was durable': [
+    'a byte of the event has changed, and a later event says that it was durable': [
       async () => {
         await fillSigned(dataDir, [events(1)]);
         flipEvent();
@@ -361,14 +361,14 @@ describe('[R-908] what is damaged yields no proof', () => {
     });
   });
 
-  test('and those before it can be proved', async () => {
+  test('except of the events before the damage', async () => {
     flipEvent();
     expect((await prove(batch[3] as Made)).code).toBe(0);
   });
 });
 
 describe('a directory', () => {
-  test('in which nothing was signed yet has no proof, which is no damage', async () => {
+  test('in which nothing was signed yet has no proof, and is not damaged', async () => {
     const [event] = events(1) as [Made];
     await fillDirectory(dataDir, [[event]]);
     const { code, stderr } = await prove(event);

@@ -244,7 +244,7 @@ const READ = (dataDir: string, eventId: string) => {
 };
 
 describe('[R-2045] files that are open to a group', () => {
-  test('are those that a reader needs, and no others, through everything that writes files', async () => {
+  test('are only those that a reader needs, after all commands that write files', async () => {
     if (!isRoot) return void process.stdout.write('not run: processes of other users need root\n');
     const site = new Site();
     const { dataDir } = site;
@@ -294,7 +294,7 @@ describe('[R-2045] files that are open to a group', () => {
     for (const directory of [dataDir, site.keys, site.mirror]) expect(site.opened(directory)).toEqual([]);
   });
 
-  test('is refused by a start and by --check where it is not possible, each in a sentence', async () => {
+  test('are refused by a start and by --check if they are not possible, each in one sentence', async () => {
     if (!isRoot) return void process.stdout.write('not run: processes of other users need root\n');
     const site = new Site();
     const { dataDir, keys } = site;

@@ -36,7 +36,7 @@ beforeEach(() => {
 const NOTE = { text: 'Größe: 3 cm\nstable' };
 
 describe('content by reference', () => {
-  test('[R-1862] what a client has stored is found by its hash, in a directory or as from a bucket, and checked', async () => {
+  test('[R-1862] content of a client is found by its hash, in its directory or in a copy of a bucket, and checked', async () => {
     const bytes = Buffer.from('Take it at night.');
     const sha256 = sha256Of(bytes);
     const uri = contentUri(sha256);
@@ -86,7 +86,7 @@ describe('content by reference', () => {
     ['a name that moves the cursor', () => '\u001b[2J'],
     ['a directory within', () => 'notes'],
     ['a file as a directory', () => 'scan.png/x'],
-  ])('[R-1862] %s is not read, and a line says so', (_, uriIn) => {
+  ])('[R-1862] %s is not read, and a note says so', (_, uriIn) => {
     const content = new ContentDirectory(directory);
     // eslint-disable-next-line no-control-regex -- it is what is looked for
     const note = expect.not.stringMatching(/another patient|\u001b/) as string;
@@ -94,7 +94,7 @@ describe('content by reference', () => {
     expect(content.warning).toContain(directory);
   });
 
-  test('[R-1862] a pipe is not waited for; what is no text is told by size and type; a urn: names no file', () => {
+  test('[R-1862] a pipe is not waited for; binary content is described by size and type; a urn: names no file', () => {
     expect(spawnSync('mkfifo', [path.join(directory, 'pipe')]).status).toBe(0);
     const content = new ContentDirectory(directory);
     expect(content.read('pipe', undefined)).toEqual({ note: expect.stringContaining('pipe') as string });
@@ -131,7 +131,7 @@ describe('records --full --content', () => {
 
   const records = (...args: readonly string[]) => run(['records', '--data-dir', dataDir, ...args]);
 
-  test('[R-1862] shows the content behind each URI, says what could not be read, and is logged', async () => {
+  test('[R-1862] shows the content of each URI, says how many could not be read, and is logged', async () => {
     const plain = await records('--run', id(1), '--full');
     const { code, stdout, stderr } = await records('--run', id(1), '--full', '--content', directory);
     expect([code, stderr]).toEqual([0, expect.stringContaining('2 of 4 URIs')]);

@@ -17,7 +17,7 @@ const START = event({
 });
 const FAILED = { ending: 'failed', status: 429, error_name: 'RateLimit\u001bError' };
 
-test('a timeline says how a captured call ended, after how many attempts, by which model and for how many tokens [R-1830]', () => {
+test('a timeline shows the end, the attempts, the model and the tokens of a captured call [R-1830]', () => {
   const usage = { input_tokens: 11, output_tokens: 7 };
   const answered = { ending: 'complete', response_model: 'gpt-9-2026', usage };
   const text = timeline(
@@ -30,7 +30,7 @@ test('a timeline says how a captured call ended, after how many attempts, by whi
   expect(text).toMatch(/internal-artifact +openai +failed, status 429, RateLimit\\u001bError {2}other/);
 });
 
-test('a timeline marks a failed call with its status, and tells events of the application from others [R-1830]', () => {
+test('a timeline marks a failed call with its status, and shows which events the application made [R-1830]', () => {
   const feedback = event({ kind: 'user-feedback', n: 3 });
   const text = timeline(assembleRecord([START, made('internal-artifact', 2, FAILED), feedback]), 200);
   expect(text).toMatch(/^Call +failed, status 429, RateLimit\\u001bError; captured by openai$/m);
@@ -39,7 +39,7 @@ test('a timeline marks a failed call with its status, and tells events of the ap
   expect(text).toMatch(/user-feedback +application/);
 });
 
-test('[R-720] a timeline escapes what a sender wrote once, and leaves quotation marks as they are', () => {
+test('[R-720] a timeline escapes text of a sender only once, and leaves quotation marks as they are', () => {
   const start = event({
     ...{ kind: 'inference-start', n: 1 },
     more: { model_instance: { model_id: 'a\u001bb' }, inputs: { prompt: 'say "no"\u202e' } },
@@ -49,7 +49,7 @@ test('[R-720] a timeline escapes what a sender wrote once, and leaves quotation 
   expect(text).toMatch(/inference-start {2}a\\u001bb {2}say "no"\\u202e$/m);
 });
 
-test('[R-1040] [R-1417] a timeline says tokens and feedback in words', () => {
+test('[R-1040] [R-1417] a timeline shows tokens and feedback in words', () => {
   const usage = { input_tokens: 11, output_tokens: '7' };
   const feedback = (n: number, said: object) => event({ kind: 'user-feedback', n, more: { feedback: said } });
   const text = timeline(
@@ -71,7 +71,7 @@ test('[R-1040] [R-1417] a timeline says tokens and feedback in words', () => {
   expect(text).toMatch(/application +thumbs down {2}Not so\.$/m);
   for (const words of ['thumbs up  Useful.', 'rating 4.5 of 5', 'survey  rating 4 of 5  Saves time.'])
     expect(text).toMatch(new RegExp(`application +${words}$`, 'm'));
-  // What is on no scale is shown as it was sent.
+  // A value that is on no scale is shown as it was sent.
   expect(text).toMatch(/rating {2}\{"feedback_type":"rating","rating_value":17\}$/m);
   expect(text).toMatch(/thumbs {2}\{"feedback_type":"thumbs","direction":"sideways"\}$/m);
 });
@@ -110,7 +110,7 @@ test('[R-1040] a full timeline has every member of every event, whole and wrappe
   for (const { event_id } of record.metadata.events) expect(text).toContain(event_id);
 });
 
-test('a timeline says in place of what was erased when it was, and by which action [R-1334]', () => {
+test('a timeline shows when a payload was erased, and by which action [R-1334]', () => {
   const gone = event({ kind: 'human-output', n: 3, payloadState: 'erased' });
   const erasure = { action: id(900), reason: 'erasure-request', at: Date.UTC(2026, 5, 1) } as const;
   const text = timeline(assembleRecord([START, { ...gone, event: { ...gone.event, erasure } }]), 200);
@@ -118,7 +118,7 @@ test('a timeline says in place of what was erased when it was, and by which acti
   expect(text).toMatch(/^Completeness +erased; missing: .*payload$/m);
 });
 
-test('a timeline of several calls lists them, and says of each event of which it is [R-1830]', () => {
+test('a timeline of several calls lists them, and shows the call of each event [R-1830]', () => {
   const second = event({
     ...{ kind: 'inference-start', n: 4 },
     more: { model_instance: { model_id: 'gpt-9-mini', model_version: '2' }, inputs: { prompt: 'Again.' } },

@@ -62,7 +62,7 @@ async function ids(...args: readonly string[]): Promise<string[]> {
 const place = (name: string) => path.join(scratch, name);
 
 describe('collector records [R-711]', () => {
-  test('prints every record, oldest first, as its schema has it, and says where to go on', async () => {
+  test('prints every record, oldest first, as its schema has it, and says where to continue', async () => {
     await fill();
     const { code, stdout, stderr } = await records();
     expect(code, stderr).toBe(0);
@@ -76,7 +76,7 @@ describe('collector records [R-711]', () => {
     expect(stderr).toMatch(/4 records of 6 events in .*--after 6\n$/);
   });
 
-  test('gives the records that are asked for', async () => {
+  test('prints the records that the options select', async () => {
     await fill();
     expect(await ids('--run', id(502).toUpperCase())).toEqual([id(502)]);
     expect(await ids('--run', id(5))).toEqual([id(5)]);
@@ -90,7 +90,7 @@ describe('collector records [R-711]', () => {
     expect(await ids('--after', '6')).toEqual([]);
   });
 
-  test('[R-711] gives what is in the log, whatever hangs together in it', async () => {
+  test('[R-711] prints what is in the log, however its events refer to each other', async () => {
     for (const [i, events] of fc.sample(oddLog(60), { numRuns: 4, seed: 1105 }).entries()) {
       dataDir = place(`odd-${i}`);
       await fill(events);
@@ -101,7 +101,7 @@ describe('collector records [R-711]', () => {
     }
   });
 
-  test('[R-711] reads nothing of records that have no event behind --after', async () => {
+  test('[R-711] does not read records that have no event after --after', async () => {
     await fill(Array.from({ length: 400 }, (_, i) => odd(i + 1, 'outcome', { run: 1000 + i })));
     expect((await records('--out', place('all.ndjson'))).code).toBe(0);
     flipBit(segmentPaths(dataDir)[0] ?? '', 9000);
@@ -109,7 +109,7 @@ describe('collector records [R-711]', () => {
     expect((await records('--after', '0')).code).toBe(3);
   });
 
-  test('says that no event has a name that is asked for, and which one is near', async () => {
+  test('warns that no event has a given name, and suggests the nearest one', async () => {
     await fill();
     const near = await records('--organisation', 'wrad-7');
     expect([near.code, near.stdout]).toEqual([0, '']);
@@ -128,7 +128,7 @@ describe('collector records [R-711]', () => {
       expect((await records(...args)).stderr, args.join(' ')).toMatch(/^collector: 0 records of /);
   });
 
-  test('[R-1040] says of an empty period that the senders’ clocks have records in it, and counts one record as one', async () => {
+  test('[R-1040] says if an empty period has records by the clocks of the senders, and writes 1 record in the singular', async () => {
     await fill(LOG.map((event) => ({ ...event, day: 10 })));
     const hint = /^collector: warning: .*--clock sender\ncollector: 0 records /;
     const past = await records('--since', '2026-03-01', '--until', '2026-03-04');
@@ -139,7 +139,7 @@ describe('collector records [R-711]', () => {
     );
   });
 
-  test('[R-711] picks records and their days by when they began by the clock of their senders', async () => {
+  test('[R-711] selects records and their days by when they began by the clock of their senders', async () => {
     const sentOn = (day: string) => ({ sentAt: `2026-03-${day}T08:31:01+00:00` });
     await fill([
       odd(1, 'inference-start', { day: 3 }),
@@ -147,7 +147,7 @@ describe('collector records [R-711]', () => {
       odd(3, 'inference-start', { run: 502, day: 3, ...sentOn('03') }),
       odd(4, 'inference-start', { run: 503, day: 4 }),
       odd(5, 'outcome', { run: 504, day: 4, ...sentOn('03') }),
-      // What became of it has a clock of its own.
+      // The outcome has its own clock.
       odd(6, 'outcome', { run: 502, day: 4, sentAt: '1970-01-01T00:00:00Z' }),
     ]);
     const sent = (...args: readonly string[]) => ids('--clock', 'sender', ...args);
@@ -178,7 +178,7 @@ describe('collector records [R-711]', () => {
     ]);
   });
 
-  test('[R-1040] shows all of a run with --full, also in a pipe, and nothing else in full', async () => {
+  test('[R-1040] shows a whole run with --full, also in a pipe, and refuses --full for anything else', async () => {
     await fill();
     const { code, stdout } = await records('--run', id(501), '--full');
     expect(code).toBe(0);
@@ -192,7 +192,7 @@ describe('collector records [R-711]', () => {
     expect((await records('--full', '--run', id(501), '--out', place('x'))).code).toBe(2);
   });
 
-  test.runIf(hasTerminal)('does so by itself on a terminal', async () => {
+  test.runIf(hasTerminal)('shows one run as text on a terminal, and all runs as escaped lines', async () => {
     await fill();
     const { stdout } = await runOnTerminal(['records', '--data-dir', dataDir, '--run', id(501)]);
     expect(stdout).toContain('Completeness');
@@ -201,7 +201,7 @@ describe('collector records [R-711]', () => {
     expect(lines.stdout).not.toContain('\u001b[2J');
   });
 
-  test('writes FHIR for a server to store, of one organisation [R-712]', async () => {
+  test('writes a FHIR transaction of one organisation only [R-712]', async () => {
     await fill();
     const asTransaction = ['--format', 'fhir-transaction'];
     const several = await records(...asTransaction);
@@ -218,13 +218,13 @@ describe('collector records [R-711]', () => {
     });
   });
 
-  test('does not go on from behind the end of the log, which may have been cut since [R-1001]', async () => {
+  test('refuses --after beyond the end of the log, which may have been cut since [R-1001]', async () => {
     await fill();
     const { code, stderr } = await records('--after', '7');
     expect([code, stderr]).toEqual([2, expect.stringContaining('6')]);
   });
 
-  test('says what is wrong with what is asked, and reads nothing', async () => {
+  test('refuses invalid arguments, and reads nothing', async () => {
     await fill();
     for (const args of [
       ['--run', '7'],
@@ -268,7 +268,7 @@ describe('collector records [R-711]', () => {
     });
   });
 
-  test('gives the same of a log that several threads pass, and says where it is damaged [R-1001]', async () => {
+  test('prints the same for a log that several threads read, and says where it is damaged [R-1001]', async () => {
     const large = (n: number) => {
       const event = stored(odd(n, 'outcome', { run: null, parent: 1 + (n % 6) }));
       const body = `${event.body.toString().slice(0, -1)},"filler":"${'x'.repeat(1 << 20)}"}`;
@@ -320,8 +320,8 @@ describe('collector records [R-711]', () => {
   });
 });
 
-describe('what collector records writes [R-712] [R-1001]', () => {
-  test('is in each format what is printed, for its owner alone', async () => {
+describe('the output of collector records [R-712] [R-1001]', () => {
+  test('is the same in a file as when printed, in each format, for its owner alone', async () => {
     await fill();
     for (const format of ['ndjson', 'json', 'csv', 'csv-calls', 'parquet']) {
       const file = place(`records.${format}`);
@@ -335,7 +335,7 @@ describe('what collector records writes [R-712] [R-1001]', () => {
     expect(fs.readdirSync(scratch).filter((name) => name.startsWith('.'))).toEqual([]);
   });
 
-  test('is for a spreadsheet with its warning where it is asked for [R-712]', async () => {
+  test('is for a spreadsheet on request, with its warning [R-712]', async () => {
     const start = (n: number, prompt: string) => {
       const sent = { timestamp: '2026-03-02T08:31:01Z', protocol_version: '0.0.1', system_metadata: {} };
       const more = { target_identity: { target_id: '0000123456' }, inputs: { prompt } };
@@ -385,7 +385,7 @@ describe('what collector records writes [R-712] [R-1001]', () => {
     expect(found).toEqual([[id(501), id(502), id(503), id(5)], [id(508)], [id(507)]]);
   });
 
-  test('appears whole or not at all, and nothing temporary is left by a signal', async () => {
+  test('appears whole or not at all, and a signal leaves nothing in TMPDIR', async () => {
     await fill(Array.from({ length: 30_000 }, (_, i) => odd(i + 1, 'outcome', { run: 100_000 + i })));
     const temporary = place('temporary');
     fs.mkdirSync(temporary);

@@ -8,7 +8,7 @@ import { scratch } from '../running/scratch.js';
 import { fillSigned, loggedEvent } from './signed-directory.js';
 
 test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/0000000000000000-1.run'])(
-  'no reader waits at a pipe that has the name %s, or notes a reading',
+  'no reader waits at a pipe that has the name %s, or logs a reading',
   async (name) => {
     const dataDir = scratch();
     const elsewhere = scratch();
@@ -24,7 +24,7 @@ test.each(['checkpoints/latest', 'ledger/0000000000000002.segment', 'index/00000
       ['proof', eventId],
       ['proof', '--tiles', path.join(elsewhere, 'tiles')],
     ];
-    // Two of them look up nothing by its id.
+    // Two of them do not look up an id.
     const readers = name.startsWith('index') ? commands.slice(1, 4) : commands;
     for (const command of readers) {
       expect(await run([...command, '--data-dir', dataDir]), command[0]).toMatchObject({
@@ -44,7 +44,7 @@ describe('a data directory before the first start', () => {
   test.each([
     ['serve', '--port', '0'],
     ['keys', 'create', '--permissions', 'all'],
-  ])('refuses a directory of something else, and writes nothing there: %s %s', async (...command) => {
+  ])('is refused if it holds something else, and is not changed: %s %s', async (...command) => {
     const directory = scratch();
     fs.writeFileSync(path.join(directory, 'SHA256SUMS'), '');
     for (const name of ['ledger', 'sbom']) fs.mkdirSync(path.join(directory, name));

@@ -11,7 +11,7 @@ import { keyFrom, limits, run, start, type Running } from '../running/collector-
 import { hasTerminal } from '../running/restricted-process.js';
 import { scratch } from '../running/scratch.js';
 
-/** Resolves once the collector has logged a line with the text behind what it had logged before. */
+/** Resolves once the collector has logged a line with the text after what it had logged before. */
 async function logged(running: Running, text: string, from = 0): Promise<string> {
   for (;;) {
     const line = running.output.stderr
@@ -38,7 +38,7 @@ function openOutcome(): string {
 }
 
 describe('[R-842] SIGHUP', () => {
-  test('takes what can be taken while events are accepted, and names what needs a restart', async () => {
+  test('applies settings while events are accepted, and names those that need a restart', async () => {
     const directory = scratch();
     const config = path.join(directory, 'collector.json');
     const write = (content: unknown) => fs.writeFileSync(config, JSON.stringify(content));
@@ -74,7 +74,7 @@ describe('[R-842] SIGHUP', () => {
     expect(await send()).toEqual({ status: 201, keepAlive: 'timeout=65' });
   });
 
-  test('keeps the values before when the file has faults, and logs each', async () => {
+  test('keeps the earlier values when the file has faults, and logs each fault', async () => {
     const directory = scratch();
     const config = path.join(directory, 'collector.json');
     fs.writeFileSync(config, '{}');
@@ -95,7 +95,7 @@ describe('[R-842] SIGHUP', () => {
     });
   });
 
-  test('with a pipe in place of the file reads nothing, and waits for nobody', async () => {
+  test('with a pipe in place of the file neither reads nor waits', async () => {
     const directory = scratch();
     const config = path.join(directory, 'collector.json');
     fs.writeFileSync(config, '{}');
@@ -111,11 +111,11 @@ describe('[R-842] SIGHUP', () => {
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining(message)]);
   });
 
-  test('at which a file never comes is ended by SIGTERM all the same, in order [R-609]', async () => {
+  test('whose file cannot be read to its end does not prevent an orderly end by SIGTERM [R-609]', async () => {
     const directory = scratch();
     const [pipe, hangs, preload] = ['pipe', 'hangs', 'preload.mjs'].map((name) => path.join(directory, name));
     execFileSync('mkfifo', [pipe ?? '']);
-    // As a mount that is gone: the reading is with the system, which gives no answer.
+    // As on a mount that is gone: the system does not answer the read.
     fs.writeFileSync(
       preload ?? '',
       `import fs from 'node:fs';
@@ -140,10 +140,10 @@ describe('[R-842] SIGHUP', () => {
     expect((await run(['doctor', '--data-dir', path.join(directory, 'data')])).code).toBe(0);
   });
 
-  test('that comes before the collector listens is not lost, and ends nothing', async () => {
+  test('that comes before the collector listens is not lost, and does not end it', async () => {
     const directory = scratch();
     const marker = path.join(directory, 'early.mjs');
-    // As early as a signal can come to a collector that is going to reload: when it asks to hear of it.
+    // As early as a collector can handle the signal: when it adds the handler.
     fs.writeFileSync(
       marker,
       `process.on('newListener', (name) => name === 'SIGHUP' && setImmediate(() => process.kill(process.pid, 'SIGHUP')));`,
@@ -156,28 +156,25 @@ describe('[R-842] SIGHUP', () => {
     expect(await running.stop()).toBe(0);
   });
 
-  test.skipIf(!hasTerminal)(
-    'on a terminal ends it in order, since the terminal is gone [R-609]',
-    async () => {
-      const directory = scratch();
-      const main = path.resolve(import.meta.dirname, '../../dist/main.js');
-      const log = path.join(directory, 'log');
-      const data = path.join(directory, 'data');
-      const command = `${process.execPath} ${main} serve --port 0 --management off --data-dir ${data} 2>${log}`;
-      const terminal = spawn('script', ['-qec', command, '/dev/null'], {
-        stdio: ['pipe', 'ignore', 'ignore'],
-      });
-      const read = () => (fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '');
-      const closed = new Promise((resolve) => terminal.on('close', resolve));
-      while (!read().includes('"listening"')) await sleep(50);
-      terminal.kill('SIGKILL');
-      await closed;
-      while (!read().includes('"stopped"')) await sleep(50);
-      expect(read()).toContain('"reason":"SIGHUP"');
-      expect(read()).toContain('"exitCode":0');
-      expect((await run(['doctor', '--data-dir', data])).code).toBe(0);
-    },
-  );
+  test.skipIf(!hasTerminal)('from a closed terminal ends a collector in order [R-609]', async () => {
+    const directory = scratch();
+    const main = path.resolve(import.meta.dirname, '../../dist/main.js');
+    const log = path.join(directory, 'log');
+    const data = path.join(directory, 'data');
+    const command = `${process.execPath} ${main} serve --port 0 --management off --data-dir ${data} 2>${log}`;
+    const terminal = spawn('script', ['-qec', command, '/dev/null'], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    const read = () => (fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '');
+    const closed = new Promise((resolve) => terminal.on('close', resolve));
+    while (!read().includes('"listening"')) await sleep(50);
+    terminal.kill('SIGKILL');
+    await closed;
+    while (!read().includes('"stopped"')) await sleep(50);
+    expect(read()).toContain('"reason":"SIGHUP"');
+    expect(read()).toContain('"exitCode":0');
+    expect((await run(['doctor', '--data-dir', data])).code).toBe(0);
+  });
 });
 
 describe('a reload', () => {
@@ -208,13 +205,13 @@ describe('a reload', () => {
     reload.ask();
     await reload.done;
     expect(again).toEqual(['second']);
-    // What came of it stands last.
+    // The result is logged last.
     expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({ level: 50, faults: [{ source: '--port' }] });
     expect(steps).toEqual(['begin', 'end']);
     expect(settings.current).toBe(running);
   });
 
-  test('follows the one before it, and none is begun after the end', async () => {
+  test('waits for the one before it, and does not begin after the end', async () => {
     const profiles = ['full', 'minimum'];
     const { reload, steps } = reloadOf(() => loadConfig({ profile: profiles.shift() ?? '' }, {}));
     reload.ask();
@@ -227,7 +224,7 @@ describe('a reload', () => {
     expect(steps).toHaveLength(6);
   });
 
-  test('that hangs does not hold up the end, and tells nothing afterwards', async () => {
+  test('that hangs does not delay the end, and reports nothing afterwards', async () => {
     const hanging = Promise.withResolvers<boolean>();
     const { reload, steps } = reloadOf(() => running, { certificate: () => hanging.promise });
     reload.ask();
@@ -238,7 +235,7 @@ describe('a reload', () => {
     expect(steps).toEqual(['begin']);
   });
 
-  test('takes no value that needs a restart, and tells of it each time until there is one', () => {
+  test('applies no value that needs a restart, and reports it each time until the restart', () => {
     const read = loadConfig({ port: '9', profile: 'full', 'max-body-bytes': '2MiB' }, {});
     const first = reloaded(running, read);
     expect(first.taken).toEqual(['profile']);

@@ -1,4 +1,4 @@
-/** A log with half surrogate pairs in it: every export can be read by programs that have no such text. */
+/** A log with half surrogate pairs in it: every export can be read by programs that reject such text. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { DuckDBInstance } from '@duckdb/node-api';
@@ -124,11 +124,11 @@ test('[R-206] DuckDB reads every format, and the mark of the record', async () =
   ]);
 });
 
-test('[R-206] events gives out what was sent, and the other commands print Unicode', async () => {
+test('[R-206] events prints what was sent, and the other commands print valid Unicode', async () => {
   const events = await run(['events', '--data-dir', dataDir]);
   const lines = events.stdout.trimEnd().split('\n');
   expect(lines.map((line) => (JSON.parse(line) as { body: string }).body).slice(0, 5)).toEqual(BODIES);
-  // As a text, which every JSON reader takes, each body is in escapes of its own.
+  // Each body is a string with its own escapes, which every JSON reader accepts.
   expect(events.stdout).not.toMatch(/[^\\](\\\\)*\\u[dD]/);
   for (const args of [
     ['runs', '--json'],

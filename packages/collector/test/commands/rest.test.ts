@@ -5,21 +5,21 @@ import {
   restAfter,
 } from '../../src/commands/serve/follower-thread.js';
 
-/** The share of one processor that is worked. */
+/** The share of one processor that is used. */
 const share = (workedMs: number, arrived: number, overMs: number): number =>
   workedMs / (workedMs + restAfter(workedMs, arrived, overMs));
 
-describe('[R-1020] a reader behind the log', () => {
-  test('does not rest while hardly any events come', () => {
+describe('[R-1020] a reader that follows the log', () => {
+  test('does not rest while few events come', () => {
     expect(share(20, IDLE_EVENTS_A_SECOND / 5, 200)).toBe(1);
   });
 
-  test('works half of a processor while some come', () => {
+  test('uses half of a processor while some events come', () => {
     expect(share(20, IDLE_EVENTS_A_SECOND / 5 + 1, 200)).toBeCloseTo(0.5);
     expect(share(35, BUSY_EVENTS_A_SECOND / 5, 200)).toBeCloseTo(0.5);
   });
 
-  test('leaves nearly all of it to events while many come', () => {
+  test('uses almost no processor time while many events come', () => {
     expect(share(20, BUSY_EVENTS_A_SECOND / 5 + 1, 200)).toBeCloseTo(0.01);
     expect(share(35, 100_000, 2000)).toBeCloseTo(0.01);
   });

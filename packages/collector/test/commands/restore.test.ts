@@ -52,7 +52,7 @@ function keptOutside(name: string): string {
 }
 
 describe('[R-812] a restored data directory', () => {
-  test('is verified against checkpoints and a key from elsewhere, and says what is there', async () => {
+  test('is verified against checkpoints and a key from elsewhere, and its content is reported', async () => {
     await fillSigned(dataDir, [events(100)]);
     await backUp();
     const given = ['--against', keptOutside('outside'), '--key', firstKey(dataDir)];
@@ -73,12 +73,12 @@ describe('[R-812] a restored data directory', () => {
       ...{ directory: target, restored: true, events: 100, newest_checkpoint_given: null },
       verified: { intact: true, checkpoints_given: 1, keys_from: 'given', access_log: { unended: 0 } },
     });
-    // The end of the back-up's own reading was noted behind its copy.
+    // The end of the reading by the back-up itself was logged after its copy.
     const verified = await run(['verify', '--json', '--data-dir', target]);
     expect(JSON.parse(verified.stdout)).toMatchObject({ access_log: { lines: 3, unended: 0 } });
   });
 
-  test('goes on with the keys and the rotations that it had, and can be backed up to the same place', async () => {
+  test('continues with the keys and the rotations that it had, and can be backed up to the same place', async () => {
     const key = await createKey(dataDir);
     const revoked = await createKey(dataDir);
     const revoke = ['keys', 'revoke', revoked.slice(4, 16), '--data-dir', dataDir];
@@ -111,7 +111,7 @@ describe('[R-812] a restored data directory', () => {
     await backUp();
   });
 
-  test('is not made where something is, and nothing of it is changed', async () => {
+  test('is not made in a directory that is not empty, which stays unchanged', async () => {
     await fillSigned(dataDir, [events(3)]);
     await backUp();
     fs.mkdirSync(target);
@@ -126,7 +126,7 @@ describe('[R-812] a restored data directory', () => {
     expect(fs.existsSync(path.join(backups, 'here'))).toBe(false);
   });
 
-  test('is not made within the data directory of another log, nor within a directory of back-ups', async () => {
+  test('is not made inside a data directory, also not through a link', async () => {
     await fillSigned(dataDir, [events(1)]);
     await backUp();
     const other = path.join(scratch, 'other');
@@ -149,7 +149,7 @@ describe('[R-812] a restored data directory', () => {
     expect(await restore()).toMatchObject({ code: 0, stderr: '' });
   });
 
-  test('is made in no file, and in one that others may enter with a warning', async () => {
+  test('is not made in a file, and is made with a warning in a directory that others may enter', async () => {
     await fillSigned(dataDir, [events(3)]);
     await backUp();
     fs.writeFileSync(target, 'thesis');
@@ -168,7 +168,7 @@ describe('[R-812] a restored data directory', () => {
     ]);
   });
 
-  test('[R-905] is not started on without its signing key, which is told, and is no matter of trying again', async () => {
+  test('[R-905] refuses a start without its signing key, and names the file, with exit code 2', async () => {
     await createKey(dataDir);
     await fillSigned(dataDir, [events(3)]);
     await backUp();
@@ -183,7 +183,7 @@ describe('[R-812] a restored data directory', () => {
     expect(await serving.stop()).toBe(0);
   });
 
-  test('[R-812] that lacks events of which a checkpoint is known says so, ends with 7, and no collector starts on it', async () => {
+  test('[R-812] that lacks events of a given checkpoint is reported with exit code 7, and no collector starts on it', async () => {
     await fillSigned(dataDir, [events(30)]);
     await backUp();
     await fillSigned(dataDir, [events(12)]);
@@ -205,7 +205,7 @@ describe('[R-812] a restored data directory', () => {
     });
     expect((await storedEvents(target)).length).toBe(30);
     expect((await run(['verify', '--data-dir', target])).code).toBe(3);
-    // A back-up of it is no way around that.
+    // A back-up of it does not change that.
     [dataDir, backups, target] = [target, path.join(scratch, 'again'), path.join(scratch, 'restored-again')];
     await backUp();
     expect((await restore()).code).toBe(7);
@@ -213,7 +213,7 @@ describe('[R-812] a restored data directory', () => {
     expect((await run(['serve', '--port', '0', '--data-dir', target])).code).toBe(3);
   });
 
-  test('is not called intact when the log was rebuilt before it was backed up', async () => {
+  test('is not reported as intact when the log was rebuilt before it was backed up', async () => {
     await fillSigned(dataDir, [events(30)], { segmentBytes: 1 << 20 });
     const given = ['--against', keptOutside('outside'), '--key', firstKey(dataDir)];
     const [segment = ''] = segmentPaths(dataDir);
@@ -231,7 +231,7 @@ describe('[R-812] a restored data directory', () => {
     expect(fs.readdirSync(target)).toEqual([]);
   });
 
-  test('is not there when the back-up was cut short', async () => {
+  test('is not made when the back-up was cut short', async () => {
     await fillSigned(dataDir, [events(30)]);
     await backUp();
     const [segment = ''] = segmentPaths(backups);
@@ -241,7 +241,7 @@ describe('[R-812] a restored data directory', () => {
     expect(fs.existsSync(target)).toBe(false);
   });
 
-  test('[R-812] holds what a full disk left of a back-up that was copied there', async () => {
+  test('[R-812] holds what a full disk left of a copied back-up', async () => {
     await fillSigned(dataDir, [events(300)], { segmentBytes: 1 << 20 });
     await backUp();
     const copied = path.join(scratch, 'copied');
@@ -263,7 +263,7 @@ describe('[R-812] a restored data directory', () => {
     expect(stored.map(({ sequence }) => sequence)).toEqual(stored.map((_, i) => i + 1));
   });
 
-  test('is none that a collector starts on, wherever a restore was killed', async () => {
+  test('refuses a start after a restore that was killed at any step', async () => {
     await fillSigned(dataDir, [events(30)]);
     await backUp('--with-signing-keys');
     expect((await restore()).code).toBe(0);
@@ -279,7 +279,7 @@ describe('[R-812] a restored data directory', () => {
     expect((await restore()).code).toBe(2);
   });
 
-  test('[R-2055] needs a back-up that was finished, of version 1', async () => {
+  test('[R-2055] needs a finished back-up of version 1', async () => {
     expect((await restore()).code).toBe(6);
     fs.mkdirSync(backups);
     expect((await restore()).code).toBe(6);

@@ -86,7 +86,7 @@ async function setPolicy(policy: object): Promise<{ stderr: string }> {
 const keepNothing = () => setPolicy({ default: { keep: 'P0D' } });
 const model = (model_id: string) => ({ model_instance: { model_id, model_version: '1' } });
 
-/** Changes the catalogue as someone does who may write there, and not in the log. */
+/** Changes the catalogue, as someone could who may write there, but not in the log. */
 function tamper(change: (database: DatabaseSync) => void): void {
   const database = new DatabaseSync(path.join(dataDir, 'catalogue', 'catalogue.sqlite'), {
     timeout: 600_000,
@@ -107,9 +107,9 @@ function holdRecords(): readonly HoldRecord[] {
 }
 
 describe('[R-1341] collector retention run', () => {
-  test('believes the log where a row of the catalogue was changed or deleted, and reports the runs', async () => {
+  test('follows the log if a row of the catalogue was changed or deleted, and reports the runs', async () => {
     const { collector, sender } = await begin();
-    // Before the runs come, so that nothing but their starts says that they are held.
+    // Before the runs come, so that only their starts say that they are held.
     await done('hold', 'add', 'CASE-7', '--subject-file', subjects);
     const plain = await sender.run(OTHER, model('short'));
     const floored = await sender.run(OTHER, model('long'));
@@ -156,13 +156,13 @@ describe('[R-1341] collector retention run', () => {
     });
     expect(await opened()).toEqual([false, false, ...Array<boolean>(12).fill(true)]);
 
-    // A catalogue that is made again says what the log says.
+    // A catalogue that is made again agrees with the log.
     fs.rmSync(path.join(dataDir, 'catalogue'), { recursive: true });
     await beside(dataDir, () => done('retention', 'run'));
     expect((await opened()).filter((isLeft) => !isLeft)).toHaveLength(4);
   });
 
-  test('leaves a run of which a start cannot be opened: whether a hold keeps it is not known', async () => {
+  test('does not erase a run with a start that cannot be opened, since a hold may cover it', async () => {
     const { collector, sender } = await begin();
     await sender.run(OTHER);
     expect((await keepNothing()).stderr).toContain('"default"');
@@ -220,7 +220,7 @@ describe('[R-1342] collector hold add', () => {
       expect([...(record?.met?.runs ?? [])].sort()).toEqual([outer, middle, inner, there].sort());
       await done('hold', 'release', 'CASE-7');
 
-      // A short id is of a run that is there; a whole one may come later.
+      // A short id must be of an existing run; a run with a whole id may come later.
       const later = sampleEvent().event_id;
       const typed = ['--run', outer.slice(0, 8), '--run', later];
       await done('hold', 'add', 'CASE-8', ...typed);

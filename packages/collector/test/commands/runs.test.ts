@@ -57,7 +57,7 @@ function widthOf(table: string): number {
 }
 
 describe('the table of runs', () => {
-  test('[R-1040] has what is worth seeing of each run in words', () => {
+  test('[R-1040] shows the main facts of each run in words', () => {
     const table = runTable(TELLING, VIEW, {});
     expect(table.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
       [
@@ -98,7 +98,7 @@ describe('the table of runs', () => {
     ]);
   });
 
-  test('[R-1040] says how many calls a run has where it has several, the tokens of all, and how many failed', () => {
+  test('[R-1040] shows the number of calls of a run with several, their tokens, and how many failed', () => {
     const several = listed(1, {
       ...{ counts: { ...COUNTS, 'inference-start': 7, outcome: 0, 'user-feedback': 0 }, failedCalls: 2 },
       ...{ call: { ending: 'complete', status: null, attempts: 1 }, tokens: { input: 700, output: null } },
@@ -111,7 +111,7 @@ describe('the table of runs', () => {
     expect(runTable([listed(1)], VIEW, { isTTY: true, columns: 200 })).not.toMatch(/CALLS|TOKENS/);
   });
 
-  test('[R-1040] lets nothing of a sender move the cursor, and keeps to the width whatever the names are', () => {
+  test('[R-1040] escapes control characters of senders, and keeps to the width whatever the names are', () => {
     fc.assert(
       fc.property(
         fc.array(fc.record({ user: fc.string({ unit: 'binary' }), model: fc.string({ maxLength: 300 }) })),
@@ -159,11 +159,11 @@ describe('runs for programs', () => {
   });
 });
 
-describe('what is typed to collector runs', () => {
+describe('the options of collector runs', () => {
   const NOW = Date.parse('2026-04-01T00:00:00Z');
   const request = (options: RunsOptions) => runsRequestFrom(options, NOW);
 
-  test('[R-1040] picks runs by all that it names', () => {
+  test('[R-1040] select runs by all that they name', () => {
     expect(request({})).toEqual({
       ...{ filter: { isRun: true, clock: 'received' }, limit: 20, form: 'table', cells: PLAIN_CELLS },
     });
@@ -218,7 +218,7 @@ describe('what is typed to collector runs', () => {
     [{ organisation: 'a b' }, '--organisation: '],
     [{ since: 'today' }, '--since: '],
     [{ since: '2026-02-01', until: '2026-02-01' }, '--since'],
-  ])('[R-1040] %j is refused and the option named', (options, option) => {
+  ])('[R-1040] %j are refused, and the message names the option', (options, option) => {
     expect(() => request(options)).toThrow(
       expect.objectContaining({ exitCode: 2, message: expect.stringContaining(option) as string }),
     );
@@ -228,7 +228,7 @@ describe('what is typed to collector runs', () => {
 describe('short ids [R-1040]', () => {
   const uuids = fc.array(fc.oneof(fc.uuid(), fc.integer({ min: 0, max: 99 }).map(id)), { minLength: 1 });
 
-  test('are the beginning of one run alone, and mean it when they are typed', () => {
+  test('are the beginning of exactly one run id, and select that run', () => {
     fc.assert(
       fc.property(uuids, (made) => {
         const ids = [...new Set(made)].sort();
@@ -248,13 +248,13 @@ describe('short ids [R-1040]', () => {
   });
 
   test.each(['abcdef0', 'abcdef0g', 'abcdef-00', 'abcdef00-00000', `${id(1)}0`, '', '-', 'abcdef00-000-4'])(
-    '%j is none',
+    '%j is not valid',
     (text) => {
       expect(() => runIdFrom('--run', text)).toThrow(/^--run: ".*" is neither a UUID/);
     },
   );
 
-  test('that several runs have name these, so that one can be picked', () => {
+  test('of several runs are refused with the ids of these runs', () => {
     const ids = Array.from({ length: 9 }, (_, n) => id(n));
     expect(severalRuns('--run', 'abcdef00', ids.slice(0, 2))).toMatchObject({
       exitCode: 2,

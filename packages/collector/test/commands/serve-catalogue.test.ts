@@ -61,13 +61,13 @@ async function followed(collector: Running): Promise<void> {
   await expect.poll(behind, { interval: 200 }).toBe(0);
 }
 
-/** What its rows say, with nothing taken in for the question; and what they should say of the whole log. */
+/** Compares its rows, without an update for this, with what they should be for the whole log. */
 async function expectRight(): Promise<void> {
   const log = openStore(dataDir).events;
   const { sequence } = await log.end();
   const catalogue = Catalogue.open({ directory: catalogueOf(), ledgerId: log.ledgerId });
   expect(catalogue.cursor.sequence).toBeGreaterThanOrEqual(EVENTS.length + 1);
-  // Once nothing is left to be taken in, rows are still settled.
+  // After the last update, rows are still settled.
   const isSettled = () => [...catalogue.runs({ limit: 1 })].length;
   await expect.poll(isSettled, { interval: 200 }).toBe(1);
   expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, sequence));
@@ -75,7 +75,7 @@ async function expectRight(): Promise<void> {
   await log.close();
 }
 
-test('[R-1020] a running collector keeps its catalogue up to date, for its owner alone, and beside another process that does', async () => {
+test('[R-1020] a running collector keeps its catalogue up to date, for its owner alone, also beside another process that updates it', async () => {
   await fillSigned(dataDir, [EVENTS.map(stored)]);
   const collector = await started();
   const log = openStore(dataDir).events;
@@ -95,7 +95,7 @@ test('[R-1020] a running collector keeps its catalogue up to date, for its owner
   expect(await collector.stop()).toBe(0);
 });
 
-test('[R-1020] killed in the middle of an update, again and again, the next start goes on, and the rows are right', async () => {
+test('[R-1020] after kills in the middle of an update the next start continues, and the rows are right', async () => {
   const many = Array.from({ length: 60 }, (_, copy) =>
     EVENTS.map((event) => stored({ ...event, organisation: `${event.organisation}-${copy}` })),
   );
@@ -111,13 +111,13 @@ test('[R-1020] killed in the middle of an update, again and again, the next star
   await expectRight();
 });
 
-describe('[R-1020] a catalogue that is not what it was, under a running collector,', () => {
+describe('[R-1020] a catalogue that is damaged under a running collector', () => {
   const damage = {
     deleted: () => fs.rmSync(catalogueOf(), { recursive: true }),
     'cut off': () => fs.truncateSync(fileOf(), 8192),
     'all zeros': () => fs.writeFileSync(fileOf(), Buffer.alloc(fs.statSync(fileOf()).size), { flag: 'r+' }),
   };
-  test.each(Object.entries(damage))('%s, is rebuilt, and events are taken meanwhile', async (_, spoil) => {
+  test.each(Object.entries(damage))('is rebuilt while events are accepted (%s)', async (_, spoil) => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
     const collector = await started();
     await followed(collector);
@@ -138,7 +138,7 @@ describe('[R-1020] a catalogue that is not what it was, under a running collecto
   });
 });
 
-test('[R-1020] a catalogue that cannot be made is warned of and tried again; events are stored', async () => {
+test('[R-1020] a catalogue that cannot be made causes a warning and is tried again; events are stored', async () => {
   fs.writeFileSync(catalogueOf(), 'no directory');
   const collector = await started();
   await send(collector);
@@ -153,7 +153,7 @@ test('[R-1020] a catalogue that cannot be made is warned of and tried again; eve
   expect(await collector.stop()).toBe(0);
 });
 
-test.runIf(canMount)('[R-1020] without room for its catalogue a collector takes events', async () => {
+test.runIf(canMount)('[R-1020] without space for its catalogue a collector accepts events', async () => {
   fs.mkdirSync(catalogueOf(), 0o700);
   const collector = await started(...withoutRoomIn(catalogueOf()));
   await send(collector);
@@ -238,7 +238,7 @@ describe('[R-703] doctor', () => {
     expect(await found()).toMatchObject(wrong('^damaged'));
   });
 
-  test('[R-703] names ten of them to people and all to scripts', async () => {
+  test('[R-703] names ten wrong records to people and all to scripts', async () => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
     const records = await made();
     const one = { record_id: expect.any(String) as string, organisation: expect.any(String) as string };
@@ -264,14 +264,14 @@ describe('[R-703] doctor', () => {
       ),
     ).toHaveLength(10);
     expect(stdout).toMatch(new RegExp(`^WARNING +catalogue +${records - 10} more: --json$`, 'm'));
-    // What is stored counts more.
+    // Damage to the log decides the exit code.
     fs.rmSync(path.join(dataDir, 'checkpoints'), { recursive: true });
     const [segment = ''] = fs.readdirSync(path.join(dataDir, 'ledger'));
     fs.truncateSync(path.join(dataDir, 'ledger', segment), 200);
     expect((await run(['doctor', '--data-dir', dataDir])).code).toBe(3);
   });
 
-  test('compares that of a running collector too', async () => {
+  test('compares the catalogue of a running collector too', async () => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
     const collector = await started();
     await send(collector);
@@ -281,7 +281,7 @@ describe('[R-703] doctor', () => {
     expect(await found()).toMatchObject({ code: 7, severity: 'warning' });
   });
 
-  test('[R-703] compares that of a mirror', async () => {
+  test('[R-703] compares the catalogue of a mirror', async () => {
     await fillSigned(dataDir, [EVENTS.map(stored)]);
     await made();
     const { ledgerId } = openStore(dataDir).events;
@@ -297,7 +297,7 @@ describe('[R-703] doctor', () => {
     expect(await found()).toMatchObject({ code: 7 });
   });
 
-  test('[R-703] what it makes for that is for its owner alone, and gone behind it, also behind a signal', async () => {
+  test('[R-703] keeps its temporary files for their owner alone, and removes them, also after a signal', async () => {
     const many = Array.from({ length: 100 }, (_, copy) =>
       EVENTS.map((event) => stored({ ...event, organisation: `${event.organisation}-${copy}` })),
     );

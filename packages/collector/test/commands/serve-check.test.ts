@@ -37,7 +37,7 @@ interface Answer {
 }
 
 describe('[R-841] collector serve --check', () => {
-  test('prints every value and who said it', async () => {
+  test('prints every value and its source', async () => {
     const directory = scratch();
     const limits = { 'max-connections': 9 };
     const config = fileIn(directory, { port: 9000, 'log-level': 'debug', limits });
@@ -56,7 +56,7 @@ describe('[R-841] collector serve --check', () => {
     expect(lines).toContain('limits.queue-bytes | 64MiB | default');
   });
 
-  test('says every fault with its source and ends with exit code 2', async () => {
+  test('reports every fault with its source and ends with exit code 2', async () => {
     const directory = scratch();
     const config = fileIn(directory, { prot: 1, 'checkpoint-sink': 'ftp:x' });
     const { code, stdout, stderr } = await run(['serve', '--check', '--config', config, '--port', 'x'], {
@@ -71,7 +71,7 @@ describe('[R-841] collector serve --check', () => {
     );
   });
 
-  test('answers in JSON with faults, warnings and the sound settings, and shows no password', async () => {
+  test('prints faults, warnings and the valid settings as JSON, and no password', async () => {
     const sink = 'https://user:hunter2@witness.example#a';
     const { code, stdout, stderr } = await run(
       ['serve', '--check', '--json', '--port', '70000', '--checkpoint-sink', sink],
@@ -99,7 +99,7 @@ describe('[R-841] collector serve --check', () => {
     expect(fs.readdirSync(directory)).toEqual(['collector.json']);
   });
 
-  test('[R-1324] says why no key of payloads could be written, and what a start would make of it', async () => {
+  test('[R-1324] reports a directory in which keys of payloads could not be written', async () => {
     const directory = scratch();
     const [keys, mirror, dataDir] = ['keys', 'mirror', 'data'].map((name) => path.join(directory, name)) as [
       string,
@@ -126,13 +126,13 @@ describe('[R-841] collector serve --check', () => {
       2,
       expect.stringContaining(`${keys} is on a read-only file system`),
     ]);
-    // As they are noted, without a word of it.
+    // By the note, without the option.
     await noteKeyPlaces(dataDir, { directories: [keys], kek: '' });
     const noted = await runReadOnly(keys, check);
     expect([noted.code, (JSON.parse(noted.stdout) as Answer).faults.length]).toEqual([2, 1]);
   });
 
-  test('looks at the certificate as a start does', async () => {
+  test('checks the certificate as a start does', async () => {
     const directory = scratch();
     const authority = new Authority();
     const check = ['serve', '--check', '--json', '--host', '0.0.0.0', '--data-dir', directory];
@@ -198,13 +198,13 @@ describe('[R-841] collector serve --check', () => {
     expect(fs.readdirSync(directory)).toEqual(['collector.json']);
   });
 
-  test('does not say that something is missing which a file that cannot be read may hold', async () => {
+  test('does not report as missing what a file that cannot be read may hold', async () => {
     const config = path.join(scratch(), 'none');
     const { stderr } = await run(['serve', '--check', '--config', config, '--management-host', '0.0.0.0']);
     expect(stderr).toMatch(/^collector: --config: [^\n]*ENOENT[^\n]*\n$/);
   });
 
-  test('warns of proxies that are half of the internet, and a start does', async () => {
+  test('warns of a range of proxies that is too large, as a start does', async () => {
     const directory = scratch();
     const args = ['--data-dir', path.join(directory, 'data'), '--trusted-proxies', '10.0.0.1,0.0.0.0/0'];
     const { code, stdout } = await run(['serve', '--check', ...args]);
@@ -214,7 +214,7 @@ describe('[R-841] collector serve --check', () => {
     expect(collector.output.stderr).toMatch(/"level":"warn",.*--trusted-proxies /);
   });
 
-  test('looks at the operator token as a start does, and says where it was named', async () => {
+  test('checks the operator token as a start does, and says where it was named', async () => {
     const directory = scratch();
     const token = path.join(directory, 'token');
     fs.writeFileSync(token, 'short');
@@ -253,7 +253,7 @@ describe('[R-841] collector serve --check', () => {
     expect(contents(directory)).toEqual(before);
   });
 
-  test('is not for a trial, and a start prints no JSON', async () => {
+  test('is refused for a trial, and --json is refused for a start', async () => {
     for (const options of [['--check', '--trial'], ['--json']])
       expect((await run(['serve', ...options])).code).toBe(2);
   });

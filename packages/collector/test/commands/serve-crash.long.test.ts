@@ -22,7 +22,7 @@ const KILLS = runs(400, 16);
 /** Small segments, so that the log rolls under the load too. */
 const SMALL = ['--max-body-bytes', '512KiB', ...limits({ 'segment-bytes': '1MiB' })];
 
-test('[R-601] killed again and again under load, the collector keeps every event that it acknowledged, once, and nothing half', async () => {
+test('[R-601] after many kills under load, the collector has every acknowledged event once, and none in part', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const load = new Load(key, { connections: 16, repeats: 0.1, largest: 300_000 });
@@ -60,7 +60,7 @@ test('[R-609] stopped under load, the collector ends with 0 and keeps every even
     expect([...load.refusals.keys()].filter((status) => status !== 503)).toEqual([]);
     expect(collector.output.stderr).toContain('"exitCode":0');
   }
-  // In order, there is not one event more than was acknowledged.
+  // After an orderly end, no event is stored that was not acknowledged.
   expect(await expectAllStored(dataDir, load)).toBe(load.acknowledged.size);
 });
 

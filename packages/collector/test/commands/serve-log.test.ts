@@ -1,4 +1,4 @@
-/** What `collector serve` writes, for whom, and that nothing waits for anyone who reads it. */
+/** What `collector serve` logs, for which reader, and that it never waits for the reader. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -12,7 +12,7 @@ import { post } from '../running/load.js';
 import { hasTerminal, launchOnTerminal } from '../running/restricted-process.js';
 import { scratch } from '../running/scratch.js';
 
-/** Sends so many events over 16 connections. @returns how often each status was answered. */
+/** Sends `count` events over 16 connections. @returns how often each status was answered. */
 async function sendMany(port: number, key: string, count: number): Promise<Record<number, number>> {
   const agent = new http.Agent({ keepAlive: true, maxSockets: 16 });
   const body = JSON.stringify(outcomeEvent());
@@ -28,7 +28,7 @@ async function sendMany(port: number, key: string, count: number): Promise<Recor
   return statuses;
 }
 
-/** One whose log has a line for each request. */
+/** A collector whose log has a line for each request. */
 async function talkative(): Promise<{ running: Running; key: string }> {
   const dataDir = scratch();
   const { text: key } = await issueKey(dataDir);
@@ -40,7 +40,7 @@ async function talkative(): Promise<{ running: Running; key: string }> {
 /** What 11,008 requests log is more than a pipe and the memory for waiting lines hold. */
 const MANY = 11_008;
 
-test('[R-871] a reader of the log that hangs holds up no event and no probe; lost lines are counted and told', async () => {
+test('[R-871] a reader of the log that hangs delays no event and no probe; lost lines are counted and reported', async () => {
   const { running, key } = await talkative();
   running.process.stderr?.pause();
   expect(await sendMany(running.port, key, MANY)).toEqual({ 201: MANY });
@@ -60,7 +60,7 @@ test('[R-871] a reader of the log that hangs holds up no event and no probe; los
 });
 
 test.each(['on', 'off'])(
-  "[R-1430] with the management port %s, that this host's clock was changed is logged once: which way, and by how much",
+  '[R-1430] with the management port %s, a change of the clock is logged once, with its direction and amount',
   async (management) => {
     const directory = scratch();
     const [wrong, preload] = [path.join(directory, 'wrong'), path.join(directory, 'clock.mjs')];
@@ -117,13 +117,16 @@ async function loggingTo(file: string, env: NodeJS.ProcessEnv = {}) {
   return { port: Number(port), key, stop };
 }
 
-test.skipIf(!fs.existsSync('/dev/full'))('[R-871] a log on a full disk ends nothing', async () => {
-  const { port, key, stop } = await loggingTo('/dev/full', { COLLECTOR_LOG_LEVEL: 'debug' });
-  expect(await sendMany(port, key, 160)).toEqual({ 201: 160 });
-  expect(await stop()).toBe(0);
-});
+test.skipIf(!fs.existsSync('/dev/full'))(
+  '[R-871] a log on a full disk does not end the collector',
+  async () => {
+    const { port, key, stop } = await loggingTo('/dev/full', { COLLECTOR_LOG_LEVEL: 'debug' });
+    expect(await sendMany(port, key, 160)).toEqual({ 201: 160 });
+    expect(await stop()).toBe(0);
+  },
+);
 
-test('[R-871] a start that fails beside a reader that hangs ends all the same', async () => {
+test('[R-871] a start that fails ends also if the reader of its log hangs', async () => {
   const fifo = path.join(scratch(), 'log');
   execFileSync('mkfifo', [fifo]);
   const stuck = fs.openSync(fifo, fs.constants.O_RDWR | fs.constants.O_NONBLOCK);
@@ -135,7 +138,7 @@ test('[R-871] a start that fails beside a reader that hangs ends all the same', 
   expect(await exited).toBe(1);
 });
 
-test('[R-871] lines that systemd reads begin with their priority, and no others', async () => {
+test('[R-871] only lines that systemd reads begin with their priority', async () => {
   const file = path.join(scratch(), 'log');
   const priorities = async (env: NodeJS.ProcessEnv) => {
     const { port, stop } = await loggingTo(file, env);
@@ -170,7 +173,7 @@ async function onTerminal(args: readonly string[], colours = false) {
 const ESCAPE = '\u001b';
 
 test.skipIf(!hasTerminal)(
-  '[R-871] a terminal shows lines for people, and at every start where it listens',
+  '[R-871] a terminal shows lines for people, and the addresses at every start',
   async () => {
     const dataDir = scratch();
     for (const keys of [1, 0]) {
@@ -187,7 +190,7 @@ test.skipIf(!hasTerminal)(
   },
 );
 
-test.skipIf(!hasTerminal)('[R-871] a terminal that is held by Ctrl-S holds up no event', async () => {
+test.skipIf(!hasTerminal)('[R-871] a terminal that is stopped by Ctrl-S delays no event', async () => {
   const dataDir = scratch();
   const { text: key } = await issueKey(dataDir);
   const { port, type, exited, shown } = await onTerminal(['--data-dir', dataDir, '--log-level', 'debug']);
@@ -199,7 +202,7 @@ test.skipIf(!hasTerminal)('[R-871] a terminal that is held by Ctrl-S holds up no
   expect(await exited).toBe(0);
 });
 
-test('[R-871] the lines of a start and of a stop say which version of the collector writes them', async () => {
+test('[R-871] the lines of a start and of a stop name the version of the collector', async () => {
   const running = await start(scratch());
   expect(await running.stop()).toBe(0);
   const lines = running.output.stderr.trimEnd().split('\n');

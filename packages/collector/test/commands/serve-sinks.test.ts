@@ -21,7 +21,7 @@ test('[R-906] a sink that contradicts the ledger is an error in the log, and one
       .filter(({ level }) => level !== 'info');
   };
   await createKey(dataDir);
-  // Two directories that begin as copies, and go on differently.
+  // Two directories that begin as copies, and then differ.
   await fillSigned(dataDir, []);
   const restored = scratchDirectory('restored');
   fs.cpSync(dataDir, restored, { recursive: true });
@@ -48,7 +48,7 @@ test('[R-906] a sink that contradicts the ledger is an error in the log, and one
   ]);
 });
 
-test('[R-906] a sink that hangs holds up no event, and does not outlive a collector that is killed', async () => {
+test('[R-906] a sink that hangs delays no event, and ends with a collector that is killed', async () => {
   const directory = scratchDirectory('hanging');
   fs.mkdirSync(directory);
   const program = path.join(directory, 'sink.sh');

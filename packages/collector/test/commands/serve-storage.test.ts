@@ -100,7 +100,7 @@ async function fillAndRelieve(
   expect((await storedEvents(dataDir)).length).toBe(stored.length);
 }
 
-test('[R-409] on a full disk the collector refuses with Retry-After, loses nothing, and goes on when there is space', async () => {
+test('[R-409] on a full disk the collector refuses with Retry-After, loses nothing, and continues when there is space', async () => {
   const dataDir = scratch();
   let mounted = false;
   try {
@@ -133,7 +133,7 @@ function unlimitFiles({ process }: Running): void {
   execFileSync('prlimit', ['--pid', String(process.pid), '--fsize=unlimited:']);
 }
 
-test('where files may not grow the collector refuses, loses nothing, and goes on when they may', async () => {
+test('if files cannot grow, the collector refuses, loses nothing, and continues when they can', async () => {
   const dataDir = scratch();
   await fillAndRelieve(dataDir, await createKey(dataDir), limitFiles, unlimitFiles);
 });
@@ -142,7 +142,7 @@ test('[R-605] after a failed flush nothing more is acknowledged, the collector e
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const load = new Load(key, { connections: 8, repeats: 0.1 });
-  // The flush fails and the kernel has dropped what it should have brought to the disk: zeros stand there.
+  // The flush fails and the kernel has dropped what it should have written to the disk: the file has zeros.
   const nodeArgs = preload(`
     import fs from 'node:fs';
     const { fdatasyncSync, writeSync } = fs;
@@ -173,7 +173,7 @@ test('[R-605] after a failed flush nothing more is acknowledged, the collector e
   await expectAllStored(dataDir, load);
 });
 
-test('[R-607] a second collector on the same directory ends with 5 and says so, and the first is unharmed', async () => {
+test('[R-607] a second collector on the same directory ends with 5 and says so, and the first continues', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const first = await running(dataDir);
@@ -188,7 +188,7 @@ test('[R-607] a second collector on the same directory ends with 5 and says so, 
   }
   expect((await post(first.port, key, JSON.stringify(outcomeEvent()))).status).toBe(201);
   expect((await post(first.port, key, body)).status).toBe(201);
-  // A lock that no one holds any more does not keep the next one out.
+  // A lock that no process holds does not prevent the next start.
   await first.kill();
   expect(statSync(path.join(dataDir, 'lock')).isFile()).toBe(true);
   const next = await running(dataDir);
@@ -203,7 +203,7 @@ test.each([
   ['ledger/0000000000000001.segment', (file: string) => truncateSync(file, 4096)],
   ['ledger', (directory: string) => renameSync(directory, `${directory}.moved`)],
 ] as const)(
-  '[R-605] a hand on %s under a running collector ends it with 4, and the log names the file',
+  '[R-605] a change to %s under a running collector ends it with 4, and the log names the file',
   async (name, act) => {
     const dataDir = scratch();
     const key = await createKey(dataDir);
@@ -218,7 +218,7 @@ test.each([
   },
 );
 
-test('[R-605] what was acknowledged before a segment was removed is signed, and no start goes on without it', async () => {
+test('[R-605] what was acknowledged before a segment was removed is signed, and the next start is refused', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const collector = await running(dataDir, [...SMALL, '--checkpoint-interval-ms', '60000']);
@@ -234,7 +234,7 @@ test('[R-605] what was acknowledged before a segment was removed is signed, and 
   ]);
 });
 
-test('[R-607] a collector that starts where the lock was removed under another one lets that one end, and no event is lost', async () => {
+test('[R-607] a collector that starts after the lock of another one was removed ends that one, and no event is lost', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const first = await running(dataDir, SMALL);
@@ -251,7 +251,7 @@ test('[R-607] a collector that starts where the lock was removed under another o
   await expectAllStored(dataDir, load);
 });
 
-test('[R-601] a clock that is set back again and again changes neither the order nor what is a repeat', async () => {
+test('[R-601] a clock that is set back repeatedly changes neither the order nor what counts as a repeat', async () => {
   const dataDir = scratch();
   const key = await createKey(dataDir);
   const nodeArgs = preload(`

@@ -7,7 +7,7 @@ import { ServiceManager } from '../../src/commands/serve/service-manager.js';
 import { serviceManagement } from '../../src/config.js';
 import { start, temporaryDirectory } from '../running/collector-process.js';
 
-/** Node has no sockets for datagrams on this host, so the program that would write to one is stood in for. */
+/** Node has no sockets for datagrams on this host, so a script replaces the program that would write to one. */
 function listener(script = 'echo "$*" >> "$0.said"'): { path: string; said: () => string[] } {
   const directory = temporaryDirectory();
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
@@ -29,7 +29,7 @@ async function until(holds: () => boolean): Promise<void> {
 }
 
 describe('[R-842] a collector that a service manager started', () => {
-  test('says when it is ready, reloads, lives and stops', async () => {
+  test('reports when it is ready, reloads, is alive and stops', async () => {
     const { path: searched, said } = listener();
     const dataDir = temporaryDirectory();
     onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
@@ -51,7 +51,7 @@ describe('[R-842] a collector that a service manager started', () => {
     ]);
   });
 
-  test('runs nothing when no one listens', async () => {
+  test('runs no program when no manager listens', async () => {
     const { path: searched, said } = listener();
     const dataDir = temporaryDirectory();
     onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
@@ -60,7 +60,7 @@ describe('[R-842] a collector that a service manager started', () => {
     expect(said()).toEqual([]);
   });
 
-  test('goes on, and says so once, when it cannot tell the manager', async () => {
+  test('continues, and logs it once, when it cannot report to the manager', async () => {
     const { path: searched } = listener('exit 3');
     const dataDir = temporaryDirectory();
     onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
@@ -72,7 +72,7 @@ describe('[R-842] a collector that a service manager started', () => {
   });
 });
 
-test('[R-842] no sign of life is given once a thread does not respond, and it is said in the log', async () => {
+test('[R-842] no sign of life is sent while a thread does not respond, and the log says so', async () => {
   const { path: searched, said } = listener();
   vi.stubEnv('PATH', searched);
   onTestFinished(() => {
@@ -107,7 +107,7 @@ test('[R-842] no sign of life is given once a thread does not respond, and it is
   expect(new Set(asked)).toEqual(new Set([40]));
 });
 
-test('what the environment says of a service manager is believed only when it is meant for this process', () => {
+test('variables of a service manager are used only when they are meant for this process', () => {
   const NOTIFY_SOCKET = '/run/systemd/notify';
   expect(serviceManagement({}, 7)).toEqual({ listens: false, watchdogMs: undefined });
   expect(serviceManagement({ NOTIFY_SOCKET: '' }, 7).listens).toBe(false);

@@ -21,8 +21,8 @@ async function doctor(dataDir: string, ...options: string[]): Promise<string> {
   return stdout;
 }
 
-describe('a key behind a command', () => {
-  test('[R-905] [R-903] that stops signing is told of by doctor while events are stored, until it signs again', async () => {
+describe('a key of a signing command', () => {
+  test('[R-905] [R-903] that stops signing is reported by doctor while events are stored, until it signs again', async () => {
     const dataDir = scratchDirectory('data');
     const apiKey = await createKey(dataDir);
     const program = new ScratchProgram();
@@ -44,11 +44,11 @@ describe('a key behind a command', () => {
     await post();
     const trouble = path.join(dataDir, 'checkpoints', 'trouble.json');
     await expect.poll(() => fs.existsSync(trouble)).toBe(true);
-    // Also where doctor was not told of the command.
+    // Also if doctor does not know the command.
     expect(await doctor(dataDir)).toMatch(
       /^WARNING +checkpoint +.* since \d{4}-.*Z: .* exit code 1 \(sign\)/m,
     );
-    // What the program said of it is nothing for others.
+    // The output of the program may be secret.
     expect(fs.readFileSync(trouble, 'utf8')).not.toContain('cannot sign');
     program.behave({});
     await expect.poll(() => fs.existsSync(trouble)).toBe(false);
@@ -56,7 +56,7 @@ describe('a key behind a command', () => {
     expect(await serving.stop()).toBe(0);
   });
 
-  test('[R-905] that cannot be meant is a mistake of the configuration, in one line, and one that is down is not', async () => {
+  test('[R-905] that is invalid is a fault of the configuration, in one line, and a command that fails is not', async () => {
     const dataDir = scratchDirectory('data');
     const program = new ScratchProgram();
     const { privateKey: rsa } = generateKeyPairSync('rsa', { modulusLength: 2048 });
@@ -81,7 +81,7 @@ describe('a key behind a command', () => {
     expect(fs.existsSync(path.join(dataDir, 'checkpoints', 'origin.vkey'))).toBe(false);
   });
 
-  test('[R-905] that is another than the log has, or is not named any more, is told without a word of damage', async () => {
+  test('[R-905] that is not the key of the log, or is no longer named, is refused, and not reported as damage', async () => {
     const dataDir = scratchDirectory('data');
     await fillSigned(dataDir, []);
     const current = fs.readFileSync(path.join(dataDir, 'checkpoints', 'origin.vkey'), 'utf8').trim();
@@ -91,19 +91,19 @@ describe('a key behind a command', () => {
     const other = await serve(dataDir, program.path);
     expect([other.code, other.stdout]).toEqual([2, '']);
     for (const each of [verifierKeyOf(ORIGIN, publicKey), current]) expect(other.stderr).toContain(each);
-    // As it is with a log that a command began.
+    // As with a log that a command began.
     fs.rmSync(path.join(dataDir, 'signing-keys'), { recursive: true });
     const { code, stderr } = await run([
       ...['serve', '--port', '0', '--data-dir', dataDir, '--log-level', 'error'],
     ]);
-    // No start fixes it, so that a service manager is to try none.
+    // No start fixes it, so a service manager must not retry.
     expect(code).toBe(2);
     expect(stderr).toMatch(/--with-signing-keys.*command:PROGRAM.* --signing-keys/);
     expect(stderr).toContain(current);
     expect(stderr).toContain(`${keyIdText(noteKey(current).keyId)}.pem`);
   });
 
-  test('[R-905] the name of a log that began with another is a mistake of the configuration', async () => {
+  test('[R-905] another name than that of the log is a fault of the configuration', async () => {
     const dataDir = scratchDirectory('data');
     await fillSigned(dataDir, []);
     const options = ['--port', '0', '--data-dir', dataDir, '--log-origin', 'log.example/b'];

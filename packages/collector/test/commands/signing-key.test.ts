@@ -39,7 +39,7 @@ class Log extends ScratchLog {
 }
 
 describe('show', () => {
-  test('[R-905] tells the origin, the verifier key and where the private one is', async () => {
+  test('[R-905] prints the origin, the verifier key and where the private one is', async () => {
     const log = new Log();
     const [key] = log.start().keys;
     const file = path.join(log.directory, keyFile(key?.vkey ?? ''));
@@ -57,7 +57,7 @@ describe('show', () => {
     });
   });
 
-  test('[R-905] tells of each earlier key until when it signs too, and the note that hands on from it', async () => {
+  test('[R-905] prints for each earlier key until when it signs, and its rotation note', async () => {
     const log = new Log();
     log.start();
     const first = log.rotate(30 * DAY);
@@ -73,7 +73,7 @@ describe('show', () => {
     for (const key of [second.key, first.before, second.before]) expect(stdout).toContain(key.vkey);
   });
 
-  test('says when the private key is not there, and changes nothing', async () => {
+  test('says if the private key is missing, and changes nothing', async () => {
     const log = new Log();
     log.start();
     fs.rmSync(log.directory, { recursive: true });
@@ -82,7 +82,7 @@ describe('show', () => {
     expect(fs.existsSync(log.directory)).toBe(false);
   });
 
-  test('says behind which command the key is', async () => {
+  test('names the signing command', async () => {
     const log = new Log();
     log.start();
     expect(await log.json('show', '--signing-keys', 'command:/opt/sign')).toMatchObject({
@@ -117,7 +117,7 @@ describe('rotate', () => {
     expect((await log.json('show'))['key']).toBe(rotated.key);
   });
 
-  test('[R-905] is followed by the collector that runs, which then destroys the old key', async () => {
+  test('[R-905] is followed by a running collector, which then destroys the old key', async () => {
     const dataDir = scratchDirectory('data');
     const apiKey = await createKey(dataDir);
     const serving = await start(dataDir, ['--checkpoint-interval-ms', '100']);
@@ -155,14 +155,14 @@ describe('rotate', () => {
     const ended = await Promise.all(Array.from({ length: 4 }, () => log.run('rotate')));
     const lost = ended.filter(({ code }) => code !== 0);
     expect(lost).toHaveLength(3);
-    // Anyone who came after the note was there meets its overlap.
+    // A process that came after the note is refused because of its overlap.
     for (const { code } of lost) expect([1, 2]).toContain(code);
     log.nowMs = Date.now();
     expect(await signersOf(running)).toHaveLength(2);
     expect(log.keyFiles()).toHaveLength(2);
   });
 
-  test('is refused while an overlap lasts, but for --overlap 0', async () => {
+  test('is refused while an overlap lasts, except with --overlap 0', async () => {
     const log = new Log();
     log.start();
     const first = await log.json('rotate', '--overlap', '1h');
@@ -184,7 +184,7 @@ describe('rotate', () => {
     expect(fs.existsSync(log.directory)).toBe(false);
   });
 
-  test('refuses a key behind a command', async () => {
+  test('refuses a key of a signing command', async () => {
     const log = new Log();
     log.start();
     expect(await log.run('rotate', '--signing-keys', 'command:/opt/sign')).toMatchObject({
@@ -208,8 +208,8 @@ const OTHER_DISK = ['/dev/shm', '/var/tmp', process.cwd()].find(
   (directory) => fs.existsSync(directory) && fs.statSync(directory).dev !== fs.statSync(os.tmpdir()).dev,
 );
 
-describe('[R-905] a signing key that dies with the disk of the log', () => {
-  test('is told at the first start and when it was rotated', async () => {
+describe('[R-905] a signing key on the disk of the log', () => {
+  test('is reported at the first start and after a rotation', async () => {
     const dataDir = scratchDirectory();
     const running = await start(dataDir);
     onTestFinished(() => running.kill());
@@ -219,7 +219,7 @@ describe('[R-905] a signing key that dies with the disk of the log', () => {
     expect(rotated.stdout).toContain(notice);
   });
 
-  test('[R-905] whose file is gone under a running collector is warned of, until it is put back', async () => {
+  test('[R-905] whose file is gone under a running collector causes a warning until it is put back', async () => {
     const dataDir = scratchDirectory();
     const running = await start(dataDir, ['--management', 'on']);
     onTestFinished(() => running.kill());
@@ -243,7 +243,7 @@ describe('[R-905] a signing key that dies with the disk of the log', () => {
     await expect.poll(warned).toBe(true);
   });
 
-  test.skipIf(OTHER_DISK === undefined)('is none on another file system', async () => {
+  test.skipIf(OTHER_DISK === undefined)('is not reported on another file system', async () => {
     const dataDir = scratchDirectory();
     const elsewhere = fs.mkdtempSync(path.join(OTHER_DISK ?? '', 'collector-keys-'));
     onTestFinished(() => fs.rmSync(elsewhere, { recursive: true }));
@@ -254,7 +254,7 @@ describe('[R-905] a signing key that dies with the disk of the log', () => {
 });
 
 describe.each(['show', 'rotate'])('%s', (verb) => {
-  test('ends with 6 where there is no log yet, and makes nothing', async () => {
+  test('ends with 6 if there is no log yet, and makes nothing', async () => {
     const log = new Log();
     expect((await log.run(verb)).code).toBe(6);
     expect(fs.existsSync(log.dataDir)).toBe(false);
@@ -263,7 +263,7 @@ describe.each(['show', 'rotate'])('%s', (verb) => {
     expect(fs.readdirSync(log.dataDir)).toEqual([]);
   });
 
-  test('ends with 3 when the notes do not lead from key to key, and names the one', async () => {
+  test('ends with 3 when the notes do not lead from key to key, and names the wrong one', async () => {
     const log = new Log();
     log.start();
     const { note } = log.rotate(0);
@@ -273,7 +273,7 @@ describe.each(['show', 'rotate'])('%s', (verb) => {
     expect(stderr).toMatch(/^collector: .*rotation note 1: .*\n$/);
   });
 
-  test('[R-905] never shows a private key, not even where an error arose', async () => {
+  test('[R-905] never shows a private key, not even in an error', async () => {
     const log = new Log();
     log.start();
     const said: string[] = [];

@@ -25,14 +25,14 @@ async function started(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}
   return running;
 }
 
-/** Inodes of the sockets on which the process listens: of its own table, so that no other process counts. */
+/** Ports on which the process listens: by its own sockets, so that no other process counts. */
 function listening(pid: number | undefined): number[] {
   const own = fs.readdirSync(`/proc/${pid}/fd`).flatMap((descriptor) => {
     try {
       const target = fs.readlinkSync(`/proc/${pid}/fd/${descriptor}`, 'utf8');
       return /^socket:\[(\d+)\]$/.exec(target)?.[1] ?? [];
     } catch {
-      // Closed meanwhile.
+      // It was closed in the meantime.
       return [];
     }
   });
@@ -49,7 +49,7 @@ function listening(pid: number | undefined): number[] {
   return ports.sort((a, b) => a - b);
 }
 
-/** Processes that it started: that of the checkpoint sinks, say. */
+/** Processes that it started, for example that of the checkpoint sinks. */
 function childrenOf(pid: number | undefined): number[] {
   return fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number);
 }
@@ -84,7 +84,7 @@ test('[R-609] SIGQUIT stops a collector in order', async () => {
   expect(running.output.stderr).toContain('"msg":"stopped"');
 });
 
-// A preloaded module runs before the first line of ours, as a signal during the start of Node itself comes.
+// A preloaded module runs before our first line, as a signal during the start of Node itself comes.
 test('[R-609] a SIGUSR1 before the first line of the program leaves no debugger either', async () => {
   const early = path.join(scratch(), 'early.mjs');
   fs.writeFileSync(
@@ -101,12 +101,12 @@ test('[R-609] a SIGUSR1 before the first line of the program leaves no debugger 
   expect(await running.stop()).toBe(0);
 });
 
-test('[R-609] a debugger that was asked for stays', async () => {
+test('[R-609] a debugger that was requested stays', async () => {
   const running = await started([], { NODE_OPTIONS: '--inspect=127.0.0.1:0' });
   expect(listening(running.process.pid)).toHaveLength(3);
 });
 
-test('[R-609] ./collector, the npm scripts and what is deployed start Node without SIGUSR1', () => {
+test('[R-609] ./collector, the npm scripts and the deployment files start Node without SIGUSR1', () => {
   const starts = {
     collector: /^exec .*$/gm,
     'package.json': /node .*dist\/main\.js/g,

@@ -1,4 +1,4 @@
-/** What someone with access to the host can do to a log, made with as much care as such a person would take. */
+/** What someone with access to the host can do to a log, done as carefully as such a person would do it. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -10,7 +10,7 @@ import { decodeFrame } from '../../src/store/embedded/frame.js';
 import { SEGMENT_HEADER_BYTES } from '../../src/store/embedded/segment.js';
 import { segmentPaths } from '../store/embedded/filled-directory.js';
 
-/** Where the parts of a frame begin, as frame.ts tells. */
+/** Where the parts of a frame begin, by frame.ts. */
 export const AT = {
   checksum: 0,
   size: 4,

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { alignedTable, asTable, giveRows, wrappedFor } from '../../src/commands/terminal.js';
 
-test('a table that is too wide loses columns, then room in the widest one', () => {
+test('a table that is too wide gets narrower columns, and then leaves one out', () => {
   const rows = [
     ['RUN', 'MODEL', 'USER'],
     ['0b2c5a3e', 'sepsis-abstractor@3.0', 'nurse-0004'],
@@ -44,6 +44,6 @@ test('a line is wrapped at spaces for a terminal, with the lines below the first
   expect(wrappedFor({ isTTY: true, columns: 200 }, LINE)).toBe(LINE);
 });
 
-test('where no one looks on, or the width is not known, a line stays one', () => {
+test('a line is not wrapped outside of a terminal', () => {
   expect(wrappedFor({ isTTY: false, columns: 40 }, LINE)).toBe(LINE);
 });

@@ -8,7 +8,7 @@ import { scratch } from '../running/scratch.js';
 const ENDPOINTS =
   '/event/inference-start, /event/internal-artifact, /event/human-output, /event/outcome, /event/user-feedback';
 
-test('[R-873] a trial says of each event why it is refused or would be by profile full, and keeps nothing', async () => {
+test('[R-873] a trial reports why each event is refused, or would be under profile full, and keeps nothing', async () => {
   const parent = scratch();
   const kept = path.join(scratch(), 'kept');
   const trial = launch(['serve', '--trial', '--port', '0'], {
@@ -82,7 +82,7 @@ test.each([
   },
 );
 
-test('[R-873] a trial that does not start deletes its directory and says nothing of it', async () => {
+test('[R-873] a trial that does not start deletes its directory and does not mention it', async () => {
   const parent = scratch();
   const { code, stdout } = await run(['serve', '--trial', '--tls-cert', 'c.pem'], {
     env: { TMPDIR: parent },

@@ -99,7 +99,7 @@ async function newestHead(): Promise<{ event_id: string; lines: number; head: st
 }
 
 describe('collector verify, of the access log', () => {
-  test('[R-718] finds it as its heads in the log say, and says how far that goes', async () => {
+  test('[R-718] finds it intact by its heads in the log, and counts the lines that no head covers', async () => {
     expect(await verify({ keys: [firstKey(dataDir)] })).toMatchObject({
       ...{ intact: true, findings: [], events: 2, entries: 4 },
       access_log: { lines: 8, unsigned_lines: 0, heads: 2, unended: 0, torn: 0 },
@@ -145,7 +145,7 @@ describe('collector verify, of the access log', () => {
     ['put in another order', (lines) => [...lines.slice(2), ...lines.slice(0, 2)], /^lines 1 to 4 /],
     ['cut off the end', (lines) => lines.slice(0, 7), /has 7 whole lines, but entry 4 /],
     ['all removed', () => [], /has 0 whole lines, but entry 3 /],
-  ])('[R-718] tells that lines were %s', async (_how, change, message) => {
+  ])('[R-718] reports that lines were %s', async (_how, change, message) => {
     writeLines(change(readLines()));
     const { intact, findings } = await verify();
     expect(intact).toBe(false);
@@ -156,7 +156,7 @@ describe('collector verify, of the access log', () => {
     expect([unwell, told.map(({ severity }) => severity)]).toEqual([3, ['damage']]);
   });
 
-  test('[R-718] tells of a line that no command writes, under a head or not', async () => {
+  test('[R-718] reports a line that no command writes, whether a head covers it or not', async () => {
     fs.appendFileSync(logOf(dataDir), 'nobody was here\n');
     const { code, stdout } = await run(['verify', '--data-dir', dataDir]);
     expect([code, stdout]).toEqual([3, expect.stringMatching(/^NOT INTACT: 1 finding\n/)]);
@@ -173,7 +173,7 @@ describe('collector verify, of the access log', () => {
     ['a directory', () => fs.mkdirSync(logOf(dataDir))],
     ['a link', () => fs.symlinkSync(logOf(master), logOf(dataDir))],
     ['a pipe', () => void execFileSync('mkfifo', [logOf(dataDir)])],
-  ])('[R-718] tells that the log is something else: %s', async (_what, make) => {
+  ])('[R-718] reports that the log is not a file: %s', async (_what, make) => {
     fs.rmSync(logOf(dataDir));
     make();
     expect((await verify()).findings).toMatchObject([{ kind: 'unreadable', file: 'access.log' }]);
@@ -188,7 +188,7 @@ describe('collector verify, of the access log', () => {
     expect(backedUp.code).not.toBe(0);
   });
 
-  test('[R-702] has lines of later versions under its heads, with members that are not known here', async () => {
+  test('[R-702] accepts lines of later versions with unknown members, and checks them by the heads', async () => {
     const [begun = '', ended = ''] = readLines().slice(-2);
     const later = (text: string) => `${text.slice(0, -1)},"later":{"than":"this"}}`;
     writeLines([...readLines(), later(begun), later(ended)]);
@@ -211,7 +211,7 @@ describe('collector verify, of the access log', () => {
     ]);
   });
 
-  test('[R-718] takes a torn line for what it is, at the end or once another stands behind it', async () => {
+  test('[R-718] recognises a torn line, at the end or before another line', async () => {
     fs.appendFileSync(logOf(dataDir), '{"at":"2026-03-04T05:');
     const pending = 'the last 21 bytes of access.log are a torn line, or one that is being written';
     expect(await verify()).toMatchObject({
@@ -229,7 +229,7 @@ describe('collector verify, of the access log', () => {
     expect((await doctor()).told).toMatchObject([{ severity: 'ok' }, { severity: 'warning' }]);
   });
 
-  test('[R-718] a log put back to before the last accesses is found by any later checkpoint from elsewhere', async () => {
+  test('[R-718] a log restored to before the last accesses is found by a later checkpoint from elsewhere', async () => {
     const older = copyOf(dataDir);
     await read(dataDir);
     await signAccesses(dataDir);
@@ -277,7 +277,7 @@ describe('the log’s own entries', () => {
 });
 
 describe('a collector', () => {
-  test('[R-718] stores a head of what was read, at most once an interval, and one more when it ends', async () => {
+  test('[R-718] stores a head of the access log, at most once an interval, and one more when it ends', async () => {
     const collector = await serving('--checkpoint-interval-ms', '100');
     await read(dataDir);
     await expect.poll(signedEntries).toBeGreaterThan(4);
@@ -297,7 +297,7 @@ describe('a collector', () => {
     expect(signedEntries()).toBe(entries + 1);
   });
 
-  test('[R-718] killed between an access and its head loses neither, and the next start stores it', async () => {
+  test('[R-718] killed between an access and its head loses neither, and the next start stores the head', async () => {
     const killed = await serving('--checkpoint-interval-ms', '1h');
     await read(dataDir);
     await killed.kill();
@@ -307,7 +307,7 @@ describe('a collector', () => {
     expect(await verify()).toMatchObject({ access_log: { lines: 10, unsigned_lines: 0, heads: 3 } });
   });
 
-  test('[R-718] takes events all the same when the access log was changed, says so loudly, and heads what comes', async () => {
+  test('[R-718] continues if the access log was changed, logs an error, and covers new lines by heads', async () => {
     writeLines(readLines().toSpliced(0, 1));
     const collector = await serving('--checkpoint-interval-ms', '100');
     await expect.poll(() => collector.output.stderr).toContain('access log was changed');

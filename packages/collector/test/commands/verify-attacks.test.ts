@@ -68,7 +68,7 @@ function at(sequence: number): { file: string; offset: number } {
   return { file: SEGMENT, offset: frameAt(signed, sequence).offset };
 }
 
-/** That its exit code follows from what `collector verify` lists is for verify.test.ts. */
+/** verify.test.ts shows that the exit code of `collector verify` follows from what it lists. */
 async function verified(
   directory: string,
   against: readonly string[] = [],
@@ -81,7 +81,7 @@ async function verified(
   return findings.listed;
 }
 
-/** Also without sentences. */
+/** The findings except notes, without their sentences. */
 function withoutNotes(findings: readonly VerifyFinding[]): readonly Found[] {
   return findings
     .filter(({ kind }) => kind !== 'note')
@@ -175,7 +175,7 @@ function otherPayload(frames: Buffer[]): Buffer[] {
   return frames.with(16, sealed(Buffer.concat([head, other.salted])));
 }
 
-/** The frame with `text` behind its envelope, in the place of salt and payload; its checksum does not fit. */
+/** The frame with `text` after its envelope, in the place of salt and payload; its checksum does not fit. */
 function saltless(frame: Buffer, text = ''): Buffer {
   const end = AT.envelope + 62 + (frame[AT.envelope + 4] ?? 0) + (frame[AT.envelope + 5] ?? 0);
   const cut = Buffer.concat([frame.subarray(0, end), Buffer.from(text)]);
@@ -557,7 +557,7 @@ describe('[R-907] collector verify finds that', () => {
     text += `${name}\n${found.map(({ kind, message }) => `  ${kind}: ${message}\n`).join('')}`;
   });
 
-  test('and says each in these words', async () => {
+  test('and reports each in these sentences', async () => {
     const same = text
       .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
 
@@ -603,7 +603,7 @@ describe('[R-907] collector verify finds that', () => {
     expect(await faultsIn(dataDir)).toEqual(finds(''));
   });
 
-  test('a log is not the one that was signed, without its tree, which anybody may remove', async () => {
+  test('a log is not the one that was signed, also without its tree', async () => {
     dataDir = copyOf(signed);
     const tree = path.join(dataDir, 'tree');
     fs.rmSync(tree, { recursive: true });
@@ -616,7 +616,7 @@ describe('[R-907] collector verify finds that', () => {
       [],
       [expect.stringContaining('tree/')],
     ]);
-    // One that is there is to hold what it should.
+    // A tree that is there must hold its hashes.
     fs.writeFileSync(path.join(tree, 'level-0'), '');
     expect(await faultsIn(dataDir)).toMatchObject([{ kind: 'tile_altered' }, { kind: 'tile_altered' }]);
     fs.rmSync(path.join(tree, 'level-0'));
@@ -636,7 +636,7 @@ describe('[R-907] collector verify finds that', () => {
     expect(await faultsIn(dataDir)).toEqual([altered(17)]);
   });
 
-  test('the first events are proved, and those behind what was changed as well', async () => {
+  test('the first events are proved, and those after the change as well', async () => {
     const told = async (act: Act) => {
       dataDir = copyOf(signed);
       await act(dataDir);
@@ -663,7 +663,7 @@ describe('[R-907] collector verify finds that', () => {
     expect(text).toMatch(/^NOT INTACT: 150 findings\n[\s\S]*\n50 more are not listed/);
   });
 
-  test('events are missing from the end, by a checkpoint from elsewhere alone', async () => {
+  test('events are missing from the end, only by a checkpoint from elsewhere', async () => {
     const older = scratch();
     await fillSigned(older, BATCHES.slice(0, 20), ONE_SEGMENT);
     const newer = copyOf(older);
@@ -701,7 +701,7 @@ describe('[R-907] collector verify finds that', () => {
     }
   });
 
-  test('numbers of segments skip some', async () => {
+  test('the numbers of segments have a gap', async () => {
     dataDir = copyOf(segmented);
     const [, second = '', ...behind] = segmentPaths(dataDir);
     const last = Number.parseInt(path.basename(behind[0] ?? ''), 10) - 1;
@@ -729,7 +729,7 @@ describe('[R-907] collector verify finds that', () => {
   });
 });
 
-describe('[R-907] no byte of a log can be changed unseen', () => {
+describe('[R-907] no byte of a log can be changed without a finding', () => {
   let segment: string;
   let frames: Buffer[];
 
@@ -740,7 +740,7 @@ describe('[R-907] no byte of a log can be changed unseen', () => {
     frames = framesIn(segment);
   });
 
-  /** Each of so many bytes of a file in turn. */
+  /** Changes each of the first `bytes` bytes of a file in turn. */
   async function expectSeen(file: string, bytes: number): Promise<void> {
     const before = fs.readFileSync(file);
     const fd = fs.openSync(file, 'r+');
@@ -769,7 +769,7 @@ describe('[R-907] no byte of a log can be changed unseen', () => {
     }
   });
 
-  test('in the header of a segment with a checksum that fits, but for when it was made and, of a lone one, its ledger id', async () => {
+  test('in the header of a segment with a checksum that fits, except its time and, in a single one, the ledger id', async () => {
     for (let at = 12; at < SEGMENT_HEADER_BYTES; at++) {
       flipBit(segment, at);
       resealHeader(segment);
@@ -792,7 +792,7 @@ describe('[R-907] no byte of a log can be changed unseen', () => {
   });
 });
 
-describe('[R-907] collector verify catches another history', () => {
+describe('[R-907] collector verify finds another history', () => {
   const sizeName = (size: number) => `${String(size).padStart(16, '0')}.checkpoint`;
 
   test('a back-up that was restored and continued', async () => {
@@ -813,7 +813,7 @@ describe('[R-907] collector verify catches another history', () => {
     expect(await faultsIn(backup, [worm])).toEqual([{ kind: 'forked', sequence: 201, file: kept }]);
   });
 
-  test('a back-up that was restored and took fewer events than are lost: all that are lost are counted', async () => {
+  test('a back-up that was restored and took fewer events than are lost: all lost ones are counted', async () => {
     const backup = scratch();
     await fillSigned(backup, BATCHES.slice(0, 20), ONE_SEGMENT);
     const worm = scratch();
@@ -845,7 +845,7 @@ describe('[R-907] collector verify catches another history', () => {
     expect(await faultsIn(dataDir)).toEqual([{ kind: 'forked', sequence: 101, file }]);
   });
 
-  test('a fork that the owner of the key has signed, with the leaves of before put back into the tree', async () => {
+  test('a fork that the owner of the key has signed, with the earlier leaves put back into the tree', async () => {
     dataDir = copyOf(signed);
     const held = outside();
     fs.copyFileSync(note(dataDir), held);
@@ -856,7 +856,7 @@ describe('[R-907] collector verify catches another history', () => {
     fs.rmSync(path.join(dataDir, 'index'), { recursive: true, force: true });
     const parted = { kind: 'forked', sequence: 1, file: held };
     const rebuilt = fs.readFileSync(level);
-    // Not grown on: it lacks an event at its end.
+    // Without more events it lacks one at its end.
     fs.writeFileSync(level, before);
     expect(await faultsIn(dataDir, [held])).toMatchObject([
       { kind: 'tile_altered' },
@@ -886,7 +886,7 @@ describe('[R-907] collector verify catches another history', () => {
   });
 });
 
-describe('[R-907] collector verify tells of events that no checkpoint speaks of', () => {
+describe('[R-907] collector verify reports events that no checkpoint covers', () => {
   function rolledBack(directory: string): void {
     const checkpoints = path.join(directory, 'checkpoints');
     for (const name of fs.readdirSync(checkpoints))
@@ -894,7 +894,7 @@ describe('[R-907] collector verify tells of events that no checkpoint speaks of'
     fs.copyFileSync(path.join(checkpoints, '0000000000000000.checkpoint'), path.join(checkpoints, 'latest'));
   }
 
-  test('how many and since when', async () => {
+  test('with their number and since when', async () => {
     dataDir = copyOf(signed);
     rolledBack(dataDir);
     const received = new Date(frameReceivedAt(frameAt(dataDir, 1).frame, 0)).toISOString();
@@ -918,8 +918,8 @@ describe('[R-907] collector verify tells of events that no checkpoint speaks of'
   });
 });
 
-describe('[R-907] collector verify comes to an end', () => {
-  test('where a pipe has the name of a file', async () => {
+describe('[R-907] collector verify terminates', () => {
+  test('if a pipe has the name of a file', async () => {
     const against = scratch();
     fs.copyFileSync(note(signed), path.join(against, 'held'));
     pipe(path.join(against, 'pipe'));
@@ -934,7 +934,7 @@ describe('[R-907] collector verify comes to an end', () => {
     expect((await run(['verify', '--data-dir', dataDir])).code).toBe(1);
   });
 
-  test('where headers of frames were laid one inside the other', async () => {
+  test('if headers of frames are nested', async () => {
     dataDir = copyOf(signed);
     const nested = Buffer.alloc(4 << 20, 1);
     const step = 109;
@@ -958,7 +958,7 @@ describe('[R-907] collector verify comes to an end', () => {
     expect(used / once).toBeLessThan(2_000);
   });
 
-  test('where a large file that was given holds no note', async () => {
+  test('if a large file that was given holds no note', async () => {
     const held = outside();
     const used = async (repeats: number) => {
       fs.writeFileSync(held, 'no note\n\n'.repeat(repeats));
@@ -967,7 +967,7 @@ describe('[R-907] collector verify comes to an end', () => {
       });
     };
     await used(1 << 18);
-    // Four times as much for four times as much, and not sixteen times.
+    // Four times the time for four times the size, and not sixteen times.
     expect((await used(4 << 20)) / (await used(1 << 20))).toBeLessThan(10);
   });
 });
@@ -979,7 +979,7 @@ async function processorTime(work: () => unknown): Promise<number> {
   return process.cpuUsage(before).user;
 }
 
-test('[R-907] keys of other logs are passed over when one of those that were given is of this one', async () => {
+test('[R-907] keys of other logs are ignored when one of the given keys is of this log', async () => {
   const other = scratch();
   await fillSigned(other, [[loggedEvent('event')]], { origin: 'log.example/ward-8' });
   const { findings } = await verifyLog({

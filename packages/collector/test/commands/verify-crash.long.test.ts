@@ -1,4 +1,4 @@
-/** That `collector verify` finds nothing where there is nothing: beside a collector, and whatever a crash leaves. */
+/** `collector verify` finds no fault where there is none: beside a collector, and after a crash. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -27,7 +27,7 @@ function holds(file: string): boolean {
   return (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0;
 }
 
-test('[R-907] killed again and again under load, the log is found intact each time, also against what its sinks hold', async () => {
+test('[R-907] after each kill under load the log is found intact, also against what its sinks hold', async () => {
   const [dataDir, sinks] = [scratch(), scratch()];
   const against = [path.join(sinks, 'worm'), path.join(sinks, 'appended')];
   const [worm = '', appended = ''] = against;
@@ -42,7 +42,7 @@ test('[R-907] killed again and again under load, the log is found intact each ti
     await sleep(random.below(250));
     await collector.kill();
     await senders;
-    // A collector that was killed early has given out nothing yet, or has only made the file.
+    // A collector that was killed early has sent no checkpoint yet, or has only made the file.
     const given = [
       fs.readdirSync(worm).some((name) => name.endsWith('.checkpoint') && holds(path.join(worm, name))),
       holds(appended),
@@ -62,7 +62,7 @@ test('[R-907] killed again and again under load, the log is found intact each ti
   }
 });
 
-test('[R-907] beside a collector under load the log is found intact, each time', async () => {
+test('[R-907] beside a collector under load the log is found intact each time', async () => {
   const [dataDir, sinks] = [scratch(), scratch()];
   const appended = path.join(sinks, 'appended');
   const key = await createKey(dataDir);

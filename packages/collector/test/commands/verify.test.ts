@@ -92,7 +92,7 @@ describe('collector verify', () => {
     expect(contents(dataDir)).toEqual(before);
   });
 
-  test('[R-907] says what it rests on when key and checkpoints were given', async () => {
+  test('[R-907] names the key and the checkpoints as its basis when they were given', async () => {
     const against = path.join(scratch(), 'given');
     fs.writeFileSync(against, kept('0000000000000030.checkpoint'));
     const key = path.join(scratch(), 'log.vkey');
@@ -148,7 +148,7 @@ describe('collector verify', () => {
     });
   });
 
-  test('[R-907] finds a log intact when it was seen to be, and not because nothing was found', () => {
+  test('[R-907] reports a log as intact only when that was confirmed, not because nothing was found', () => {
     const findings = new VerifyFindings();
     expect(findings.intact).toBe(false);
     findings.confirm();
@@ -168,7 +168,7 @@ describe('collector verify', () => {
       code: 0,
       report: { intact: true, events: 0, size: 0, findings: [] },
     });
-    // As a collector leaves it that was killed in its first start.
+    // As a collector that was killed in its first start leaves it.
     dataDir = scratch();
     await fillDirectory(dataDir, []);
     const { code, report } = await verify();
@@ -177,7 +177,7 @@ describe('collector verify', () => {
     expect(report.findings).toMatchObject([{ kind: 'note' }]);
   });
 
-  test('[R-907] says with exit code 6 that there is no log or no such file, and with 2 what was given wrong', async () => {
+  test('[R-907] ends with 6 if there is no log or no such file, and with 2 if an argument is invalid', async () => {
     const failure = async (...args: readonly string[]) => {
       const { code, stdout, stderr } = await run(['verify', '--data-dir', dataDir, ...args]);
       expect(stdout).toBe('');
@@ -220,7 +220,7 @@ describe('collector verify', () => {
     });
   });
 
-  test.runIf(canMount)('[R-907] reads a snapshot that no one can write to', async () => {
+  test.runIf(canMount)('[R-907] reads a read-only snapshot', async () => {
     const { code, stdout } = await runReadOnly(dataDir, ['verify', '--data-dir', dataDir]);
     expect([code, stdout.slice(0, 7)]).toEqual([0, 'INTACT:']);
   });
@@ -240,7 +240,7 @@ describe('collector verify and the keys of a log', () => {
       const { code, report } = await verify(...args);
       expect([code, report.checkpoints_checked, report.findings]).toEqual([0, 6, []]);
     }
-    // What was signed before is held against the log, but not vouched for by a later key.
+    // What was signed before is compared with the log, but a later key does not confirm it.
     for (const [key, message] of [
       [second, 'checkpoints/0000000000000000.checkpoint and 2 more'],
       [third, 'checkpoints/0000000000000000.checkpoint and 3 more'],
@@ -253,7 +253,7 @@ describe('collector verify and the keys of a log', () => {
     }
   });
 
-  test('[R-907] believes nothing that only an earlier key than the given one has signed', async () => {
+  test('[R-907] does not trust what only an earlier key than the given one has signed', async () => {
     const second = rotate();
     const { code, report } = await verify('--key', second);
     expect(code).toBe(3);
@@ -263,7 +263,7 @@ describe('collector verify and the keys of a log', () => {
     ]);
   });
 
-  test('[R-907] tells a directory that was made with another key and the same name from the one whose key was given', async () => {
+  test('[R-907] finds that a directory of the same name was made with another key than the given one', async () => {
     const trusted = firstKey(dataDir);
     dataDir = scratch();
     await fillSigned(dataDir, BATCHES);
@@ -273,7 +273,7 @@ describe('collector verify and the keys of a log', () => {
     expect(report.findings).toMatchObject([{ kind: 'checkpoint_invalid', file: 'checkpoints/latest' }]);
   });
 
-  test('[R-907] tells a rotation note that is missing or was changed', async () => {
+  test('[R-907] reports a rotation note that is missing or was changed', async () => {
     rotate();
     rotate();
     await fillSigned(dataDir, [[loggedEvent('after two rotations')]]);
@@ -299,7 +299,7 @@ describe('collector verify and the keys of a log', () => {
     fs.rmSync(path.join(notes, '0001.note'));
     expect((await verify('--key', both)).code).toBe(0);
     expect((await verify(...chain)).code).toBe(3);
-    // What is none, or forged, is told.
+    // A note that is not a rotation note, or that is forged, is reported.
     fs.writeFileSync(given, `${kept('latest')}\n${note.slice(0, -20)}${'A'.repeat(16)}=\n`);
     const refused = await verify('--key', both, '--key', given);
     expect(refused.code).toBe(3);
@@ -308,7 +308,7 @@ describe('collector verify and the keys of a log', () => {
     );
   });
 
-  test('[R-907] refuses keys of other logs alone, with exit code 2', async () => {
+  test('[R-907] refuses keys that are all of other logs, with exit code 2', async () => {
     const other = scratch();
     await fillSigned(other, [], { origin: 'log.example/another' });
     const refused = {
@@ -318,15 +318,15 @@ describe('collector verify and the keys of a log', () => {
     const own = ['verify', '--data-dir', dataDir, '--key', firstKey(dataDir)];
     expect((await run([...own, '--key', firstKey(other)])).code).toBe(0);
     expect(await run(['verify', '--data-dir', dataDir, '--key', firstKey(other)])).toEqual(refused);
-    // When the first key is lost, the newest checkpoint tells what log it is.
+    // When the first key is lost, the newest checkpoint names the log.
     fs.rmSync(path.join(dataDir, 'checkpoints/origin.vkey'));
     expect(await run(['verify', '--data-dir', dataDir, '--key', firstKey(other)])).toEqual(refused);
     expect((await run(own)).code).toBe(3);
   });
 });
 
-describe('collector verify and what witnesses have cosigned', () => {
-  test('[R-907] holds it against the log as well, by the signature of the log', async () => {
+describe('collector verify and the checkpoints that witnesses have cosigned', () => {
+  test('[R-907] compares them with the log as well, by the signature of the log', async () => {
     const file = path.join(dataDir, 'checkpoints/cosigned-0badc0de');
     fs.writeFileSync(`${file}.unfinished`, 'half of it');
     fs.writeFileSync(file, kept('0000000000000030.checkpoint'));
@@ -341,7 +341,7 @@ describe('collector verify and what witnesses have cosigned', () => {
 });
 
 describe('collector verify --against', () => {
-  test('[R-907] takes a file of many checkpoints, as a sink appends them', async () => {
+  test('[R-907] reads a file of many checkpoints, as a sink appends them', async () => {
     const against = path.join(scratch(), 'appended');
     const [some, all] = [kept('0000000000000030.checkpoint'), kept('latest')];
     fs.writeFileSync(against, `${some}\n${all}\n${some}\n`);
@@ -349,7 +349,7 @@ describe('collector verify --against', () => {
       intact: true,
       checkpoints_checked: 7,
     });
-    // One that is wrong among them is told with its number.
+    // A wrong one among them is reported with its number.
     const wrong = await sign(dataDir, 45, Buffer.alloc(32, 1));
     fs.writeFileSync(against, `${some}\n${wrong}\n${all}\n`);
     const { code, report } = await verify('--against', against);
@@ -358,7 +358,7 @@ describe('collector verify --against', () => {
     expect(report.findings).toMatchObject([{ kind: 'forked', sequence: 31, message }]);
   });
 
-  test('[R-907] passes over a checkpoint that was cut short while it was written, and says so', async () => {
+  test('[R-907] skips a checkpoint that was cut short while it was written, and says so', async () => {
     const against = path.join(scratch(), 'appended');
     const [some, all] = [kept('0000000000000030.checkpoint'), kept('latest')];
     for (let bytes = 1; bytes < all.length - 1; bytes += 17) {
@@ -367,7 +367,7 @@ describe('collector verify --against', () => {
       expect(code).toBe(0);
       expect(report.findings).toMatchObject([{ kind: 'note', file: against }]);
     }
-    // As a sink ends one when it starts again, so that the next one can be told from it.
+    // As a sink ends one when it starts again, so that the next one is separate.
     const ended = `${all.slice(0, -20)}\n\u2014 the note above was cut short\n\n`;
     fs.writeFileSync(against, `${some}\n${ended}${ended}${all}\n`);
     const { code, report } = await verify('--against', against);
@@ -418,7 +418,7 @@ describe('collector verify --against', () => {
     });
   });
 
-  test('[R-907] passes over checkpoints of another log among those of this one, and nowhere else', async () => {
+  test('[R-907] skips checkpoints of another log only among those of this one', async () => {
     const other = scratch();
     await fillSigned(other, BATCHES.slice(0, 2), { origin: 'log.example/another' });
     const theirs = fs.readFileSync(path.join(other, 'checkpoints/latest'), 'utf8');
@@ -440,7 +440,7 @@ describe('collector verify --against', () => {
     });
   });
 
-  test('[R-907] takes a directory of checkpoints, as a write-once one holds them', async () => {
+  test('[R-907] reads a directory of checkpoints, as a write-once directory holds them', async () => {
     const against = scratch();
     const file = (name: string) => path.join(against, name);
     fs.writeFileSync(file('0000000000000030.checkpoint'), kept('0000000000000030.checkpoint').slice(0, 50));
@@ -455,14 +455,14 @@ describe('collector verify --against', () => {
     // With no whole one beside it, nothing was compared.
     fs.rmSync(file('0000000000000030-2.checkpoint'));
     expect((await verify('--against', against)).code).toBe(3);
-    // The checkpoints of a back-up will do as well.
+    // The checkpoints of a back-up are accepted as well.
     expect((await verify('--against', path.join(master, 'checkpoints'))).report).toMatchObject({
       intact: true,
       checkpoints_checked: 8,
     });
   });
 
-  test('[R-907] does not let what stands in a checkpoint move the cursor of a terminal', async () => {
+  test('[R-907] escapes control characters of a checkpoint for the terminal', async () => {
     const against = path.join(scratch(), 'given');
     const note = kept('latest').replace(ORIGIN, 'evil\u009b2J\u202e');
     fs.writeFileSync(against, note);

@@ -186,7 +186,7 @@ test('[R-2043] lists looks in the viewer with person, login, role, reason and br
   expect(stdout).not.toMatch(/[\u001b\u202e]/);
 });
 
-test('[R-2043] on a mirror reads its own readings too, and each once', async () => {
+test('[R-2043] on a mirror also reads its own log of readings, and lists each look once', async () => {
   const key = await createKey(dataDir);
   const running = await start(dataDir);
   const mine = await sendStart(running, key, { target: SUBJECT });
