@@ -214,7 +214,7 @@ describe('a ring', () => {
     expect(refused).toBeGreaterThan(runs(50));
   });
 
-  test('[R-409] refuses when its bytes are promised, and when its slots are, and has room again after the answers', async () => {
+  test('[R-409] refuses when its bytes or its slots are reserved, and has room again after the answers', async () => {
     const pair = new Pair(8 * (1000 + 128), 1024, 1000);
     let promised = 0;
     while (pair.writer.reserve(1000)) promised++;
@@ -245,7 +245,7 @@ describe('a ring', () => {
     expect(slots.writer.reserve(1)).toBe(true);
   });
 
-  test('begins at its start again also behind an event that ends exactly where it does', async () => {
+  test('begins at its start again also after an event that ends exactly at its end', async () => {
     const pair = new Pair(2 * (1000 + 128), 16, 1000);
     const sender = { organisation: 'o', keyId: 'k' };
     for (const [event, size] of [1000, 1000, 250, 300].entries()) {
@@ -284,7 +284,7 @@ describe('a ring', () => {
     expect(Atomics.load(bell, 0)).toBe(2);
   });
 
-  test('is crowded while more than half of it is promised or taken, in bytes or in number', () => {
+  test('is crowded while more than half of it is reserved or in use, in bytes or in number', () => {
     const pair = new Pair(1 << 20, 16, 1000);
     expect(pair.writer.crowded).toBe(false);
     pair.writer.reserve(600_000);

@@ -117,7 +117,7 @@ async function refusalOf(opening: Promise<unknown>): Promise<Error> {
 }
 
 describe('the tree over the ledger', () => {
-  test('[R-901] comes out the same over more than a tile, in one go, in many, and after restarts', async () => {
+  test('[R-901] is the same over more than a tile, built at once, in parts, and after restarts', async () => {
     const all = events(1500);
     const roots = new Set<string>();
     for (const cuts of [[], [1], [255, 256, 257], [100, 512, 1024, 1499]]) {
@@ -137,7 +137,7 @@ describe('the tree over the ledger', () => {
     expect([...roots]).toEqual([rootOf(all).toString('base64')]);
   });
 
-  test('[R-903] begins with a signed checkpoint of nothing, and signs one about every interval while events come', async () => {
+  test('[R-903] begins with a signed checkpoint of the empty tree, and signs one per interval while events come', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -199,7 +199,7 @@ describe('the tree over the ledger', () => {
     }
   });
 
-  test('[R-903] keeps the last checkpoint of an orderly end also when nothing came after it', async () => {
+  test('[R-903] keeps the last checkpoint of an orderly end also when no event came after it', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -213,7 +213,7 @@ describe('the tree over the ledger', () => {
     expect(world.published).toHaveLength(2);
   });
 
-  test('[R-903] does not ask a signer once more at the end that has just failed', async () => {
+  test('[R-903] does not ask a signer again at the end if it has just failed', async () => {
     const world = new World();
     let asked = 0;
     let fail: (() => void) | undefined;
@@ -234,7 +234,7 @@ describe('the tree over the ledger', () => {
     expect(asked).toBe(2);
   });
 
-  test('[R-903] without a signer that can sign goes on growing, and catches up when it can', async () => {
+  test('[R-903] grows while the signer cannot sign, and catches up when it can', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -278,7 +278,7 @@ describe('the tree over the ledger', () => {
   });
 });
 
-test('where another process is at it and signs nothing, checkpoints are not said to be made again', async () => {
+test('while another process sequences and signs nothing, checkpoints are not reported as made again', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const world = new World();
@@ -305,7 +305,7 @@ test('where another process is at it and signs nothing, checkpoints are not said
   await world.tree?.close();
 });
 
-test('[R-903] a newest checkpoint that another hand has changed or removed is not replaced, and it is reported', async () => {
+test('[R-903] a newest checkpoint that was changed or removed is not replaced, and it is reported', async () => {
   for (const change of [
     (disk: MemoryDisk) => disk.remove(LATEST),
     (disk: MemoryDisk) => disk.put(LATEST, Buffer.from('another\n')),
@@ -369,7 +369,7 @@ describe('a crash or a failing disk', () => {
     }
   });
 
-  test('whose flush fails puts the same hashes again before it signs', async () => {
+  test('whose flush fails writes the same hashes again before a checkpoint is signed', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -388,7 +388,7 @@ describe('a crash or a failing disk', () => {
     expect(next.troubles).toEqual([]);
   });
 
-  test('[R-903] that was full for a minute costs no checkpoint more than an interval once there is room', async () => {
+  test('[R-903] that was full for a minute delays a checkpoint by one interval only once there is room', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();

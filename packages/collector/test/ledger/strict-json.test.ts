@@ -134,7 +134,7 @@ describe('a text is read', () => {
     expect(outcome(text)).toEqual({ value: JSON.parse(text) as unknown });
   });
 
-  test('and __proto__ becomes a member like any other, of nothing but its object', () => {
+  test('and __proto__ becomes an ordinary member of its own object only', () => {
     const { value } = outcome('{"__proto__":{"polluted":true}}') as { value: object };
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
     expect(Object.hasOwn(value, '__proto__')).toBe(true);
@@ -153,7 +153,7 @@ describe('a repeated name is refused [R-314]', () => {
     expect(outcome(text)).toBe('duplicate_key');
   });
 
-  test('also when the one that is dropped holds more members than the one that is kept, or fewer', () => {
+  test('also when the first object has more members than the second, or fewer', () => {
     for (let dropped = 0; dropped < 5; dropped++) {
       for (let kept = 0; kept < 5; kept++) {
         const object = (size: number) => `{${Array.from({ length: size }, (_, i) => `"k${i}":0`).join()}}`;
@@ -163,13 +163,13 @@ describe('a repeated name is refused [R-314]', () => {
   });
 });
 
-test('a name with an escape is never taken for one with a backslash that was read before [R-314]', () => {
+test('a name with an escape is never confused with an earlier name with a backslash [R-314]', () => {
   expect(outcome('{"x":0,"\\\\":1}')).toEqual({ value: { x: 0, '\\': 1 } });
   expect(outcome('{"x":0,"\\n":1,"\\\\":2}')).toEqual({ value: { x: 0, '\n': 1, '\\': 2 } });
   expect(outcome('{"x":0,"\\n":1,"\\u000a":2}')).toBe('duplicate_key');
 });
 
-describe('what is no JSON is refused [R-314]', () => {
+describe('texts that are not JSON are refused [R-314]', () => {
   const WORDS = String.raw`{}{} [1]2 NaN Infinity -Infinity undefined True nul +1 01 1. .5 0x10 1e --1 {'a':1} {a:1}
     {"a":1,} [1,] [,1] {"a":} {"a"} {:1} {1:2} { } [ ] [} {] " "\" "\x41" "\u12"`;
   const SPACED = ['', ' ', '\ufeff{}', '{} {}', '[1 2]', '{"a" 1}', '"\n"', '"\t"', '"\0"', 'null\0'];
@@ -190,13 +190,10 @@ describe('what is no JSON is refused [R-314]', () => {
     ['\ufeff{"a":1}', 0, 'it begins with a byte order mark'],
     ['{"a":1', 6, 'it ends too soon, at line 1, column 7'],
     ['{"a":tru', 5, 'it ends too soon, at line 1, column 6'],
-  ])(
-    'and %j says where, in UTF-16 units, and nothing of what stands there [R-314]',
-    (text, offset, cause) => {
-      const fault = { code: 'invalid_json', offset, message: `The body is not JSON: ${cause}.` };
-      expect(readJson(text, DEPTH)).toEqual({ fault });
-    },
-  );
+  ])('and %j says where, in UTF-16 units, without any of its text [R-314]', (text, offset, cause) => {
+    const fault = { code: 'invalid_json', offset, message: `The body is not JSON: ${cause}.` };
+    expect(readJson(text, DEPTH)).toEqual({ fault });
+  });
 
   test.each([
     'x at position 4711',
@@ -204,7 +201,7 @@ describe('what is no JSON is refused [R-314]', () => {
     'x in JSON at position 4711 (line 1 column 2)',
     '" in JSON at position 4711',
     '{"a":x in JSON at position 4711',
-  ])('and a text that speaks like the parser is not believed: %s [R-403]', (text) => {
+  ])('and a text that resembles an error of the parser does not change it: %s [R-403]', (text) => {
     expect(JSON.stringify(readJson(text, DEPTH))).not.toContain('4711');
   });
 });
@@ -228,12 +225,12 @@ describe('nesting [R-314]', () => {
     expect(outcome(`["${'[{'.repeat(500)}","\\"[[["]`, 1)).toHaveProperty('value');
   });
 
-  test('of a million levels is refused without a stack', () => {
+  test('of a million levels is refused without recursion', () => {
     expect(outcome('['.repeat(1_000_000))).toBe('nesting_too_deep');
     expect(outcome('{"a":'.repeat(200_000))).toBe('nesting_too_deep');
   });
 
-  test('that more brackets close than open is no way around the limit', () => {
+  test('is not extended by more closing brackets than opening ones', () => {
     expect(outcome(`${']'.repeat(100)}${'['.repeat(100)}`)).toBe('invalid_json');
   });
 });

@@ -46,7 +46,7 @@ export function accessLogConformance(driver: AccessLogDriver): void {
       expect(await textFrom(place.open())).toBe(lines.map((line) => `${driver.as(line)}\n`).join(''));
     });
 
-    test('goes on behind the lines that were read', async () => {
+    test('continues after the lines that were read', async () => {
       const log = place.open();
       const [one, two, three] = [lineOf('one'), lineOf('two'), lineOf('three')];
       await log.append(one);

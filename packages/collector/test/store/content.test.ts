@@ -108,7 +108,7 @@ const { value: exact } = fc.letrec<{ value: Exact }>((tie) => ({
 
 const same = (a: string, b: string) => sameContent(Buffer.from(a), Buffer.from(b));
 
-test('[R-1921] content decides over a repeat, unless OTLP brought both: then it is not even read', () => {
+test('[R-1921] content decides about a repeat, unless OTLP brought both: then it is not read', () => {
   const body = Buffer.from('{"a":1}');
   for (const stored of DOORS)
     for (const door of DOORS) {
@@ -254,7 +254,7 @@ describe('the work of a comparison [R-304]', () => {
     return [a, b];
   }
 
-  test.each([1, 16, 256, 1023])('is so much for each character, at depth %i', (depth) => {
+  test.each([1, 16, 256, 1023])('is linear in the number of characters, at depth %i', (depth) => {
     const inner = `[${'{"b":1},'.repeat(3000)}0]`;
     const [a, b] = reversed(depth, inner);
     const read = unitsRead(a, b);
@@ -262,7 +262,7 @@ describe('the work of a comparison [R-304]', () => {
     expect(read).toBeLessThan(25 * a.length);
   });
 
-  test('is so much for each character, with many names, escapes in names and long numbers', () => {
+  test('is linear in the number of characters, with many names, escapes in names and long numbers', () => {
     const names = Array.from({ length: 2000 }, (_, i) => `\\u006b${i.toString(36)}`);
     const members = names.map((each) => `"${each}":1${'0'.repeat(20)}e-1${'0'.repeat(20)}`);
     const a = `{${members.join()}}`;
@@ -272,7 +272,7 @@ describe('the work of a comparison [R-304]', () => {
     expect(read).toBeLessThan(25 * a.length);
   });
 
-  test('is so much for each character, with names that differ in their last character alone', () => {
+  test('is linear in the number of characters, with names that differ only at the end', () => {
     const members = Array.from({ length: 4000 }, (_, i) => `"${String.fromCharCode(0x3400 + i)}":0`).join();
     const a = `[${Array<string>(4).fill(`{${members}}`).join()}]`;
     const read = unitsRead(a, `${a} `);

@@ -208,7 +208,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored();
     });
 
-    test('events are given back with every field and the exact bytes, in the order of their batches', async () => {
+    test('events are returned with every field and the exact bytes, in the order of their batches', async () => {
       const runId = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
       const events = [
         ...EVENT_KINDS.map((kind) => candidate({ kind, body: ` {"kind" :\n"${kind}"}\t` })),
@@ -263,7 +263,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(event);
     });
 
-    test('the same id with other content or of another kind is a conflict, and the first one stands', async () => {
+    test('the same id with other content or of another kind is a conflict, and the first one is kept', async () => {
       const event = candidate({ body: { a: 1 } });
       const eventId = idOf(event);
       const others = [
@@ -278,7 +278,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(event);
     });
 
-    test('[R-1921] what the collector makes of one span again is a duplicate, whatever it says, and the first one stands', async () => {
+    test('[R-1921] an event that the collector makes again from a span is a duplicate, whatever it says, and the first one is kept', async () => {
       const span = candidate({ door: 'otlp', body: { a: 1 } });
       const eventId = idOf(span);
       const again = candidate({
@@ -302,7 +302,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(span, elsewhere);
     });
 
-    test('[R-1921] a span is no repeat of what an endpoint has stored under its id with other content', async () => {
+    test('[R-1921] a span is in conflict with an event that an endpoint stored under its id with other content', async () => {
       const event = candidate({ body: { a: 1 } });
       const eventId = idOf(event);
       const [other, same] = [2, 1].map((a) => candidate({ eventId, door: 'otlp', body: { a } }));
@@ -329,7 +329,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(event);
     });
 
-    test('one organisation never meets the ids of another', async () => {
+    test('the same id in two organisations is two events', async () => {
       const eventId = 'ffffffff-ffff-4fff-bfff-ffffffffffff';
       const events = ['one', 'two', 'three'].map((organisation) =>
         candidate({ eventId, organisation, body: { organisation } }),
@@ -360,7 +360,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(...events);
     });
 
-    test('what the caller does with its bytes after the answer changes nothing', async () => {
+    test('changes by the caller to its bytes after the answer have no effect', async () => {
       const event = candidate({ body: { a: 1 } });
       const mine = { ...event, salted: Buffer.from(event.salted), eventId: Buffer.from(event.eventId) };
       await append(mine);
@@ -456,7 +456,7 @@ export function storeConformance(driver: Driver): void {
         }
       }
 
-      test('a pass goes on where one ended, and never beyond what it was told is durable', async () => {
+      test('a pass continues where one ended, and never beyond the sequence given as durable', async () => {
         expect(await passed(log)).toEqual([[], BEGINNING]);
         expect(await log.end()).toEqual(BEGINNING);
         const events = await fill(150);
@@ -481,7 +481,7 @@ export function storeConformance(driver: Driver): void {
         expect((await passed(log, cursorAt(200)))[1].sequence).toBe(153);
       });
 
-      test('a pass begins at any sequence, whatever its hint, and goes on behind any entry', async () => {
+      test('a pass begins at any sequence, whatever its hint, and continues after any entry', async () => {
         await fill(150);
         const [all] = await passed(log);
         await fc.assert(
@@ -496,7 +496,7 @@ export function storeConformance(driver: Driver): void {
         );
       });
 
-      test('a pass that is left in the middle leaves nothing open', async () => {
+      test('a pass that is abandoned leaves nothing open', async () => {
         await fill(20);
         for await (const batch of log.entries()) {
           for (const { sequence } of batch) if (sequence === 7) break;
@@ -505,7 +505,9 @@ export function storeConformance(driver: Driver): void {
         expect(sequencesOf((await passed(log, cursorAt(8)))[0])).toEqual(upTo(8, 20));
       });
 
-      test('events are read again in any order, and stay until two more have been read', async ({ skip }) => {
+      test('events are read again in any order, and remain until two more have been read', async ({
+        skip,
+      }) => {
         if (!isWhole(log)) return skip();
         const events = await fill(150);
         const [all] = await passed(log);
@@ -530,9 +532,7 @@ export function storeConformance(driver: Driver): void {
         expect((await whole().read(last ? [last] : [])).body(0)).toBe(newer?.body.toString());
       });
 
-      test('an event is found by its id, also one that has just come, and without an index', async ({
-        skip,
-      }) => {
+      test('an event is found by its id, also a new one, and without an index', async ({ skip }) => {
         if (!isWhole(log)) return skip();
         const events = await fill(60);
         await expectFound(events);
@@ -563,7 +563,7 @@ export function storeConformance(driver: Driver): void {
         expect(none).toEqual({ entries: [], nextSequence: 22 });
       });
 
-      test('what does not hold what was written is named, behind all that stands before it', async () => {
+      test('a damaged entry is named, after all that come before it', async () => {
         await fill(150);
         const [all] = await passed(log);
         await store.close();

@@ -101,7 +101,7 @@ describe('an embedded store', () => {
     }
   });
 
-  test('[R-604] refuses what does not fit on a full disk, keeps all that it has, and goes on when there is space', async () => {
+  test('[R-604] refuses events that do not fit on a full disk, keeps all others, and continues when there is space', async () => {
     let total = 0;
     for (let capacity = SEGMENT_BYTES; capacity < 8 * SEGMENT_BYTES; capacity += 1361) {
       const world = model();
@@ -121,7 +121,7 @@ describe('an embedded store', () => {
     expect(total).toBeGreaterThan(20);
   });
 
-  test('answers about one event that it cannot read, and goes on with the others', async () => {
+  test('reports one event that it cannot read, and continues with the others', async () => {
     const world = model();
     await world.open();
     await play(world, 0, 5);

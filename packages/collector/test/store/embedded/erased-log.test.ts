@@ -160,7 +160,7 @@ function expected(sent: readonly Candidate[], erased: readonly number[]): Map<nu
 }
 
 describe('[R-1334] an event that was erased', () => {
-  test('is read by nobody any more, and every other event is', async () => {
+  test('can no longer be read, and every other event can', async () => {
     const sent = events(60);
     await fill(sent.slice(0, 40), sent.slice(40));
     await erase([1, 7, 8, 9, 33, 60]);
@@ -169,7 +169,7 @@ describe('[R-1334] an event that was erased', () => {
     expect(await readAll()).toEqual(expected(sent, [1, 2, 7, 8, 9, 10, 33, 60]));
   });
 
-  test('is not told from another one of its id, and is not stored again', async () => {
+  test('cannot be distinguished from another one of its id, and is not stored again', async () => {
     const sent = events(3, ['icu']);
     await fill(sent);
     await erase([2]);
@@ -181,7 +181,7 @@ describe('[R-1334] an event that was erased', () => {
     expect((await readAll()).size).toBe(3);
   });
 
-  test('of the bucket that is being written leaves the next ones their keys', async () => {
+  test('in the current bucket leaves the next events their keys', async () => {
     const { store, lifecycle } = await open();
     onTestFinished(() => store.close());
     const sent = events(20);
@@ -197,7 +197,7 @@ describe('[R-1334] an event that was erased', () => {
     ]);
   });
 
-  test('costs so little room that a hundred of a thousand take some tens of kilobytes', async () => {
+  test('takes little room: a hundred of a thousand take some tens of kilobytes', async () => {
     const sent = events(1000, ['icu']);
     await fill(sent);
     await erase(Array.from({ length: 100 }, (_, i) => 10 * i + 1));
@@ -224,7 +224,7 @@ async function audit(
   return { log, found };
 }
 
-test('[R-1336] an erasure that restore was told of explains the keys that it names, and no number that was given again', async () => {
+test('[R-1336] an erasure passed to restore explains the keys that it names, and no number that was used again', async () => {
   await fill(events(5, ['icu']));
   const taken = await keysOf([2, 3]);
   const { store } = await open();
@@ -241,7 +241,7 @@ test('[R-1336] an erasure that restore was told of explains the keys that it nam
   expect(await unexplained(await keysOf([3]))).toEqual([2]);
 });
 
-test('[R-1336] what lies among the notes and is no file holds nothing up', async () => {
+test('[R-1336] a directory among the notes prevents nothing', async () => {
   const sent = events(3);
   await fill(sent);
   for (const directory of [keys, mirror])
@@ -250,7 +250,7 @@ test('[R-1336] what lies among the notes and is no file holds nothing up', async
   expect(await readAll()).toEqual(expected(sent, [2]));
 });
 
-test('[R-1339] an erasure beside verify is explained, though its entry stands behind what was read', async () => {
+test('[R-1339] an erasure beside verify is explained, although its entry is after those that were read', async () => {
   await fill(...Array.from({ length: 42 }, () => events(100, ['icu'])));
   // Of another bucket, which verify has not met when it is erased.
   await fill(...Array.from({ length: 3 }, () => events(100, ['icu'])));
@@ -272,8 +272,8 @@ test('[R-1339] an erasure beside verify is explained, though its entry stands be
   );
 });
 
-describe('[R-1335] an erasure that is cut off', () => {
-  test('at any step is done once and answered by the next start, or withdrawn by who asked [R-1335] [R-1550]', async () => {
+describe('[R-1335] an interrupted erasure', () => {
+  test('at any step is done once and answered by the next start, or withdrawn by its requester [R-1335] [R-1550]', async () => {
     const sent = events(30);
     await fill(sent.slice(0, 15), sent.slice(15));
     const begin = beginning();
@@ -414,7 +414,7 @@ describe('[R-1335] an erasure that is cut off', () => {
     await store.close();
   });
 
-  test('waits for a mirror that is away, and is done when it is back', async () => {
+  test('waits for a mirror that is missing, and is done when it is back', async () => {
     const sent = events(10);
     await fill(sent);
     const action = await request([4]);
@@ -447,7 +447,7 @@ describe('[R-1336] an older copy', () => {
     fs.cpSync(path.join(root, `${name}.old`), path.join(root, name), { recursive: true });
   };
 
-  test('of the log opens nothing that was erased since', async () => {
+  test('of the log opens no event erased since', async () => {
     const sent = events(12);
     await fill(sent);
     copy('data');
@@ -461,7 +461,7 @@ describe('[R-1336] an older copy', () => {
     ]);
   });
 
-  test('[R-1336] of the log learns from beside the keys what was done since, and erases no event of its own', async () => {
+  test('[R-1336] of the log learns of later erasures from the notes beside the keys, and erases no event of its own', async () => {
     const sent = events(12, ['icu']);
     await fill(sent);
     copy('data');
@@ -507,7 +507,7 @@ describe('[R-1336] an older copy', () => {
     expect(newer.store.actions.erased.toText()).toBe(SequenceSet.of([5, 8, 9, 14]).toText());
   });
 
-  test('of all keys is narrowed by the next start before it is used', async () => {
+  test('of all keys is reduced by the next start before it is used', async () => {
     const sent = events(12);
     await fill(sent);
     for (const name of ['keys', 'mirror']) copy(name);
@@ -529,7 +529,7 @@ describe('[R-1336] an older copy', () => {
     }
   });
 
-  test('of one mirror brings nothing back, though its state was changed as often', async () => {
+  test('of one mirror restores no erased event, although its state was changed as often', async () => {
     const sent = events(12);
     await fill(sent);
     await erase([1]);
@@ -552,7 +552,7 @@ describe('[R-1336] an older copy', () => {
     expect([after.get(1), after.get(5), after.get(9)]).toEqual(['erased', 'erased', 'encrypted']);
   });
 
-  test('[R-1339] that the keys were of when verify opened an event is looked at once more', async () => {
+  test('[R-1339] that the keys had when verify opened an event is checked again', async () => {
     await fill(events(12));
     for (const name of ['keys', 'mirror']) copy(name);
     await erase([5]);
@@ -572,7 +572,7 @@ describe('[R-1336] an older copy', () => {
     expect(await notErased(follow)).toEqual([]);
   });
 
-  test('of the id index, or none, costs no action', async () => {
+  test('of the id index, or none, loses no action', async () => {
     const sent = events(12);
     await fill(sent);
     copy('data/index');
@@ -589,7 +589,7 @@ describe('[R-1336] an older copy', () => {
 });
 
 describe('[R-1996] a new epoch', () => {
-  test('leaves no key of an older one, and what was replaced opens no more', async () => {
+  test('leaves no key of an older one, and old copies of keys open nothing', async () => {
     const sent = events(12);
     await fill(sent);
     const bucket = path.join(keys, 'buckets', fs.readdirSync(path.join(keys, 'buckets'))[0] ?? '');
@@ -608,7 +608,7 @@ describe('[R-1996] a new epoch', () => {
     await expect(readAll()).rejects.toThrow(/0000001.json is missing/);
   });
 
-  test('[R-1996] that is cut off at any step is at its end after the next, and no key is lost', async () => {
+  test('[R-1996] that is interrupted at any step is completed by the next start, and no key is lost', async () => {
     const sent = events(12);
     await fill(sent);
     await erase([5]);
@@ -646,7 +646,7 @@ describe('[R-1996] a new epoch', () => {
     expect(rotated).toBeGreaterThan(5);
   });
 
-  test('that is cut off at a mirror is at its end once that is back', async () => {
+  test('that is interrupted at a mirror is completed once that is back', async () => {
     await fill(events(12));
     const { store } = await open();
     fs.renameSync(mirror, `${mirror}.away`);
