@@ -7,7 +7,7 @@ import { RawConnection } from '../running/raw-http.js';
 
 const collector = oneCollector();
 
-test('a body is what its chunks are, one after another, however it is cut', () => {
+test('a body equals its chunks, one after another, however it is cut', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 50 })), (chunks) => {
       const body = new Body();

@@ -200,7 +200,7 @@ const collector = oneCollector([
   ...['--max-body-bytes', '64KiB'],
 ]);
 
-test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] [R-601]`, async () => {
+test(`${REQUESTS} fuzzed requests never harm the collector or an event [R-410] [R-601]`, async () => {
   const accepted: string[] = [];
   const statuses = new Map<number, number>();
   let unknown = 0;

@@ -229,7 +229,7 @@ function sources(): string[] {
   });
 }
 
-test('[R-2040] neither the collector nor a package of it names the viewer as a part, or starts it', () => {
+test('[R-2040] neither the collector nor one of its packages depends on the viewer, or starts it', () => {
   for (const name of ['protocol', 'collector', 'postgres', 'exports', 'report']) {
     const about = JSON.parse(fs.readFileSync(path.join(PACKAGES, name, 'package.json'), 'utf8')) as object;
     expect(JSON.stringify(about), name).not.toContain('clinical-events/viewer');

@@ -36,7 +36,7 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   expect(await queue('greedy', 1)).toBe(1);
 });
 
-test('[R-845] a key whose event took long is refused while another key sends, and that one is not', async () => {
+test('[R-845] a key whose event took long is refused while another key sends, and the other key is not', async () => {
   const { ingest, port, ledger } = await collectorWithoutLedger(16);
   /** @returns the status of an event, which takes the ledger so long if it gets there. */
   const statusOf = async (key: string, tookMs = 0): Promise<number | undefined> => {
@@ -59,7 +59,7 @@ test('[R-845] a key whose event took long is refused while another key sends, an
   for (let i = 0; i < 10; i++) expect(await statusOf('modest')).toBe(201);
 });
 
-test('[R-845] a ledger that answers nothing leads to quick refusals, and what was accepted stays whole', async () => {
+test('[R-845] a ledger that does not answer leads to quick refusals, and accepted events are kept', async () => {
   const capacity = 2048;
   const { ingest, port, ledger } = await collectorWithoutLedger(capacity);
   const bodies = new Map<RawConnection, string>();

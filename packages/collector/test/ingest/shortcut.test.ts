@@ -283,7 +283,7 @@ async function collector(hasShortcut: boolean) {
 }
 
 test.each([true, false])(
-  '[R-1880] an event came by import where its sender says so, and by an endpoint otherwise: shortcut %s',
+  '[R-1880] an event came by import if its sender says so, and otherwise by an endpoint: shortcut %s',
   async (has) => {
     const talk = await collector(has);
     const said = [
@@ -315,7 +315,7 @@ test.each([true, false])(
   },
 );
 
-test('[R-410] plain and odd requests, cut anywhere, are answered and stored the same with the shortcut and without', async () => {
+test('[R-410] plain and odd requests, cut anywhere, are answered and stored the same with and without the shortcut', async () => {
   const [withIt, without] = [await collector(true), await collector(false)];
   let events = 0;
   const several = fc.array(TALK, { minLength: AT_A_TIME, maxLength: AT_A_TIME });
