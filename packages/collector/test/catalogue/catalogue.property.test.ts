@@ -53,7 +53,7 @@ const plan = fc.record({
   byJobs: fc.boolean(),
 });
 
-test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
+test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give the same rows as one update over the whole log, which are those of its records', async () => {
   await fc.assert(
     fc.asyncProperty(plan, async ({ events, cuts, mostEntries, byJobs }) => {
       const dataDir = await directoryOf(events);
@@ -125,10 +125,10 @@ async function assertPlaced(events: readonly SentEvent[]): Promise<void> {
   catalogue.close();
 }
 
-test('[R-1020] an event that hangs on itself is found by a chain that awaits it', async () => {
+test('[R-1020] an event that is its own parent is found by a chain that waits for it', async () => {
   await assertPlaced([hung(1, 3), hung(2, 1), hung(3, 3)]);
 });
 
-test('[R-1020] chains and circles of events without a run are records in any order of arrival', async () => {
+test('[R-1020] chains and circles of events without a run become records in any order of arrival', async () => {
   await fc.assert(fc.asyncProperty(runless, assertPlaced), { numRuns: runs(150) });
 });

@@ -72,7 +72,7 @@ function inRows(catalogue: Catalogue, until?: number): object[] {
   }));
 }
 
-test('what is counted of records is what their rows and events say, on every page', async () => {
+test('counts over records agree with their rows and events, on every page', async () => {
   const catalogue = await catalogueOf([...ODD, ...MANY]);
   const expected = inRows(catalogue);
   expect(expected.length).toBeGreaterThan(550);
@@ -84,7 +84,7 @@ test('what is counted of records is what their rows and events say, on every pag
   expect(before.length).toBeLessThan(expected.length);
 });
 
-test('pages that a thread reads are counted as others are, and those of another state are not taken', async () => {
+test('pages read by a thread are counted as others are, and those of another state are not used', async () => {
   const catalogue = await catalogueOf([...ODD, ...MANY]);
   const expected = await countedIn(catalogue);
   for (const [of, taken] of [
@@ -106,7 +106,7 @@ test('pages that a thread reads are counted as others are, and those of another 
   }
 });
 
-test('a thread that ends hides nothing of a count', async () => {
+test('a thread that ends does not change a count', async () => {
   const catalogue = await catalogueOf([...ODD, ...MANY]);
   const found = countedIn(catalogue, undefined, (file, sequence, query) => {
     const reader = startReading(`${file}.none`, sequence, query);
@@ -121,7 +121,7 @@ test.each([
   "UPDATE run SET ratings = '1 2'",
   'UPDATE run SET model = 99999',
   'UPDATE event SET kind = 99',
-])('[R-1020] after %s a record is damage, and no count', async (sql) => {
+])('[R-1020] after %s a record is reported as damaged, and not counted', async (sql) => {
   const catalogue = await catalogueOf(ODD);
   const database = new DatabaseSync(path.join(scratch, 'catalogue', 'catalogue.sqlite'));
   database.exec(sql);

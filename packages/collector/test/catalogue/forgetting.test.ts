@@ -34,7 +34,7 @@ function run(target: string, caller: string): Made[] {
   ];
 }
 
-test('[R-1338] names and times of erased events are in no byte of the catalogue, and all others are found', async () => {
+test('[R-1338] names and times of erased events are nowhere in the catalogue, and all others are found', async () => {
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-forgetting-'));
   onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
   const store = await EmbeddedStore.open({
