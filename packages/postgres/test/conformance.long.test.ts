@@ -30,7 +30,7 @@ describe.skipIf(!hasDebian)(`[R-1425] PostgreSQL 15 in ${LOCALE ?? 'C'}`, () => 
   });
 });
 
-describe.skipIf(!hasPgBouncer)('[R-1251] behind PgBouncer in transaction mode', () => {
+describe.skipIf(!hasPgBouncer)('[R-1251] through PgBouncer in transaction mode', () => {
   /** As many as the suites make logs, and more. */
   const users = Array.from({ length: 500 }, (_, i) => `log_${i}`);
 
@@ -46,7 +46,7 @@ describe.skipIf(!hasPgBouncer)('[R-1251] behind PgBouncer in transaction mode', 
     });
   });
 
-  test('where they do not, what it drops is seen with each batch, and where it drops nothing it takes no connection', async () => {
+  test('where they do not, dropped settings are detected with each batch, and without a drop no connection is added', async () => {
     const server = await PostgresServer.start();
     onTestFinished(() => server.remove());
     await server.query('CREATE ROLE collector LOGIN SUPERUSER');

@@ -199,7 +199,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
       await dropLog(address);
     });
 
-    test('what is stored is read back the same, in the order of creation', async () => {
+    test('stored keys are read back the same, in the order of creation', async () => {
       const plain = { permissions: 'all', profile: undefined, rateLimit: undefined } as const;
       const all = [key('b'), key('a', { ...plain, clientCertificate: undefined, expiresAt: undefined })];
       for (const each of all) await keys.insert(each);
@@ -214,7 +214,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
       await others.close();
     });
 
-    test('the version changes with every change, whoever makes it', async () => {
+    test('the version changes with every change, by any process', async () => {
       const others = new PostgresKeys(address);
       const versions = [await keys.version()];
       await others.insert(key('a'));

@@ -248,7 +248,7 @@ async function copyOfKeys(): Promise<() => Promise<void>> {
 const partsOf = (actions: Actions, action: string) => actions.partsIn(action).map(({ part }) => part);
 
 describe('an erasure in a log in PostgreSQL', () => {
-  test('[R-1334] destroys the keys of the events that were named, of no others, for every collector and reader', async () => {
+  test('[R-1334] destroys the keys of the named events only, for every collector and reader', async () => {
     const [one, other] = [await Collector.open(), await Collector.open()];
     const [mine, others] = [events(6), events(4, 'ward-2')];
     await one.append(mine);
@@ -297,7 +297,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect([one.told, other.told]).toEqual([[], []]);
   });
 
-  test('[R-1334] is done once, though every collector does it at a time', async () => {
+  test('[R-1334] is done once, although every collector does it at the same time', async () => {
     for (let i = 0; i < COLLECTORS + 1; i++) await Collector.open();
     const [first] = collectors;
     if (first === undefined) return;
@@ -327,7 +327,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1335] is tried again while the database is away, which is not told each time', async () => {
+  test('[R-1335] is tried again while the database is down, which is reported once', async () => {
     const one = await Collector.open();
     await one.append(events(2));
     const action = await request(one, [1]);
@@ -339,7 +339,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
   });
 
-  test('[R-1334] is taken out of its row by store maintain, and nothing is missed by that', async () => {
+  test('[R-1334] is removed from its row by store maintain, and all readers work as before', async () => {
     const one = await Collector.open();
     const sent = events(30);
     await one.append(sent);
@@ -361,7 +361,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([['altered', 2]]);
   });
 
-  test('[R-1335] holds in an older copy of the keys: nothing opens it, verify names it, and a start destroys it', async () => {
+  test('[R-1335] applies to an older copy of the keys: no payload opens, verify names it, and a start destroys it', async () => {
     const one = await Collector.open();
     await one.append(events(5));
     const restore = await copyOfKeys();
@@ -378,7 +378,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1336] is taken into an older state of the log from beside the keys, and verify believes only the log', async () => {
+  test('[R-1336] is added to an older state of the log from the notes beside the keys; verify believes only the log', async () => {
     const one = await Collector.open();
     await one.append(events(5));
     const taken = await one.store.keysOf(SequenceSet.of([2, 4]));
@@ -412,7 +412,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect(await states()).toEqual(['plain', 'erased', 'plain', 'erased', 'plain']);
   });
 
-  test('[R-1334] is of what the log has, and verify ends where its last batches are gone', async () => {
+  test('[R-1334] names only events that the log has, and verify ends where its last batches are missing', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     const action = await request(one, [2, 700]);
@@ -427,7 +427,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     );
   });
 
-  test('[R-1335] waits for a database of keys that is away, and is done when it is back', async () => {
+  test('[R-1335] waits for a database of keys that is down, and is done when it is up', async () => {
     const one = await Collector.open();
     await one.append(events(5));
     await keyServer.stop('SIGKILL');
@@ -448,7 +448,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1335] that is cut off at any step is done once by whoever comes next, and takes nothing else', async () => {
+  test('[R-1335] that is interrupted at any step is done once by the next collector, and destroys nothing else', async () => {
     const cut = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'collector/%'`;
     let one = await Collector.open();
     await one.append(events(40));
@@ -513,7 +513,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1550] is begun by a collector or withdrawn, and never both, when they come at a time', async () => {
+  test('[R-1550] is begun by a collector or withdrawn, and never both, when they happen at the same time', async () => {
     const [one, other] = [await Collector.open(), await Collector.open()];
     await one.append(events(2));
     for (let i = 0; i < 30; i++) {
@@ -564,7 +564,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1334] an action that was taken out of its table is found, and so is one that was changed', async () => {
+  test('[R-1334] an action that was removed from its table is found, and so is one that was changed', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     await request(one, [2]);
@@ -582,7 +582,7 @@ describe('an erasure in a log in PostgreSQL', () => {
   });
 });
 
-describe('what somebody with all rights on the database has changed', () => {
+describe('changes by someone with all rights on the database', () => {
   test('[R-1268] [R-1334] an action that no collector has sealed destroys no key, and verify finds it', async () => {
     const one = await Collector.open();
     await one.append(events(4));
@@ -615,7 +615,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect(await states()).toEqual(['plain', 'plain', 'erased', 'plain']);
   });
 
-  test('[R-1268] what was sealed by a key that is lost is believed up to where the log had come, and no further', async () => {
+  test('[R-1268] entries sealed by a lost key are believed up to the size of the log at that time only', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     await request(one, [2]);
@@ -636,7 +636,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect(await states()).toEqual(['erased', 'erased', 'plain', 'erased']);
   });
 
-  test('[R-1334] rows of the table actions that are no actions, or have other numbers, are found', async () => {
+  test('[R-1334] invalid rows of the table actions, or rows with other numbers, are found', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     await request(one, [2]);
@@ -704,7 +704,7 @@ describe('the copy that verify audits', () => {
 });
 
 describe('a row in the place of another', () => {
-  test('[R-1334] gives nobody the key of an event that was not named', async () => {
+  test('[R-1334] gives no one the key of an event that was not named', async () => {
     const one = await Collector.open();
     await one.append(events(4));
     const [row] = await server.query(`SELECT envelope, salted FROM ${of('events')} WHERE ord = 2`);
@@ -730,8 +730,8 @@ describe('a row in the place of another', () => {
   });
 });
 
-describe('a database of keys that is of an older state', () => {
-  test('[R-1335] is read anew by collectors that run: what is erased then is gone', async () => {
+describe('a database of keys in an older state', () => {
+  test('[R-1335] is read again by running collectors: events erased then cannot be opened', async () => {
     const one = await Collector.open();
     await one.append(events(2));
     const restore = await copyOfKeys();
@@ -746,7 +746,7 @@ describe('a database of keys that is of an older state', () => {
     expect(await states()).toEqual(['plain', 'erased', 'plain', 'erased']);
   });
 
-  test('[R-1335] has back what the others know, also where one of them has written to it since', async () => {
+  test('[R-1335] gets the keys that the others have, also where one of them has written to it since', async () => {
     const [one, other] = [await Collector.open(), await Collector.open()];
     const restore = await copyOfKeys();
     await one.append(events(2));
@@ -763,7 +763,7 @@ describe('a database of keys that is of an older state', () => {
     expect(await states()).toEqual(['plain', 'erased', ...Array<string>(6).fill('plain')]);
   });
 
-  test('[R-1324] and lacks the key of the newest event lets no collector start', async () => {
+  test('[R-1324] that lacks the key of the newest event lets no collector start', async () => {
     const one = await Collector.open();
     await one.append(events(2));
     await one.close();

@@ -89,7 +89,7 @@ async function storedOn(server: PostgresServer): Promise<Map<string, number>> {
   return new Map(rows.map(({ id, rows: count }) => [String(id), Number(count)]));
 }
 
-test('[R-1250] a wait for the standby that is cancelled is no answer: it comes when the standby has it', async () => {
+test('[R-1250] a cancelled wait for the standby is no answer: it comes when the standby has the event', async () => {
   const { primary, standby } = pair;
   const store = await open();
   await store.append([candidate()]);
@@ -103,7 +103,7 @@ test('[R-1250] a wait for the standby that is cancelled is no answer: it comes w
   await store.close();
 });
 
-test('[R-1250] a repeat of what only the primary has waits for the standby too', async () => {
+test('[R-1250] a repeat of an event that only the primary has waits for the standby too', async () => {
   const { standby } = pair;
   const [one, other] = [await open(), await open()];
   await one.append([candidate()]);
@@ -136,7 +136,7 @@ test('[R-1250] when replication is switched off during the wait nothing is ackno
   await store.close();
 });
 
-test('[R-1250] a primary that was restarted alone acknowledges nothing that it had not replicated', async () => {
+test('[R-1250] a primary that was restarted alone acknowledges no event that it had not replicated', async () => {
   const { primary, standby } = pair;
   const store = await open();
   await store.append([candidate()]);
@@ -161,7 +161,7 @@ test('[R-1250] a primary that was restarted alone acknowledges nothing that it h
   await store.close();
 });
 
-test('[R-1250] settings that weaken or hide replication are seen with each batch: nothing is acknowledged', async ({
+test('[R-1250] settings that weaken or hide replication are detected with each batch: nothing is acknowledged', async ({
   skip,
 }) => {
   const { primary } = pair;
@@ -179,7 +179,7 @@ test('[R-1250] settings that weaken or hide replication are seen with each batch
   await Promise.all(stores.map((store) => store.close()));
 });
 
-test('[R-1250] a primary that comes back while another one runs is not used', async () => {
+test('[R-1250] a primary that returns while another one runs is not used', async () => {
   const { primary, standby } = pair;
   const store = await open();
   await store.append([candidate()]);
@@ -201,7 +201,7 @@ test('[R-1250] a primary that comes back while another one runs is not used', as
   await store.close();
 });
 
-test('[R-1250] what was acknowledged is on the new primary, once, when the old one is killed and the standby promoted', async () => {
+test('[R-1250] acknowledged events are on the new primary, once, when the old one is killed and the standby promoted', async () => {
   const stores = await Promise.all([open(), open(), open()]);
   const acknowledged = new Set<string>();
   const stop = new AbortController();
@@ -290,7 +290,7 @@ async function assertIntact(directory: string): Promise<void> {
   }
 }
 
-test('[R-1250] what was acknowledged is stored once when collectors are killed at any moment, and others take over', async () => {
+test('[R-1250] acknowledged events are stored once when collectors are killed at any moment, and others continue', async () => {
   const directory = scratch();
   const acknowledged = new Set<string>();
   const begin = (place: number) => new Killable(directory, place, acknowledged);
@@ -331,7 +331,7 @@ const MOMENTS = [
 ] as const;
 
 test.each(MOMENTS.slice(0, runs(MOMENTS.length, 1)))(
-  '[R-1254] a collector that stands still in %s until its lanes are closed keeps no other from it, and goes on',
+  '[R-1254] a collector that pauses in %s until its lanes are closed blocks no other, and continues',
   async (_, table, statement) => {
     const { primary } = pair;
     const directory = scratch();
@@ -366,7 +366,7 @@ test.each(MOMENTS.slice(0, runs(MOMENTS.length, 1)))(
   },
 );
 
-test('[R-1425] while a newer version changes the tables, collectors of the version before go on beside it, and lose nothing', async () => {
+test('[R-1425] while a newer version changes the tables, collectors of the version before continue, and lose nothing', async () => {
   const directory = scratch();
   const acknowledged = new Set<string>();
   const old = new Killable(directory, 0, acknowledged);

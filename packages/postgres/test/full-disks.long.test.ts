@@ -100,7 +100,7 @@ async function fillAndRelieve(
   expect(rows.map(({ id }) => id).toSorted()).toEqual(acknowledged.map(idOf).toSorted());
 }
 
-test('[R-1251] a full disk of tables: refused, nothing is lost, and it goes on when there is room', async () => {
+test('[R-1251] a full disk of tables: refused, nothing is lost, and it continues when there is room', async () => {
   const server = await PostgresServer.start();
   onTestFinished(() => server.remove());
   const disk = await onSmallDisk(server, 'base');
@@ -108,7 +108,7 @@ test('[R-1251] a full disk of tables: refused, nothing is lost, and it goes on w
   expect(server.log).not.toContain('PANIC');
 });
 
-test('[R-1251] a full disk of the WAL, which ends the server: refused, nothing is lost, and it goes on when there is room', async () => {
+test('[R-1251] a full disk of the WAL, which ends the server: refused, nothing is lost, and it continues when there is room', async () => {
   const server = await PostgresServer.start();
   onTestFinished(() => server.remove());
   const disk = await onSmallDisk(server, 'pg_wal');

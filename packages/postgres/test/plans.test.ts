@@ -39,7 +39,7 @@ async function open(): Promise<PostgresStore> {
   });
 }
 
-test('[R-1425] no session of a collector compiles its statements, and none keeps the server from planning', async () => {
+test('[R-1425] no session of a collector compiles its statements, and none restricts the planner', async () => {
   const connection = await Connection.open(address, 'test');
   onTestFinished(() => connection.close());
   expect((await connection.query('SHOW jit')).rows).toEqual([['off']]);
@@ -116,7 +116,7 @@ async function everything(): Promise<void> {
   await log.close();
 }
 
-describe('[R-1425] no statement reads a table that grows from end to end', () => {
+describe('[R-1425] no statement scans a growing table from end to end', () => {
   test.each([
     ['never analyzed', '', ''],
     ['analyzed', '', 'ANALYZE'],
