@@ -3,7 +3,7 @@ import { describeStep, SteppingClock } from '../src/clock.js';
 
 const AT = Date.parse('2026-05-01T12:00:00Z');
 
-test('[R-1430] a clock that is set is told from one that goes on, and from an answer that was slow', () => {
+test('[R-1430] a clock that was set is distinguished from a running one, and from a slow answer', () => {
   const clock = new SteppingClock();
   expect(clock.read(AT, 1000)).toBeUndefined();
   expect(clock.read(AT + 60_000, 61_000)).toBeUndefined();

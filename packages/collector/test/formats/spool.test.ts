@@ -37,7 +37,7 @@ function temporaryDirectory(): string {
   return directory;
 }
 
-test('[R-2055] every spool of the corpus is read from the page alone', () => {
+test('[R-2055] every spool of the corpus is read by a decoder written from the page alone', () => {
   if (!hasPython) return;
   const directory = temporaryDirectory();
   fs.cpSync(VECTORS, directory, { recursive: true });
@@ -60,7 +60,7 @@ test('[R-2055] every spool of the corpus is read from the page alone', () => {
   }
 });
 
-test('[R-2055] an encrypted line of the quarantine is read from the page alone', () => {
+test('[R-2055] an encrypted line of the quarantine is read by a decoder written from the page alone', () => {
   if (!hasPython) return;
   const directory = temporaryDirectory();
   const [key, at] = [Buffer.alloc(32, 5), '2026-11-30T08:00:00.000Z'];

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-test('[R-831] a browser shows the interface from what the collector serves itself, within a strict policy', async () => {
+test('[R-831] a browser shows the interface only from files of the collector, within a strict policy', async () => {
   const origin = `http://127.0.0.1:${managementPort(collector.running)}`;
   const page = await browser.newPage();
   const elsewhere: string[] = [];
@@ -39,7 +39,7 @@ test('[R-831] a browser shows the interface from what the collector serves itsel
   expect(complaints).toEqual([]);
 });
 
-test('[R-831] the interface can be read on a phone and in the dark, an operation open', async () => {
+test('[R-831] the interface is readable on a phone and in the dark, with an open operation', async () => {
   const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   const page = await browser.newPage({ viewport: { width: 390, height: 900 } });
   await page.goto(`http://127.0.0.1:${managementPort(collector.running)}/docs`);

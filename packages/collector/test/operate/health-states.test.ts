@@ -53,7 +53,7 @@ async function live(port: number): Promise<boolean> {
   return status === 200 && body === 'ok';
 }
 
-test('[R-832] it lives and is not ready while the ledger is being opened', async () => {
+test('[R-832] a collector is live and not ready while the ledger is being opened', async () => {
   const { dataDir } = await scratch();
   const port = await freePort();
   // The ledger's thread takes its time, until it is let.
@@ -79,7 +79,7 @@ test('[R-832] it lives and is not ready while the ledger is being opened', async
   expect((await get(port, '/readyz?verbose')).body).toContain('[+]startup ok');
 });
 
-test('[R-604] [R-832] while events cannot be stored it lives and is not ready, and by itself it is again when they can', async () => {
+test('[R-604] [R-832] while events cannot be stored it is live and not ready, and becomes ready again by itself', async () => {
   const { dataDir, key } = await scratch();
   const collector = await running(dataDir, [
     '--max-body-bytes',
@@ -105,7 +105,7 @@ test('[R-604] [R-832] while events cannot be stored it lives and is not ready, a
 });
 
 test.skipIf(!canMount)(
-  '[R-1323] while the directory of the keys is read-only it starts, says so, and is not ready until that can be written',
+  '[R-1323] while the directory of the keys is read-only it starts, says so, and is not ready until it is writable',
   async () => {
     const { dataDir, key } = await scratch();
     const keys = temporaryDirectory();
@@ -137,7 +137,7 @@ test.skipIf(!canMount)(
   },
 );
 
-test('[R-832] told to stop it is not ready at once, while what was begun is finished', async () => {
+test('[R-832] on a stop it is not ready at once, while open requests are completed', async () => {
   const { dataDir, key } = await scratch();
   const collector = await running(dataDir);
   const port = managementPort(collector);
@@ -160,7 +160,7 @@ test('[R-832] told to stop it is not ready at once, while what was begun is fini
   probe.destroy();
 });
 
-test('[R-832] while the thread that takes events hangs, /livez fails, and passes again when it goes on', async () => {
+test('[R-832] while the thread that takes events hangs, /livez fails, and passes again when it continues', async () => {
   const { dataDir } = await scratch();
   const hangs = path.join(dataDir, '..', `${path.basename(dataDir)}-hangs`);
   onTestFinished(() => fs.rmSync(hangs, { force: true }));

@@ -81,7 +81,7 @@ function check(value: unknown): void {
   } else expect(value === null || typeof value === 'boolean').toBe(true);
 }
 
-test('whatever a request is, it is read or refused, and no prototype is reached [R-1890]', () => {
+test('any request is read or refused, and changes no prototype [R-1890]', () => {
   const namesOf = () => PROTOTYPES.map((prototype) => Reflect.ownKeys(prototype));
   const before = namesOf();
   let [read, refused] = [0, 0];
