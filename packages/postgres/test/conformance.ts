@@ -21,7 +21,7 @@ import { accessLogConformance } from '../../collector/test/store/access-log-conf
 import { storeConformance } from '../../collector/test/store/store-conformance.js';
 import { committedConformance, treeConformance } from '../../collector/test/store/tree-conformance.js';
 
-/** What of a database the suites need. */
+/** What the suites need of a database. */
 export interface Database {
   readonly server: PostgresServer;
   /** Of loopback, by which stores reach it. */
@@ -29,7 +29,7 @@ export interface Database {
   remove(): Promise<void>;
 }
 
-/** A log of its own, in a schema of its own, which a role of that name finds whatever the settings of its connection. */
+/** A new log in a new schema, which a role of that name finds whatever the settings of its connection. */
 export async function makeLog({ server, port }: Database, name: string): Promise<Address> {
   await server.query(`CREATE ROLE ${name} LOGIN SUPERUSER`);
   const address = parseAddress(`postgres://${name}@127.0.0.1:${port}/postgres?schema=${name}`);

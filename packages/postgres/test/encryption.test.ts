@@ -88,7 +88,7 @@ storeConformance({
   name: 'the PostgreSQL store with encrypted payloads',
   async makePlace() {
     const address = await newLog();
-    // Who only reads begins no log, and the suite reads one that nobody has begun.
+    // Who only reads begins no log, and the suite reads one that was never begun.
     await (await open(address)).close();
     return {
       open: () => open(address),
@@ -171,7 +171,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await expect(store.append([candidate({ organisation: 'ward-2' })])).rejects.toThrow(
       'the payload keys cannot be written',
     );
-    // One whose keys are there.
+    // An event whose keys are there.
     const [{ count } = {}] = await server.query(`SELECT count(*) FROM ${address.schema}.events`);
     expect(count).toBe('1');
     await keyServer.run();
@@ -306,7 +306,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     );
     await keyServer.query(`TRUNCATE ${address.schema}.encryption_keys`);
     await expect(open(address)).rejects.toThrow('are incomplete');
-    // One that does not know of keys stores nothing in the clear.
+    // A store without keys stores nothing in the clear.
     const plain = await openSequencedStore(address);
     await expect(plain.append([candidate()])).rejects.toThrow('the database cannot be reached');
     await plain.close();
@@ -373,7 +373,7 @@ describe('keys that two collectors write', () => {
     vaults.push(found.vault);
     return found.keys;
   };
-  /** As whoever reads now finds it. */
+  /** As a new reader finds it. */
   const stored = async (tag: number, organisation: string, place: number) => {
     const reader = await opened();
     return reader.stored.keyOf(tag, organisation, place);

@@ -1,4 +1,4 @@
-/** What is done to stored events of a log in PostgreSQL, by several collectors at a time. */
+/** Operations on stored events of a log in PostgreSQL, by several collectors at the same time. */
 import { createSecretKey, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -67,7 +67,7 @@ afterEach(async () => {
 
 const keysAt = () => `${keyServer.url()}?schema=${address.schema}`;
 
-/** A store as a collector has it, which gives places all the time, and what does what is asked. */
+/** A store as in a collector, which sequences all the time, and the part that carries out requests. */
 class Collector {
   readonly lifecycle: Lifecycle;
   readonly #timer: NodeJS.Timeout;
@@ -87,7 +87,7 @@ class Collector {
     this.lifecycle = new Lifecycle({
       ...{ requests, actions, keys, onTrouble: (what) => told.push(what) },
       append: (entry) => store.appendAction(entry),
-      // Each of them at a time, as if none was first.
+      // All at the same time, as if none was first.
       isOnUs: async () => {
         await store.refreshActions();
         return true;
@@ -135,7 +135,7 @@ class Collector {
     }
   }
 
-  /** From now on the call of this number fails of those by which a request is done, and so do all behind it. */
+  /** From now on the call of this number fails of those by which a request is done, and so do all after it. */
   failFrom(step: number): void {
     let calls = 0;
     const { store } = this;
@@ -205,7 +205,7 @@ async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: V
 const of = (table: string) => `${address.schema}.${table}`;
 const hex = (bytes: Uint8Array) => `'\\x${Buffer.from(bytes).toString('hex')}'`;
 
-/** Rows by which somebody with all rights on the database erases events, at a place that he gives them himself. */
+/** Rows by which someone with all rights on the database erases events, at a chosen place. */
 async function forge(sequences: readonly number[], place: number): Promise<void> {
   const reading = new ReadingConnection(address, 'forged');
   const keys = await keysOf(reading, SequenceSet.of(sequences), () => true);
@@ -232,7 +232,7 @@ async function forge(sequences: readonly number[], place: number): Promise<void>
     INSERT INTO ${of('actions')} SELECT coalesce(max(number), 0) + 1, 900000, 1 FROM ${of('actions')}`);
 }
 
-/** What is stored of the keys, and how it is brought back. */
+/** The stored keys, and a function that restores them. */
 async function copyOfKeys(): Promise<() => Promise<void>> {
   const table = of('encryption_keys');
   const copy = await keyServer.query(`SELECT name, bytes, version FROM ${table}`);
@@ -291,7 +291,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     const { log, findings } = await audit();
     expect(findings).toEqual([]);
     expect([log.erased, log.erasing]).toEqual([{ 'test-data': 3 }, 0]);
-    // New events of the same buckets are encrypted as ever.
+    // New events of the same buckets are still encrypted.
     await one.append(events(3));
     expect((await states()).slice(-3)).toEqual(['plain', 'plain', 'plain']);
     expect([one.told, other.told]).toEqual([[], []]);
@@ -309,7 +309,7 @@ describe('an erasure in a log in PostgreSQL', () => {
       return answers.every((answer) => answer?.state === 'done');
     };
     while (!(await isDone())) {
-      // What one was late for is tried again after a rest.
+      // What one was too late for is tried again after a pause.
       await Promise.all(collectors.map(({ lifecycle }) => lifecycle.look()));
       const resting = collectors;
       collectors = [];
@@ -354,7 +354,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect(found).toEqual(sent.map((_, i) => [0, 1, 2, 28].includes(i)));
     expect((await one.store.append(sent)).slice(0, 4)).toEqual(['erased', 'erased', 'erased', 'duplicate']);
     expect((await audit()).findings).toEqual([]);
-    // Another envelope in its place is none that was written.
+    // Another envelope in its place was never written.
     await server.query(
       `UPDATE ${address.schema}.events SET envelope = set_byte(envelope, 62, 1) WHERE salted IS NULL AND ord = 1`,
     );
@@ -433,10 +433,10 @@ describe('an erasure in a log in PostgreSQL', () => {
     await keyServer.stop('SIGKILL');
     const action = await request(one, [1]);
     await one.lifecycle.look();
-    // The entry needs no key: what it says holds from here on.
+    // The entry needs no key: it applies from now on.
     expect(await answerTo(one.store.requests, action)).toMatchObject({ state: 'pending' });
     expect(one.store.actions.undone()).toEqual([action]);
-    // Events for which no new key is needed are stored all the while.
+    // Events that need no new key are stored meanwhile.
     await one.append(events(1));
     await keyServer.run();
     expect(await states()).toEqual(['erased', 'plain', 'plain', 'plain', 'plain', 'plain']);
@@ -594,7 +594,7 @@ describe('changes by someone with all rights on the database', () => {
       ['altered', 'sequenced gives 1 batch a place after the end of the log'],
       ['unexplained', expect.stringContaining('event 3 cannot be opened')],
     ]);
-    // Nor where it has a place: no root is made of it.
+    // Nor if it has a place: no root is computed from it.
     await server.query(`
       UPDATE ${of('sequenced')} SET first_sequence = 5 WHERE lane = 900000;
       UPDATE ${of('heads')} SET size = 5`);

@@ -51,7 +51,7 @@ afterEach(async () => {
   await relay.close();
 });
 
-/** Reached by way of the relay. */
+/** Reached through the relay. */
 async function makeLog(): Promise<Address> {
   const schema = `log_${schemas++}`;
   const made = parseAddress(`postgres://postgres@127.0.0.1:${relay.port}/postgres?schema=${schema}`);
@@ -89,7 +89,7 @@ async function rows(): Promise<{ ids: number; events: number; entries: number }>
   return row as { ids: number; events: number; entries: number };
 }
 
-/** As a sender does: again until it is known. */
+/** Like a sender: again until the outcome is known. */
 async function stored(store: PostgresStore, batch: readonly Candidate[]): Promise<Outcome[]> {
   for (;;) {
     try {
@@ -136,7 +136,7 @@ test('[R-1251] a batch without an answer is stored once, also when it is committ
   const batch = [candidate()];
   const id = Buffer.from(batch[0]?.eventId ?? []).toString('hex');
   await blocker.query('BEGIN');
-  // The append waits behind this row, with all its own rows uncommitted.
+  // The append waits for this row, with all its own rows uncommitted.
   await blocker.query(
     `INSERT INTO event_ids SELECT '${id}'::uuid, organisation_id, 1000, 1, 0 FROM organisations`,
   );
@@ -387,7 +387,7 @@ describe('sequencing', () => {
     vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
     onTestFinished(() => void vi.restoreAllMocks());
     await store.committed.sequence();
-    // All that is measured by the clock of this process takes an hour, and by that of the database no time.
+    // By the clock of this process an hour passes, and by that of the database no time.
     ahead += 3_600_000;
     await store.committed.sequence();
     expect(reasons).toEqual([expect.stringMatching(/^the database's clock was set back by 3600 s, to 20/)]);

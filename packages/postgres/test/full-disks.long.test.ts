@@ -1,4 +1,4 @@
-/** Disks of servers that are full: what is refused is not lost, what is acknowledged is stored, and it goes on. */
+/** Full disks of servers: refused events are not lost, acknowledged ones are stored, and it continues. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
@@ -47,7 +47,7 @@ function large(): Candidate[] {
   );
 }
 
-/** As a sender does: again until it is known. `between` is what people do meanwhile. */
+/** Like a sender: again until the outcome is known. `between` is what people do meanwhile. */
 async function stored(
   store: PostgresStore,
   batch: readonly Candidate[],

@@ -1,4 +1,4 @@
-/** What the roles of a log can put into its tables by one statement, and how the log goes on. */
+/** What the roles of a log can put into its tables with one statement, and how the log continues. */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -57,7 +57,7 @@ async function makeRoles(): Promise<void> {
     );
 }
 
-/** One statement by somebody. */
+/** One statement as a role. */
 async function as(role: 'writer' | 'reader' | 'owner', sql: string): Promise<Record<string, unknown>[]> {
   const user = role === 'owner' ? 'postgres' : `${schema}_a_${role}`;
   const client = new pg.Client({ connectionString: server.url('postgres', user) });
@@ -143,7 +143,7 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
     expect(await counts()).toEqual(before);
     const done = await quarantine();
     expect(done.items).toEqual(planned.items);
-    // Another time there is nothing to do, and the log has one entry of it.
+    // A second time there is nothing to do, and the log has one entry of it.
     expect(await quarantine()).toEqual({ items: [], gaps: [], action: undefined });
     expect(await sequenced(store)).toBe(4);
     expect(gauges.stalled).toBe(0);
@@ -215,7 +215,7 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
     const store = await open();
     await store.append([candidate()]);
     await as('owner', `${GARBAGE} SELECT max(lane), 2, 1, 1, ${LEAF}, NULL FROM lanes`);
-    // Takes another lane; the first one is closed behind the hole.
+    // Takes another lane; the first one is closed after the hole.
     await store.append([candidate()]);
     await as(
       'owner',

@@ -32,7 +32,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** @param options of the address, behind the schema. */
+/** @param options of the address, after the schema. */
 async function open({
   user = 'postgres',
   host = '127.0.0.1',
@@ -49,7 +49,7 @@ async function open({
   return store;
 }
 
-/** What comes of an event on a connection that is made anew: an outcome, or why there is none. */
+/** The result of an event on a new connection: an outcome, or why there is none. */
 async function outcome(store: PostgresStore): Promise<string> {
   await server.query(
     `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'collector/%'`,
@@ -62,7 +62,7 @@ async function outcome(store: PostgresStore): Promise<string> {
   }
 }
 
-/** The server reads its files again some time after it was told to. */
+/** The server reads its files some time after the signal. */
 async function comesTo(store: PostgresStore, wanted: RegExp | string): Promise<void> {
   await server.query('SELECT pg_reload_conf()');
   await expect.poll(() => outcome(store)).toMatch(wanted);
@@ -83,7 +83,7 @@ test('[R-1251] while the password of its role is another one a collector refuses
   const store = await open({ user: 'app' });
   await comesTo(store, 'accepted');
   await server.query(`ALTER ROLE app PASSWORD 'second'`);
-  // Whoever is logged in stays so.
+  // Open sessions remain logged in.
   expect(await store.append([candidate()])).toEqual(['accepted']);
   expect(await outcome(store)).toMatch('password authentication failed');
   expect(await outcome(store)).toMatch('password authentication failed');

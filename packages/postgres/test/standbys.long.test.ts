@@ -1,4 +1,4 @@
-/** What standbys and settings of replication may do to what was acknowledged. */
+/** Acknowledged events under faults of standbys and settings of replication. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import {
@@ -19,7 +19,7 @@ let primary: PostgresServer;
 let standby: PostgresServer;
 /** Of every server that a test has started. */
 let servers: PostgresServer[];
-/** What stores said of the replication of what they stored. */
+/** The reports of stores on replication. */
 let replicated: boolean[];
 
 beforeEach(async () => {
@@ -52,7 +52,7 @@ function failed(error: unknown): Error {
   throw error;
 }
 
-/** As a sender does: again until it is known. */
+/** Like a sender: again until the outcome is known. */
 async function stored(store: PostgresStore, batch: readonly Candidate[]): Promise<void> {
   while ((await store.append(batch).catch(failed)) instanceof Error) await sleep(50);
 }
@@ -97,7 +97,7 @@ test('[R-1250] a cascading standby is not written to, replaces the standby, and 
   await stored(store, first);
   await primary.stop('SIGKILL');
   await standby.promote();
-  // Acknowledged as soon as the new primary waits for the one behind it.
+  // Acknowledged as soon as the new primary waits for its standby.
   await stored(store, second);
   await standby.stop('SIGKILL');
   await last.promote();
@@ -132,7 +132,7 @@ test('[R-1250] where the settings of a connection are lost on the way, nothing i
   standby.freeze();
   const appended = store.append([candidate()]).catch(failed);
   const pid = await commitWaits();
-  // What becomes of it is asked on a connection with the weaker setting, and it is committed, here.
+  // Its outcome is read on a connection with the weaker setting, and here it is committed.
   relay.refuse();
   relay.heal();
   await primary.query(`SELECT pg_cancel_backend(${pid})`);

@@ -36,7 +36,7 @@ async function directoryOf(events: readonly SentEvent[]): Promise<string> {
 
 class Killed extends Error {}
 
-/** Does here what threads do. */
+/** Does the work of threads here. */
 function jobsIn(log: EventLog): SummingThreads {
   const run = jobsOf(log);
   return { sum: (records, before) => sumBy(run, records, before), stop: () => Promise.resolve() };
@@ -49,7 +49,7 @@ const plan = fc.record({
     maxLength: 5,
   }),
   mostEntries: fc.integer({ min: 1, max: 8 }),
-  /** Whether the last update, where it takes in most of the log, has its records summed by jobs. */
+  /** Whether the last update, where it adds most of the log, has its records summed by jobs. */
   byJobs: fc.boolean(),
 });
 
@@ -72,7 +72,7 @@ test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give th
             seen = Math.max(seen, Math.min(through, events.length));
           }
         });
-        // One that was killed while it took in most of the log leaves no question answered.
+        // One that was killed while it added most of the log answers no query.
         if (!isKilled || catalogue.hold())
           expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, seen));
         catalogue.close();
@@ -99,7 +99,7 @@ test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give th
   );
 });
 
-/** Events that name no run and hang on each other, in chains and circles, in any order of arrival. */
+/** Events that name no run and are parents of each other, in chains and circles, in any order of arrival. */
 const runless = fc
   .integer({ min: 2, max: 9 })
   .chain((count) =>

@@ -72,7 +72,7 @@ async function madeIn(dataDir: string): Promise<string> {
 
 const fileIn = (directory: string) => path.join(directory, 'catalogue.sqlite');
 
-/** Asks for everything, and where the catalogue turns out to be damaged, once more after an update. */
+/** Reads everything, and again after an update if the catalogue is found damaged. */
 async function contentsAfterAll(catalogue: Catalogue, log: EventLog) {
   await catalogue.update(log);
   try {
@@ -403,7 +403,7 @@ interface Work {
   read: number;
 }
 
-/** What it costs to take in a log, so many entries to an update. */
+/** The cost of adding a log, with this many entries per update. */
 async function workOf(events: readonly SentEvent[], each: number, isLazy: boolean): Promise<Work> {
   const dataDir = await directoryOf(events);
   const directory = emptyDirectory(scratch, 'work');

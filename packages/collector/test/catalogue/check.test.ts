@@ -77,7 +77,7 @@ interface Found {
   readonly record: string;
 }
 
-/** Runs of more than one event, by what a condition says of them. */
+/** Runs of more than one event that match a condition. */
 function found(condition = '1'): Found[] {
   const sql = `SELECT id, record FROM run WHERE is_run = 1 AND events > 1 AND ${condition} ORDER BY id`;
   return edit((database) =>
@@ -216,7 +216,7 @@ describe('[R-703] a difference between the catalogue and the log is found:', () 
       fs.rmSync(directory, { recursive: true });
       await update();
     }
-    // An update that has not come to its end has none.
+    // An unfinished update has none.
     edit((database) => database.exec('DROP INDEX run_target'));
     expect(await checked()).toMatchObject(RIGHT);
   });

@@ -20,7 +20,7 @@ beforeEach(() => {
 
 /** Of all kinds and in two organisations. */
 const ODD = fc.sample(twinLog(120), { numRuns: 10, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
-/** Runs of more events than stand in a row, and, on another page, runs of one. */
+/** Runs of more events than fit in a row, and, on another page, runs of one. */
 const MANY = Array.from({ length: 17_000 }, (_, i): SentEvent => ({
   ...{ kind: 'outcome', n: 1000 + i, organisation: 'default', parent: undefined, second: i % 60, day: 0 },
   run: i < 16_000 ? 70_000 + (i % 50) : 80_000 + i,

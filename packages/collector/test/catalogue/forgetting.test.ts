@@ -1,4 +1,4 @@
-/** What the catalogue has of events that were erased: nothing, in no page of it. */
+/** The catalogue has nothing of erased events, in any page. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -14,7 +14,7 @@ import { eraseEvents } from '../store/embedded/erased.js';
 
 const SUBJECT = 'patient-4711';
 const CALLER = 'clinician-only-his';
-/** Of the start that came first, which is not the first by its sender's clock. */
+/** Of the start received first, which is not the first by its sender's clock. */
 const EARLIER = 'clinician-before-him';
 
 /** A start and an outcome of it. */

@@ -1,4 +1,4 @@
-/** The key of names is replaced: who has the lock seals by the newest one, and writes nothing under an older one. */
+/** The names key is replaced: the holder of the lock seals with the newest, and writes nothing under an older one. */
 import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
@@ -30,7 +30,7 @@ beforeEach(async () => {
   await fillDirectory(dataDir, [EVENTS.map(stored)], 8 << 10);
 });
 
-/** The keys of names as they are at a time: the newest, and those that it replaces. */
+/** The names keys at one time: the newest, and those that it replaces. */
 function withKeys<Result>(
   [newest, ...older]: readonly SyntheticIv[],
   use: (log: EventLog) => Promise<Result>,
@@ -59,7 +59,7 @@ async function madeBy(names: SyntheticIv, through = EVENTS.length): Promise<Cata
   return catalogue;
 }
 
-/** Whether a file of the catalogue has the name, as a key seals it. */
+/** Whether a file of the catalogue has the name, sealed with the key. */
 function holds(key: SyntheticIv, name = TARGET): boolean {
   return fs
     .readdirSync(directory)

@@ -73,7 +73,7 @@ describe.each(NAMES)('[R-2031] the example %s', (name) => {
   test('is read by the collector', () => {
     const directory = fs.mkdtempSync(path.join(made, 'read-'));
     fs.cpSync(path.join(VECTORS, name), directory, { recursive: true });
-    // Git keeps no rights, and the collector refuses a key that others may read.
+    // Git stores no modes, and the collector refuses a key that others may read.
     const kek = path.join(directory, 'keys', 'kek');
     if (fs.existsSync(kek)) fs.chmodSync(kek, 0o600);
     const contents = output(process.execPath, [path.join(HERE, 'contents.mjs'), directory]);

@@ -47,7 +47,7 @@ test('[R-2055] every spool of the corpus is read by a decoder written from the p
     const file = path.join(directory, name, 'spool', truncate.file);
     fs.truncateSync(file, Math.floor((truncate.from + truncate.to) / 2));
   }
-  // The decoder does not ask who holds a part.
+  // The decoder ignores who holds a part.
   cases.delete('owner-here-held');
   cases.delete('owner-none-held');
   const found = decoded(directory);

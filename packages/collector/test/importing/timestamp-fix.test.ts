@@ -116,7 +116,7 @@ describe('the offset of a local time [R-714]', () => {
     ['Europe/Berlin', '2026-07-01T12:00', '+02:00'],
     ['America/New_York', '2026-07-01T12:00', '-04:00'],
     ['Asia/Kolkata', '2026-07-01T12:00', '+05:30'],
-    // The clocks there are changed by half an hour.
+    // Clocks there change by half an hour.
     ['Australia/Lord_Howe', '2026-01-01T12:00', '+11:00'],
     ['Australia/Lord_Howe', '2026-07-01T12:00', '+10:30'],
   ])('in %s at %s is %s', (zone, local, offset) => {

@@ -9,7 +9,7 @@ import { outcomeText, sampleEvent } from '../running/sample-events.js';
 import { storedBodies } from '../running/stored-bodies.js';
 
 const ACCEPTED = '{"status":"accepted"}';
-/** Every header of a 201, and nothing of the event in any of them. */
+/** Every header of a 201; none contains any of the event. */
 const ACCEPTED_HEADERS = {
   'Content-Type': 'application/json',
   'Content-Length': String(ACCEPTED.length),

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Backlog, LINE_MS, PERIOD_MS, SHORT_LINE, newShare, type Share } from '../../src/ingest/admission.js';
 
-/** A line with a clock of its own. */
+/** A line with its own clock. */
 class Line {
   readonly backlog = new Backlog();
   now = 1_000_000;
@@ -29,14 +29,14 @@ class Line {
     for (const key of this.#order.splice(0, count)) this.backlog.left(key);
   }
 
-  /** Of so many events, how many were taken. */
+  /** How many of this number of events were taken. */
   offer(key: Share, count: number): number {
     let taken = 0;
     for (let i = 0; i < count; i++) if (this.arrive(key)) taken++;
     return taken;
   }
 
-  /** Periods in each of which so many come, and so many are answered. */
+  /** Periods, with the number of events that come and are answered in each. */
   go(periods: number, key: Share, offered: number, answered: number): void {
     for (let i = 0; i < periods; i++) {
       this.offer(key, offered);

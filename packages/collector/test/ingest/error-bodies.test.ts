@@ -124,7 +124,7 @@ describe('the issues of an invalid event', () => {
   });
 });
 
-/** A word and a number that occur nowhere by chance. */
+/** A word and a number that do not occur by chance. */
 const secret = () => {
   const digits = BigInt(`0x${randomBytes(8).toString('hex')}`)
     .toString()

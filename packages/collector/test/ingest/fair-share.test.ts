@@ -29,7 +29,7 @@ function sharesOfTwo() {
     extend: () => true,
   };
   const shares = new FairShare(ring);
-  // What a principal says of itself does not matter here, only which one it is.
+  // The fields of a principal do not matter here, only its identity.
   const [greedy, modest] = [issued(), issued()].map((principal) => shares.of(principal)) as [Share, Share];
   return { ring, shares, greedy, modest };
 }
@@ -106,7 +106,7 @@ describe('[R-845] of a burst from a key that sends alone', () => {
       expect(shares.reserve(share, bytes, 0)).toBe(true);
       shares.enter(share, bytes, 0, () => entered.push(name));
     };
-    // A part is 31 bytes.
+    // A share is 31 bytes.
     for (let i = 0; i < 6; i++) arrive(greedy, 12, `greedy ${i}`);
     expect(entered).toEqual(['greedy 0', 'greedy 1']);
     arrive(modest, 5, 'modest');
@@ -154,7 +154,7 @@ describe('[R-845] of a burst from a key that sends alone', () => {
         return order;
       })
       .toContain('modest');
-    // A part of 8 MiB is 256 KiB.
+    // A share of 8 MiB is 256 KiB.
     expect(order.filter((key) => key === 'greedy').length).toBeLessThanOrEqual(4);
     let answered = 0;
     await expect

@@ -51,7 +51,7 @@ async function expectOnlyError(bytes: string | Uint8Array, code: ErrorCode): Pro
   expect(connection.rest).toBe('');
 }
 
-/** A request written by hand, with these lines after the usual headers and these bytes behind the empty line. */
+/** A request written by hand, with these lines after the usual headers and these bytes after the empty line. */
 function byHand(
   lines: string,
   rest: string,
@@ -471,7 +471,7 @@ describe('pipelined requests', () => {
       connection.socket.end(Buffer.concat([post(), post({ method: 'GET', body: '' }), Buffer.from(behind)]));
       const [first, second, ...more] = (await connection.answers()).map(({ status }) => status);
       expect([first, second]).toEqual([201, 405]);
-      // Where both were given before the end of the connection was seen, what is cut off there has an error of its own.
+      // If both were sent before the end of the connection was seen, the request cut off there has its own error.
       expect(more).toEqual(more.length === 0 ? [] : [400]);
     },
   );

@@ -18,7 +18,7 @@ const DNS = 'dns:triage.example.org';
 
 const authority = new Authority();
 const clients = new Authority('Client CA');
-/** No one has told the collector of these, though the second bears the name of one that it knows. */
+/** The collector does not trust these, although the second has the name of one that it trusts. */
 const strangers = new Authority('Stranger CA');
 const forgers = new Authority('Client CA');
 
@@ -148,7 +148,7 @@ test('a sender without the right secret learns nothing of the certificate for th
 
 test('a refusal for a missing certificate is logged with the id of the key [R-821]', async () => {
   await postTo('optional', keys.uri, 'that of another');
-  // Not each of them: so many lines a second and no more.
+  // Not each of them: the lines per second are limited.
   const line = new RegExp(`"code":"certificate_required".*"keyId":"${keys.uri.slice(4, 16)}"`);
   await expect.poll(() => running.optional?.output.stderr).toMatch(line);
   expect(running.optional?.output.stderr).not.toContain(keys.uri.slice(17));
@@ -200,7 +200,7 @@ test.skipIf(!hasCurl)(
     };
     const bound = await create('optional', '--client-certificate', URI);
     expect(bound).toContain('in client.crt and client.key');
-    // The running collector hears of the key within a second.
+    // The running collector reads the key within a second.
     const works = (line: string) => expect.poll(() => paste(line)).toBe('{"status":"accepted"}');
     await works(bound);
     await works(await create('required'));

@@ -9,7 +9,7 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   const capacity = 16;
   const { ingest, port, ledger } = await collectorWithoutLedger(capacity);
   const waiting: RawConnection[] = [];
-  /** @returns how many of so many events got a place in the queue, each from a connection of its own. */
+  /** @returns how many of these events got a place in the queue, each from its own connection. */
   const queue = async (key: string, count: number): Promise<number> => {
     const before = ingest.pending;
     for (let i = 0; i < count; i++) {
@@ -32,7 +32,7 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   }
   ledger.send();
   for (const connection of waiting) expect((await connection.answer())?.status).toBe(201);
-  // What has its answer counts no longer.
+  // Answered events do not count any more.
   expect(await queue('greedy', 1)).toBe(1);
 });
 
@@ -64,7 +64,7 @@ test('[R-845] a ledger that does not answer leads to quick refusals, and accepte
   const { ingest, port, ledger } = await collectorWithoutLedger(capacity);
   const bodies = new Map<RawConnection, string>();
   let refusal: RawAnswer | undefined;
-  // One event a connection: who has a place in the line gets no answer, and waits.
+  // One event a connection: those with a place in the line get no answer, and wait.
   while (refusal === undefined && bodies.size < capacity) {
     const connection = await RawConnection.open(port);
     onTestFinished(() => connection.close());

@@ -43,7 +43,7 @@ async function limited(...[tls]: [tls?: { ca: string; directory: string }]) {
       connection.write(bytes);
       return connection;
     },
-    /** Resolves when the ledger has taken so many events in all. */
+    /** Resolves when the ledger has taken this many events in all. */
     stored: async (events: number): Promise<void> => {
       await expect.poll(take, { interval: 1 }).toBe(events);
     },
@@ -143,7 +143,7 @@ describe('[R-803] places', () => {
     destroy(): void {
       this.destroyed = true;
     }
-    /** A socket says so later than it is destroyed. */
+    /** A socket reports this later than it is destroyed. */
     close(): void {
       this.destroyed = true;
       this.emit('close');

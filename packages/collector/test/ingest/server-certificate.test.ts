@@ -149,7 +149,7 @@ test('a pair whose links now lead elsewhere is used: certbot, and the secrets of
 test('a pair that is written file by file is not used before it is complete [R-821]', async () => {
   const { files, presented, troubles } = await followed();
   const { certificate, key } = authority.issue({ commonName: 'second' });
-  // The half of it keeps changing, so no two looks see the same.
+  // Half of it keeps changing, so that no two looks see the same.
   let written = performance.now();
   let longest = 0;
   const write = (file: string, text: string) => {

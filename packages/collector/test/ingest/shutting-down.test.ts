@@ -22,7 +22,7 @@ const opened: RawConnection[] = [];
 beforeEach(async () => {
   dataDir = temporaryDirectory();
   key = (await issueKey(dataDir)).text;
-  // What waits for one of these to pass does so for longer than a test may take.
+  // These are longer than a test may take.
   running = await start(dataDir, limits({ ...UNHURRIED, 'shutdown-timeout-ms': '10m' }));
 });
 
@@ -38,7 +38,7 @@ async function open(): Promise<RawConnection> {
   return connection;
 }
 
-/** On return the collector has read all that was written before: who is answered came behind it. */
+/** On return the collector has read all that was written before: whatever is answered came after it. */
 async function allIsRead(): Promise<void> {
   for (let i = 0; i < 2; i++) {
     const behind = await open();
@@ -62,7 +62,7 @@ describe('a collector that is stopping [R-609]', () => {
         return { event, connection, rest: bytes.subarray(cut), begun: cut > bytes.indexOf('\r\n\r\n') };
       }),
     );
-    // Anyone who is answered came behind them: all that was begun has been read.
+    // Whatever is answered came after them: all that was begun has been read.
     for (let i = 0; i < 2; i++) {
       const whole = await open();
       whole.write(bytesOf(sampleEvent('outcome')));

@@ -20,7 +20,7 @@ const collector = oneCollector(
 );
 /** Here only the limit of the headers can end a request while a test runs. */
 const patient = oneCollector(limits({ ...LIMITS, 'request-timeout-ms': '1h' }));
-/** Here no time ends a connection. */
+/** Here no time-out ends a connection. */
 const unhurried = oneCollector(limits({ ...UNHURRIED, 'max-connections': MAX_CONNECTIONS }));
 const post = (parts: RequestParts = {}) =>
   requestBytes({ key: collector.key, body: JSON.stringify(sampleEvent()), ...parts });

@@ -56,7 +56,7 @@ afterAll(async () => {
   for (const directory of [dataDir, certificates]) fs.rmSync(directory, { recursive: true, force: true });
 });
 
-/** All that comes back for these bytes, the client's side of the connection being ended behind them. */
+/** All that is returned for these bytes, after which the client ends its side of the connection. */
 async function answersTo(bytes: Uint8Array): Promise<string> {
   const socket = await handshake(running.port, { ...sender, options: { allowHalfOpen: true } as object });
   let text = '';
@@ -209,7 +209,7 @@ describe('the certificate [R-821]', () => {
     let sent = 0;
     let stopped = false;
     const senders = Array.from({ length: 12 }, async (_, i) => {
-      // Four go on with the connections that they have; the others open one for each event.
+      // Four continue with the connections that they have; the others open one for each event.
       const own = i < 4 ? { ...sender, agent } : sender;
       while (!stopped) {
         const status = await post(running.port, key, own).then(({ status }) => status, String);
@@ -249,14 +249,14 @@ describe('the certificate [R-821]', () => {
     renew('fourth');
     running.process.kill('SIGHUP');
     await expect.poll(() => logged('configuration reloaded').length, { interval: 20 }).toBe(reloads + 1);
-    // By itself it would have looked at the files twice more first, two seconds apart.
+    // Without the signal it would have read the files twice more first, two seconds apart.
     expect(await shownName(running.port, sender)).toBe('fourth');
   });
 });
 
 test('the first start prints a curl line with the authority to trust [R-505]', async () => {
   const directory = temporaryDirectory();
-  // Of its own: the one that runs would take a pair in `certificates` up, at some time.
+  // Of its own: the running one would load a pair in `certificates` at some time.
   const pair = temporaryDirectory();
   const issued = authority.issue({ commonName: 'first start', names: NAMES, days: 90 });
   const collector = await start(directory, writePair(pair, issued));

@@ -17,7 +17,7 @@ beforeEach(() => {
   onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
 });
 
-/** What a log has been given, and what was told. */
+/** The entries of a log, and the reports. */
 class World {
   readonly entries: Candidate[] = [];
   readonly altered: string[] = [];

@@ -158,11 +158,11 @@ describe('the result for a valid body', () => {
 });
 
 describe('a body of many values [R-314]', () => {
-  /** Beyond what is parsed; members among them, so that a name is looked up among many. */
+  /** Larger than what is parsed; members among them, so that a name is looked up among many. */
   const MANY = `"many":[${'0,'.repeat(600)}0],${Array.from({ length: 600 }, (_, i) => `"m${i}":{}`).join()}`;
   const withMany = (body: string) => `${body.slice(0, -1)},${MANY}}`;
 
-  /** Sets the field at a pointer; a parent that is no object becomes one. */
+  /** Sets the field at a pointer; a parent that is not an object becomes one. */
   function set(event: Record<string, unknown>, pointer: string, value: unknown): void {
     const [first = '', second] = pointer.slice(1).split('/');
     if (second === undefined) event[first] = value;

@@ -26,7 +26,7 @@ interface Settled {
 /** For what the ledger does by itself, about once a second. */
 const WAIT = { timeout: 300_000, interval: 50 };
 
-/** A ledger over a store that does as it is told, with its writer in the same thread. */
+/** A ledger over a store that the test controls, with its writer in the same thread. */
 class Bench {
   readonly states: [LedgerState, unknown][] = [];
   readonly batches: Candidate[][] = [];
@@ -171,7 +171,7 @@ describe('the ledger', () => {
     expect(await bench.ask('a', 'b')).toEqual(['notCommitted', 'notCommitted']);
     error = new CommitUnknown('gone');
     expect(await bench.ask('c')).toEqual(['unknown']);
-    // After that the store is not asked any more.
+    // After that the store is not called again.
     expect(await bench.ask('d', 'e')).toEqual(['unknown', 'unknown']);
     expect(bench.counters.read().outcomes).toMatchObject({ accepted: 0, notCommitted: 2, unknown: 3 });
     await bench.stop();
@@ -223,7 +223,7 @@ describe('the ledger', () => {
     expect(await bench.ask('a', 'b')).toEqual(['notCommitted', 'notCommitted']);
     expect(await bench.ask('a')).toEqual(['notCommitted']);
     expect(bench.states).toEqual([['refusing', cause]]);
-    // A repeat writes nothing, so it says nothing of the disk.
+    // A repeat writes nothing, so it does not test the disk.
     expect(await bench.ask('repeat')).toEqual(['accepted']);
     expect(bench.states.length).toBe(1);
     full = false;

@@ -1,4 +1,4 @@
-/** What is asked of a log while something else fails, or comes between. */
+/** Requests to a log while something else fails, or happens in between. */
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -17,9 +17,9 @@ const HOLD = '00000000-0000-4000-8000-000000000000';
 
 let actions: Actions;
 let told: string[];
-/** What the log does not take. */
+/** The entries that the log refuses. */
 let isRefused: (body: Buffer) => boolean;
-/** What another has put into the log behind an entry. */
+/** The entry that another collector stores after an entry. */
 let comesBehind: (body: Buffer) => Buffer | undefined;
 
 beforeEach(() => {
@@ -72,7 +72,7 @@ class Memory implements Requests {
   }
 }
 
-/** What is done to keys and names, in its order; and the directories that each finds away. */
+/** The calls about keys and names, in their order; and the missing directories that each finds. */
 let calls: string[];
 let away: Record<string, string[]>;
 
@@ -108,7 +108,7 @@ function lifecycleOf(requests: Requests): Lifecycle {
   });
 }
 
-/** Of so many sequences that it takes two entries. */
+/** With enough sequences to need two entries. */
 function erasure(): Action {
   const every = (first: number) => SequenceSet.of(Array.from({ length: 40_000 }, (_, i) => first + 2 * i));
   const keys = [1, 100_001].map((first, i) => ({

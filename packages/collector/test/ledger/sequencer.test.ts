@@ -65,7 +65,7 @@ function committedIn(stored: () => readonly Made[]): Committed {
   };
 }
 
-/** Lets the timers go on, and what they began come to its end: the sequencer gives other work a turn at each batch. */
+/** Runs the timers, and what they start to its end: the sequencer yields to other work at each batch. */
 async function elapse(milliseconds: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(milliseconds);
   for (let turns = 0; turns < 30; turns++) await turn();
@@ -98,7 +98,7 @@ class World {
     this.stored.push(...batch);
   }
 
-  /** The newest checkpoint on the disk, its root held against the events. */
+  /** The newest checkpoint on the disk, its root compared with the events. */
   latest(): { size: number } {
     const checkpoint = parseCheckpoint(parseNote(this.disk.bytesOf(LATEST).toString()).text);
     expect(checkpoint.origin).toBe(ORIGIN);
@@ -177,7 +177,7 @@ describe('the tree over the ledger', () => {
       if (operation === 'datasyncLater' || operation === 'replace') steps.push(operation);
     };
     await tree.close();
-    // Two levels are flushed; the one that is kept goes before the head, so that the head is the last to know.
+    // Two levels are flushed; the kept checkpoint is written before the head, so that the head is the last.
     expect(steps).toEqual(['datasyncLater', 'datasyncLater', 'sign', 'replace', 'replace', 'publish']);
   });
 
@@ -261,7 +261,7 @@ describe('the tree over the ledger', () => {
     expect(new Set(world.troubles)).toEqual(new Set(['no checkpoint could be made; it is tried again']));
     // Its hashes are on the disk meanwhile, and not in memory.
     expect(await TreeFiles.read(DATA, world.disk.files).hashCount(0)).toBe(1000);
-    // It is not asked at every interval while it fails.
+    // It is not called at every interval while it fails.
     expect(asked).toBeLessThan(7);
     down = false;
     await elapse(60_000);
@@ -446,7 +446,7 @@ describe('[R-904] a start refuses', () => {
   test('events that are not those that were signed, and leaves the hashes that tell which', async () => {
     const world = await closed(1000);
     world.stored[500] = candidate();
-    // An intact tree is believed; verify looks at every event. Damaged, it is held against the events.
+    // An intact tree is believed; verify looks at every event. Damaged, it is compared with the events.
     const level = '/data/tree/level-0';
     const bytes = world.disk.bytesOf(level);
     bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;

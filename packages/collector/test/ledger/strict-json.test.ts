@@ -6,7 +6,7 @@ import { runs } from '../../../../test/property-runs.js';
 
 const DEPTH = 64;
 
-/** What is read of a text: its value, or the code of its fault. */
+/** The result of reading a text: its value, or the code of its fault. */
 function outcome(text: string, maxDepth = DEPTH): { value: unknown } | string {
   const { fault, ...reading } = readJson(text, maxDepth);
   return fault === undefined ? { value: (reading as { value: unknown }).value } : fault.code;
@@ -72,7 +72,7 @@ class Reference {
   }
 
   #string(): string {
-    // eslint-disable-next-line no-control-regex -- RFC 8259 section 7 names these very characters.
+    // eslint-disable-next-line no-control-regex -- RFC 8259 section 7 names exactly these characters.
     const spelt = this.#match(/"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y).slice(1, -1);
     const short: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
     return spelt.replace(/\\(?:u(.{4})|(.))/g, (_all, hex: string | undefined, one: string) =>
@@ -244,7 +244,7 @@ test('a megabyte of quotes and backslashes is read in time that grows with its l
 });
 
 describe('on arbitrary texts the reading agrees with a parser that keeps the names of each object [R-314]', () => {
-  /** Few names, in several spellings, so that they meet. */
+  /** Few names, in several spellings, so that some are equal. */
   const NAMES = String.raw`"a" "\u0061" "b" "" "__proto__" "\u005f_proto__" ":" "\"" "{" "1" "\n" "\u000a" "\\" "\u005c" "a\\" "a\/"`;
   const name = fc.constantFrom(...NAMES.split(' '));
   const leaf = fc.oneof(
@@ -261,7 +261,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
     array: fc.array(tie('json'), { maxLength: 4 }).map((items) => `[${items.join()}]`),
   }));
   const character = fc.constantFrom(...Array.from('{}[]":,\\ae01 \n-'));
-  /** Some characters taken out, put in or doubled: mostly no JSON any more, sometimes another one. */
+  /** Some characters removed, inserted or doubled: mostly invalid JSON, sometimes another valid text. */
   const mutated = fc
     .tuple(json, fc.array(fc.tuple(fc.nat(), fc.nat(4), character), { maxLength: 3 }))
     .map(([text, changes]) =>
@@ -273,7 +273,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
       }, text),
     );
 
-  /** The same text among so many values that none of them is built [R-314]. */
+  /** The same text among enough values that none of them is built [R-314]. */
   const agreesAmongMany = (text: string): void => {
     const many = `[${text}${',0'.repeat(520)}]`;
     const { value } = Reference.outcome(many);
@@ -282,7 +282,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
 
   const agrees = (text: string) => {
     const expected = Reference.outcome(text);
-    // A text that is no JSON may be found too deep before it is found to be none.
+    // Invalid JSON may be found too deep before it is found invalid.
     if (expected.depth <= DEPTH) expect(outcome(text)).toEqual(expected.value);
     if (expected.depth < DEPTH) agreesAmongMany(text);
     for (const limit of [1, 2, 3]) {

@@ -71,7 +71,7 @@ describe('[R-831] an operator token', () => {
     // With a token the name does not matter: anyone who has it may come through a proxy.
     const named = { headers: { authorization: `Bearer ${TOKEN}`, host: 'collector.hospital.test' } };
     expect((await get(port, '/metrics', named)).status).toBe(200);
-    // Guessing is slowed down, logged without what was guessed, and does not lock out who has the right one.
+    // Guesses are slowed down, logged without their text, and do not lock out the right token.
     const guesses = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
         get(port, '/metrics', { headers: { authorization: `Bearer guess-${i}` } }),
@@ -137,7 +137,7 @@ describe('[R-831] the management port', () => {
     expect(fs.existsSync(path.join(other, 'ledger'))).toBe(false);
   });
 
-  test('[R-725] in use for events is an error as well, with the option that names another', async () => {
+  test('[R-725] and the port for events in use: the error names the option for another port', async () => {
     const dataDir = scratch();
     const port = String(await freePort());
     await running(scratch(), ['--management-port', port]);

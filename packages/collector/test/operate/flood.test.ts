@@ -11,7 +11,7 @@ import { get, managementPort } from './managed.js';
 const collector = oneCollector();
 const port = () => managementPort(collector.running);
 
-/** Everybody on the host asks, each again as soon as it has its answer. @returns how many answers there were. */
+/** All addresses of the host send requests, each again after its answer. @returns how many answers there were. */
 async function flood(
   path: string,
   clients: number,

@@ -30,7 +30,7 @@ async function running(...args: Parameters<typeof start>): Promise<Running> {
   return collector;
 }
 
-/** The checks that fail, as /readyz tells them; none when it is ready. */
+/** The failed checks that /readyz lists; none when it is ready. */
 async function notReady(port: number): Promise<string[]> {
   const { status, body } = await get(port, '/readyz');
   if (status === 200) {
@@ -56,7 +56,7 @@ async function live(port: number): Promise<boolean> {
 test('[R-832] a collector is live and not ready while the ledger is being opened', async () => {
   const { dataDir } = await scratch();
   const port = await freePort();
-  // The ledger's thread takes its time, until it is let.
+  // The thread of the ledger waits until the test releases it.
   const isLet = path.join(temporaryDirectory(), 'is-let');
   onTestFinished(() => fs.rmSync(path.dirname(isLet), { recursive: true, force: true }));
   const slow = `
@@ -120,14 +120,14 @@ test.skipIf(!canMount)(
       message: 'Not ready: events cannot be stored: the payload keys cannot be written.',
       details: { reasons: [{ check: 'storage', cause: 'keys_unwritable' }] },
     });
-    // Who asks shows no token, and is told no path.
+    // The request has no token, so the answer has no path.
     expect(body).not.toContain(keys);
     expect(await live(port)).toBe(true);
     expect(collector.output.stderr).toContain(`the keys of payloads in ${keys} cannot be written`);
     expect(collector.output.stderr).toMatch(
       /"reason":"the payload keys cannot be written: .*EROFS.*","because":"keys_unwritable","msg":"events cannot be stored; senders are told to retry"/,
     );
-    // Before anyone could know that it listens.
+    // Before it reports that it listens.
     expect(collector.output.stderr).toMatch(/events cannot be stored[^]*"msg":"listening"/);
     expect((await Scrape.of(port)).value('collector_ready')).toBe(0);
     expect((await post(collector.port, key, JSON.stringify(sampleEvent()))).status).toBe(503);

@@ -9,7 +9,7 @@ interface Given {
   readonly phase?: Phase;
   readonly state?: LedgerState;
   readonly reason?: StorageReason;
-  /** For so long the ledger's thread has said nothing; undefined: it was never open. */
+  /** How long the thread of the ledger has been silent; undefined: it was never open. */
   readonly silent?: number | undefined;
 }
 
@@ -81,7 +81,7 @@ test('[R-832] a thread that is silent for a minute fails /livez', () => {
   const checks = health({ silent: 60_001 });
   expect(isLive(checks)).toBe(false);
   expect(healthText('livez', checks)).toContain('[-]ledger_thread failed');
-  // While it is being opened, or closes, no one asks it.
+  // While it is being opened or closed, it is not checked.
   expect(isLive(health({ phase: 'stopping', silent: 60_001 }))).toBe(true);
   expect(isLive(health({ phase: 'starting', silent: 60_001 }))).toBe(true);
 });

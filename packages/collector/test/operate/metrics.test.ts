@@ -107,7 +107,7 @@ describe('[R-833] metrics', () => {
         body: JSON.stringify(sampleEvent('outcome', { text: 'x'.repeat(size) })),
       });
       connection.write(bytes.subarray(0, bytes.length / 2));
-      // Most often long enough for the first half to be read alone.
+      // Usually long enough for the first half to be read by itself.
       await sleep(20);
       connection.write(bytes.subarray(bytes.length / 2));
       expect((await connection.answer())?.status).toBe(201);

@@ -68,7 +68,7 @@ describe("[R-833] the console's state", () => {
     const events = (await state()).ledger.events;
     await expect.poll(async () => (await state()).last_verify).toMatchObject({ intact: true, events });
     expect((await Scrape.of(port())).value('collector_verify_intact')).toBe(1);
-    // Where it cannot be written the verdict stands all the same.
+    // If it cannot be written, the result is printed all the same.
     fs.mkdirSync(path.join(collector.dataDir, 'checkpoints', 'verify.json.unfinished'));
     const { code, stdout, stderr } = await run(['verify', '--note', '--data-dir', collector.dataDir]);
     expect([code, stdout]).toEqual([0, expect.stringContaining('INTACT')]);
@@ -76,7 +76,7 @@ describe("[R-833] the console's state", () => {
   });
 
   test('warns that no checkpoint can be made, also where that cannot be written down, until one is', async () => {
-    // As on a full disk: neither the checkpoint nor why there is none can be written.
+    // As on a full disk: neither the checkpoint nor the reason for its absence can be written.
     const drafts = ['latest.draft', 'trouble.json.unfinished'].map((name) =>
       path.join(collector.dataDir, 'checkpoints', name),
     );
@@ -85,7 +85,7 @@ describe("[R-833] the console's state", () => {
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     await expect.poll(warned).toContain('checkpoints_fail');
     expect(Date.parse((await state()).checkpoints_fail_since ?? '')).toBeLessThanOrEqual(Date.now());
-    // On a full disk nothing may be stored at all, and the reason stands in the log alone.
+    // On a full disk nothing may be stored at all, and the reason is only in the log.
     const { what_to_do: advice } = (await state()).warnings.find(({ id }) => id === 'checkpoints_fail') ?? {};
     expect(advice).toMatch(/not signed\b.*\bread the log\b/);
     fs.rmdirSync(latest);
@@ -116,7 +116,7 @@ test('[R-811] the state and the metrics have the time and size of the last back-
   await expect.poll(warned).toContain('backup_old');
   expect((await state()).last_backup?.events_since).toBe(events - 1);
   expect(JSON.stringify(await state())).not.toContain(backups);
-  // Where it cannot be noted the back-up stands all the same.
+  // If it cannot be noted, the back-up is still complete.
   const note = path.join(dataDir, 'checkpoints', 'backup.json.unfinished');
   fs.mkdirSync(note);
   const { code, stdout, stderr } = await run(['backup', backups, '--keys-elsewhere', '--data-dir', dataDir]);

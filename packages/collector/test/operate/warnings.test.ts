@@ -10,7 +10,7 @@ function ids(facts: Partial<Facts>): string[] {
 
 test('[R-833] where all is well there is no warning', () => {
   expect(warningsOf(WELL)).toEqual([]);
-  // What is not known yet is no trouble either.
+  // Unknown values cause no warning either.
   expect(
     ids({
       disk: undefined,
@@ -164,7 +164,7 @@ test.each<[string, Partial<Facts>, string[]]>([
   for (const { title, what_to_do } of warningsOf({ ...WELL, ...facts })) {
     expect(what_to_do.length).toBeGreaterThan(20);
     expect(title).toMatch(/^[A-Z0-9]/);
-    // No path, no message of a sink, no words that came from outside.
+    // No path, no message of a sink, no text from outside.
     expect(title + what_to_do).not.toMatch(/\/mnt|witness\.test|note of an operator|undefined|NaN|Infinity/);
   }
 });

@@ -14,7 +14,7 @@ const DISK_BYTES = EVENT_BYTES + 64;
 
 type EventsAt = (ms: number) => number;
 
-/** What a collector that was started at `from` says after some time. */
+/** The report of a collector that was started at `from`, after some time. */
 function growthAfter(ms: number, eventsAt: EventsAt, from = 0) {
   const watch = new GrowthWatch();
   const look = (at: number) => ({ at: at - from, events: eventsAt(at), bytes: eventsAt(at) * EVENT_BYTES });
@@ -83,7 +83,7 @@ test('[R-835] a night does not end growth: growth by whole days is known after t
   for (const days of [3, 3.9, 5.2, 8]) {
     expect(daysUntilFull(growthAfter(days * DAY, byDay), 8000 * DISK_BYTES * 7)).toBeCloseTo(7, 6);
   }
-  // Nor is a weekend.
+  // Nor does a weekend.
   const week: EventsAt = (ms) => 1000 * Math.min(5, ms / DAY) + 1000 * Math.max(0, ms / DAY - 7);
   expect(daysUntilFull(growthAfter(7 * DAY, week), 1000 * DISK_BYTES)).toBeCloseTo(1, 6);
 });

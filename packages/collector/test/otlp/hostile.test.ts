@@ -47,7 +47,7 @@ test('[R-1923] requests that are much larger once decoded are not decoded all at
   const large = Array.from({ length: 12 }, () => sent(key, largeOnceDecoded()));
   await Promise.race(large);
   await sent(other, tracesOf([modelSpan()]));
-  // It has waited for its turn, and not for all that came before it.
+  // It has waited for its turn, and not for all requests before it.
   expect(answers.length).toBeLessThan(1 + large.length);
   await Promise.all(large);
   expect(answers.map(([, status]) => status)).toEqual(Array<number>(1 + large.length).fill(200));

@@ -22,7 +22,7 @@ import { scratch } from '../running/scratch.js';
 import { post, shownName } from '../running/tls-client.js';
 import { modelSpan, otlpPortOf, sendOtlp, tracesOf } from './sending.js';
 
-/** A collector that takes OTLP, for one test. */
+/** A collector that accepts OTLP, for one test. */
 async function takingOtlp(args: readonly string[] = [], dataDir = scratch()) {
   const key = (await issueKey(dataDir)).text;
   const running = await start(dataDir, ['--otlp-port', '0', ...args]);
@@ -122,7 +122,7 @@ test('[R-1923] a request may have 64 MiB before and after decompression, and any
   });
   const announced = { 'content-length': String((64 << 20) + 1), expect: '100-continue' };
   expect((await sendOtlp(port, key, '', { headers: announced })).status).toBe(413);
-  // Twenty million objects: more than can be held, or more than is read.
+  // Twenty million objects: more than fits in memory, or more than is read.
   const many = `{"resourceSpans":[${'{},'.repeat(20_000_000)}{}]}`;
   expect((await sendOtlp(port, key, zlib.gzipSync(many), { headers: gzip })).status).toBe(413);
   const spans = Array.from({ length: 10_000 }, () => modelSpan());
@@ -224,7 +224,7 @@ test('[R-1921] an event id that came another way first keeps its event: the span
   expect([status, json.partialSuccess?.rejectedSpans]).toEqual([200, '1']);
   expect(json.partialSuccess?.errorMessage).toContain('event_id_conflict');
   await expect.poll(() => other.running.output.stderr).toContain('"codes":{"event_id_conflict":1}');
-  // By this door, the same span with other words is a repeat: the first one stands.
+  // Through OTLP, the same span with other content is a repeat: the first one is kept.
   const changed = { ...span, attributes: { ...span.attributes, 'gen_ai.request.model': 'gpt-5' } };
   expect(await sendOtlp(port, key, tracesOf([changed]))).toMatchObject({ status: 200, json: {} });
   expect(await storedEvents(dataDir)).toHaveLength(2);

@@ -1,4 +1,4 @@
-/** What actions say, as entries of the log have it: read by every start and every reader, whoever wrote them. */
+/** The content of actions in entries of the log: read by every start and every reader, whoever wrote them. */
 import { hash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import { describe, expect, test } from 'vitest';
@@ -20,7 +20,7 @@ import { runs } from '../../../../test/property-runs.js';
 
 const sha256Of = (...parts: readonly Uint8Array[]) => hash('sha256', Buffer.concat(parts), 'buffer');
 
-/** The example of docs/INTEGRITY.md, "Actions", by what stands before the bytes. */
+/** The example of docs/INTEGRITY.md, "Actions", by the text before the bytes. */
 function example(what: string): string {
   const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
   return new RegExp(`^\\| ${what}[^|]*\\| \`(.*?)\` +\\|$`, 'm').exec(page)?.[1] ?? '';
@@ -42,7 +42,7 @@ const keys = fc
   }));
 
 const sha256 = fc.stringMatching(/^[0-9a-f]{64}$/);
-/** An erasure without a plan has none of them. */
+/** An erasure without a plan has no such field. */
 const planned = fc.record(
   {
     ...{ plan: sha256, marks: sha256, record: sha256 },

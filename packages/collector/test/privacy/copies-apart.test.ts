@@ -1,4 +1,4 @@
-/** Copies of the keys that were away, or were used apart: none of them is written over, forgotten, or taken for destroyed. */
+/** Copies of the keys that were missing or used separately: none is overwritten, forgotten, or taken for destroyed. */
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { KeyEncryptionKey } from '../../src/privacy/key-encryption-key.js';

@@ -1,4 +1,4 @@
-/** The key that wraps the others: exchanged, cut off at any write, and behind a KMS that does not do what it should. */
+/** The key that wraps the others: exchanged, interrupted at any write, and in a KMS that misbehaves. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -182,7 +182,7 @@ describe('[R-1323] a KMS', () => {
   );
 });
 
-/** A process that has ended and was not waited for is a zombie, and runs no more. */
+/** A process that has ended and was not waited for is a zombie, and does not run. */
 function isRunning(pid: number): boolean {
   try {
     return !/\) [ZX] /.test(fs.readFileSync(`/proc/${pid}/stat`, 'latin1'));

@@ -125,7 +125,7 @@ describe('[R-1323] the key that wraps the others', () => {
   }
 
   test('of a program is asked for by verb, over standard input', async () => {
-    // Turns the text around: enough to see that it is given, and taken back.
+    // Reverses the text: enough to see that it is passed, and read back.
     const kek = openKek(program('read text; echo "$1" >> "$0.verbs"; echo "$text" | rev'));
     const key = Buffer.concat([randomBytes(30), Buffer.of(1, 2)]);
     const wrapped = await kek.wrap(key);
@@ -177,7 +177,7 @@ describe('[R-1323] the key that wraps the others', () => {
         onTrouble: () => undefined,
       });
     await expect(open()).rejects.toThrow(told);
-    // It is as it was for a program that does what it should; and so is a rotation that cannot begin.
+    // For a working program all is unchanged, also after a rotation that cannot begin.
     program('read text; echo "$text" | rev');
     const writer = await open();
     expect(writer.keyFor('icu', 1).key).toBeDefined();

@@ -15,7 +15,7 @@ import { runs } from '../../../../test/property-runs.js';
 const BUCKET = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex');
 const ROOT: TreeNode = { level: 0, index: 0, value: Buffer.alloc(32, 7).toString('latin1') };
 
-/** The same by the words of the format, without a line of the code. */
+/** The same by the text of the format, without the code. */
 function keyByTheFormat(bucket: Buffer, root: Buffer, place: number): Buffer {
   let node = root;
   for (let level = 0; level < TREE_HEIGHT; level++) {
@@ -55,7 +55,7 @@ describe('[R-1320] the key of a place', () => {
 
   test('is missing where no node is above it', () => {
     const whole = new KeyTree(BUCKET, [ROOT]);
-    // What is left when place 5 is taken out: the siblings of the nodes on its way.
+    // What is left when place 5 is removed: the siblings of the nodes on its way.
     const left: TreeNode[] = [];
     for (let level = 1; level <= TREE_HEIGHT; level++) {
       const index = (5 >>> (TREE_HEIGHT - level)) ^ 1;
@@ -83,7 +83,7 @@ describe('[R-1320] the key of a place', () => {
         const after = new KeyTree(BUCKET, left);
         for (const place of [...asked, ...taken])
           expect(after.keyAt(place)).toBe(taken.has(place) ? undefined : whole.keyAt(place));
-        // Nor is any node left from which one of them follows.
+        // Nor is any node left from which one of them can be computed.
         for (const { level, index } of left)
           for (const place of taken) expect(place >>> (TREE_HEIGHT - level)).not.toBe(index);
       }),

@@ -101,7 +101,7 @@ async function live(place: VaultPlace, promises: Promises): Promise<void> {
   expect(await keys.endOldNames()).toEqual([]);
 }
 
-/** On each of these disks the promises are kept, and all can be done that is done to keys. */
+/** On each of these disks the promises are kept, and all operations on keys work. */
 async function expectContinued(
   place: VaultPlace,
   disks: readonly MemoryDisk[],
@@ -245,7 +245,7 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
           expect(await one.rotate()).toEqual([]);
           const late = give(one, 'b', 4);
           await one.flush();
-          // The other has read all of it and opened nothing; then it alone knows of it.
+          // The other has read all of it and opened nothing; then only it has it.
           await other.refresh();
           await back();
           isAway = true;

@@ -34,7 +34,7 @@ function together(...parts: readonly Members[]): Members {
   return Object.fromEntries(parts.flatMap((part) => Object.entries(part)));
 }
 
-/** What was sent, but for the run that it names; ids in lower case, and no parent where the parent is null. */
+/** What was sent, without the run that it names; ids in lower case, and no parent where the parent is null. */
 /** A record replaces half a surrogate pair, which JSON.stringify writes as an escape. */
 function asSent({ text }: Sent): string {
   const { parent_event_id: parent, event_id, ...rest } = parseExact(text) as Members;

@@ -290,7 +290,7 @@ describe('nested runs', () => {
   });
 });
 
-test('a run_id that names no run, the nil UUID, is kept [R-206]', () => {
+test('a run_id that names no run, the nil UUID, is not lost [R-206]', () => {
   const nil = '00000000-0000-0000-0000-000000000000';
   const alone = event({ kind: 'outcome', n: 6, run: null });
   const { body } = alone;

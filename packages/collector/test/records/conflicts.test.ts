@@ -47,7 +47,7 @@ describe('the conflicts of a record', () => {
     expect(record.metadata.conflicts).toEqual([
       { kind: 'run_cycle', event_ids: [id(1)], run_ids: [id(1), id(49)] },
     ]);
-    // Nothing that a sender said is left out for it.
+    // No data of a sender is left out because of it.
     expect(record.metadata.parent).toEqual({ run_id: id(49), event_id: id(50) });
     expect(record.metadata.children).toEqual([id(49)]);
   });

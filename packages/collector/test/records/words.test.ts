@@ -32,7 +32,7 @@ describe('words', () => {
     ['4.2', '4.25', false],
     ['mmol/l', 'mmol/L', true],
     ['hyper\u00adtension', 'hypertension', true],
-    // No spaces stand between these.
+    // There are no spaces between these.
     ['肺炎', '患者は肺炎です', true],
     ['ปอด', 'โรคปอดบวม', true],
     ['𝔰epsis', 'Sepsis', true],
@@ -52,7 +52,7 @@ describe('words', () => {
   });
 
   test('[R-1862] the form and the case of a letter make no difference', () => {
-    // A space is none of a word's letters.
+    // A space is not a letter of a word.
     const spaced = (made: string) => made.replaceAll(/\s/gu, ' ');
     const text = fc.oneof(
       ...(['grapheme', 'binary'] as const).map((unit) => fc.string({ unit, maxLength: 12 })),

@@ -1,4 +1,4 @@
-/** Back-ups whose end was cut, by a disk that was full, and what a restoration makes of them. */
+/** Back-ups whose end was cut by a full disk, and what a restoration does with them. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';

@@ -43,7 +43,7 @@ function writeNumber(
   if (digits === '') return `${sign}${['0', '0.0', '0e5', '0.00E-3'][choose(4)] ?? '0'}`;
   const zeros = '0'.repeat(choose(3));
   const all = digits + zeros;
-  // The point anywhere in the digits, the exponent making up for it.
+  // The point anywhere in the digits, with the exponent to match.
   const whole = 1 + choose(all.length);
   const fraction = all.slice(whole);
   const exponent = power - BigInt(zeros.length) + BigInt(fraction.length);
@@ -247,7 +247,7 @@ describe('the work of a comparison [R-304]', () => {
     return read;
   }
 
-  /** An object in an object, so deep, and in each of them the members the other way round in the second text. */
+  /** Nested objects, this deep, and in each of them the members the other way round in the second text. */
   function reversed(depth: number, inner: string): [string, string] {
     let [a, b] = [inner, inner];
     for (let i = 0; i < depth; i++) [a, b] = [`{"a":${a},"z":1}`, `{"z":1,"a":${b}}`];

@@ -14,7 +14,7 @@ import { candidate } from './candidate.js';
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const [HOLD, ERASED, RUN, OTHER] = [uuid(3), uuid(4), uuid(9), uuid(8)];
 
-/** A log in which these actions stand, one behind the other. */
+/** A log with these actions, one after the other. */
 function logOf(...said: readonly Action[]): Actions {
   const actions = new Actions();
   for (const [i, action] of said.entries()) {

@@ -29,9 +29,9 @@ interface Kept {
   open(): Promise<Store>;
   /** Opens it for reading, beside a store that is open or without one: a log in a database gives entries alone. */
   read(): EventLog | Promise<EventLog | EntryLog>;
-  /** Changes some of what stands there of an entry. @returns what brings it back. */
+  /** Changes some stored bytes of an entry. @returns what brings it back. */
   spoil(sequence: number): (() => void) | Promise<() => Promise<void>>;
-  /** Takes away what is derived. Called with no store open. */
+  /** Removes all derived files. Called with no store open. */
   loseIndex(): void;
   /** Removes everything. Called with no store open. */
   remove(): Promise<void>;
@@ -55,7 +55,7 @@ function readable(event: StoredEntry): Readable {
   };
 }
 
-/** What an event must look like when it is read, but for its sequence. */
+/** What an event must look like when it is read, apart from its sequence. */
 function asStored(event: Made): Omit<Readable, 'sequence'> {
   const { kind, profile, door, organisation, keyId, receivedAt } = event;
   const text = (id: Uint8Array) =>
@@ -100,7 +100,7 @@ function shown({ sequence, at, size, isOwn, source, eventIdAt }: PassedEntry): S
   return { sequence, at, size, isOwn, eventId };
 }
 
-/** What a pass shows, and the cursor behind it. */
+/** What a pass shows, and the cursor after it. */
 async function passed(log: EntryLog, from?: Cursor, through?: number): Promise<[Shown[], Cursor]> {
   const found: Shown[] = [];
   if (!isWhole(log)) return listed(log, from, through);
@@ -446,7 +446,7 @@ export function storeConformance(driver: Driver): void {
 
       async function expectFound(events: readonly Made[], from = 1): Promise<void> {
         for (const [i, event] of events.entries()) {
-          // Anyone who asks for what stands before a sequence gets that; anyone who gives none gets anything.
+          // A filter for entries before a sequence selects those; without one any entry matches.
           for (const before of [from + i + 1, undefined]) {
             const found = await whole().find(event.organisation, event.eventId, before);
             expect(found).toMatchObject({ sequence: from + i, runId: Buffer.from(event.runId) });

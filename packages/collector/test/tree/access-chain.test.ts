@@ -37,7 +37,7 @@ test('[R-718] the head does not depend on the pieces in which lines are read, an
       expect(chain.head).toEqual({ lines: whole.length, head: headOf(whole) });
       expect([chain.bytes, chain.pending]).toEqual([bytes.length - behind.length, behind.length]);
       expect(got).toEqual(whole.map((each) => (each.length > 5000 ? undefined : Buffer.from(each))));
-      // What had no end is read once more from where it begins.
+      // An unfinished line is read again from its beginning.
       chain.rewind();
       chain.take(Buffer.concat([behind, Buffer.of(0x0a)]));
       expect(chain.head.head).toBe(headOf([...whole, behind]));

@@ -9,7 +9,7 @@ const SIZE = 1_000;
 const SIGNED = leaves(SIZE);
 const TREE = levelsOf(SIGNED);
 
-/** The tree as it is stored, or with some of its hashes put in the place of others, or its level 0 cut short. */
+/** The tree as it is stored, or with some of its hashes replaced by others, or its level 0 cut short. */
 function stored(changed: ReadonlyMap<string, Buffer> = new Map(), source = TREE, size = SIZE): StoredTree {
   return {
     hashCount: (level) => Promise.resolve(Math.floor(size / 256 ** level)),
@@ -209,7 +209,7 @@ describe('an audit of the stored tree', () => {
       { level: 1, index: 0, count: 1 },
       { level: 1, index: 2, count: 1 },
     ]);
-    // The events on both sides of a root that the log comes to are not told together.
+    // Events on both sides of a root that the log matches are not reported together.
     const around = new Map([['0/699', stranger()]]);
     const parted = await audit(SIGNED.with(700, stranger()), ROOTS, stored(around));
     expect([told(parted), parted.hashes]).toEqual([['700+1'], [{ level: 0, index: 699, count: 1 }]]);

@@ -52,7 +52,7 @@ describe('a directory sink', () => {
     const write = fs.writeSync.bind(fs);
     const full = vi.spyOn(fs, 'writeSync');
     onTestFinished(() => full.mockRestore());
-    // A byte more at each try.
+    // One more byte at each try.
     full.mockImplementation(((fd: number, bytes: Buffer, at: number) => {
       if (at % 2 === 0) return write(fd, bytes, at, 1);
       write(fd, bytes, at, 1);
@@ -138,7 +138,7 @@ describe('a file sink', () => {
   test('[R-906] fails once after the file was cut, moved or deleted, and continues from what is there', () => {
     const file = scratchFile();
     const sink = append(file, 1, 2, 3);
-    // What others append is no loss.
+    // Text that others append is not a loss.
     fs.appendFileSync(file, 'more\n\n');
     sink.keep(log.note(4));
     let size = 5;

@@ -178,7 +178,7 @@ test('memory does not grow with the tree', async () => {
   }
   expect(drained).toEqual([1_000_000, 3906, 15]);
   expect(tree.root()).toEqual(await rootAt(uniform(leaf), 1_000_000));
-  // One huge batch does not leave its buffer behind.
+  // The buffer of one huge batch is freed.
   tree.append(Buffer.alloc(100_000 * 32, leaf), 100_000);
   tree.drain();
   expect(tree.heldBytes).toBeLessThan(64 * 1024);

@@ -12,7 +12,7 @@ import { scratchDirectory } from '../access/scratch-keys.js';
 import { keyFile, ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
 import { ScratchProgram } from './scratch-program.js';
 
-/** A program of its own for each test, and a log that it signs. */
+/** A program for each test, and a log that it signs. */
 class Signing extends ScratchProgram {
   readonly log = new ScratchLog();
   readonly troubles: string[] = [];
@@ -31,7 +31,7 @@ class Signing extends ScratchProgram {
   }
 }
 
-/** @param kind of the error: by it the program is told from the keys of the log. */
+/** @param kind of the error: it distinguishes the program from the keys of the log. */
 async function messageOf(
   work: Promise<unknown>,
   kind: new (...args: never[]) => Error = SigningCommandFailed,
@@ -74,7 +74,7 @@ test('[R-905] a command that fails at a later start does not keep events out, an
   await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandFailed);
   signing.behave({});
   expect(verifyNote(await signer.sign(TEXT), signer.keys)).toMatchObject({ text: TEXT });
-  // With another key it is not believed, though no one asked for its key.
+  // With another key it is not believed, although its key was not read.
   signing.behave({ key: generateKeyPairSync('ed25519').privateKey });
   await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandUnfit);
 });
@@ -156,7 +156,7 @@ describe('a command', () => {
       );
       if (how === 'hangs') return;
       const pid = Number(fs.readFileSync(`${signing.path}.pid`, 'utf8'));
-      // Without a parent it may stay in the process table, dead, until someone asks for it.
+      // Without a parent it may remain in the process table, dead, until its status is read.
       await expect.poll(() => stateOf(pid)).toMatch(/^[ZX]?$/);
     },
   );

@@ -22,7 +22,7 @@ import {
 import { signNote } from './sign-note.js';
 import { noteConformance } from '../../../protocol/test/verify/note-conformance.js';
 // Two checkpoints of public Certificate Transparency logs as their witnesses cosigned them, with the public keys that
-// those witnesses publish: made by code that shares nothing with this, as the specifications give no such vectors.
+// those witnesses publish: made by unrelated code, because the specifications have no such vectors.
 import published from './cosigned-checkpoints.json' with { type: 'json' };
 import { sha256 } from '../../../protocol/test/verify/rfc-tree.js';
 
@@ -43,7 +43,7 @@ const other = pair(ORIGIN);
 const ROOT = sha256('root');
 const TEXT = formatCheckpoint({ origin: ORIGIN, size: 42, root: ROOT });
 
-/** The note with one bit of its first signature turned over. */
+/** The note with one bit of its first signature flipped. */
 function spoilt(note: string): string {
   const { text, signatures } = parseNote(note);
   const [first, ...rest] = signatures;
@@ -209,7 +209,7 @@ describe('verifyCosignature', () => {
     const ed25519 = witness(4);
     const another = ed25519.cosign(note, ed25519Message(TIME, TEXT.replace('42', '43')));
     expect(() => verifyCosignature(another, ed25519.key)).toThrow(NoteForged);
-    // A plain note signature is no cosignature.
+    // A plain note signature is not a cosignature.
     expect(() => verifyCosignature(ed25519.cosign(note, Buffer.from(TEXT)), ed25519.key)).toThrow(NoteForged);
     const mlDsa = witness(6);
     for (const message of [

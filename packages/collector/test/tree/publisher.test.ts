@@ -80,7 +80,7 @@ function keeping(answer = "'kept\\n'"): string {
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A process that ended stays in the table until its parent has taken note.
+    // A process that ended remains in the table until its parent has read its status.
     return !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch {
     return false;
@@ -149,12 +149,12 @@ describe('a publisher', () => {
     publish(10);
     await until(() => stateOf(dataDir)?.size === 10);
     now += 1000;
-    // The second does not pass by itself.
+    // The clock is stopped.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     publish(20);
     await until(() => publisher.sinks[0]?.state?.size === 20);
-    // Not at once: a load of checkpoints is not to be a load of files.
+    // Not at once: many checkpoints must not become many files.
     expect(stateOf(dataDir)).toMatchObject({ size: 10, at: '2026-01-01T00:00:00.000Z' });
     vi.advanceTimersByTime(1000);
     vi.useRealTimers();
@@ -217,7 +217,7 @@ describe('the content of a sink', () => {
       await until(() => other.onForked.mock.calls.length > 0);
       await other.publisher.close(600_000);
       expect(stateOf(other.dataDir)).toMatchObject({ state: 'forked', dropped: 2 });
-      // Nothing newer covers up what it holds.
+      // No newer checkpoint hides its content.
       await fill(sink, 210);
     },
   );

@@ -12,7 +12,7 @@ class ScriptedSink implements Sink {
   readonly shown = 'dir:/mnt/worm';
   /** Sizes, one a try. */
   readonly tries: number[] = [];
-  /** Sizes that it has. */
+  /** Sizes that it holds. */
   readonly has: number[] = [];
   attempt: Attempt | undefined;
   act: (attempt: Attempt) => Promise<void> = () => Promise.resolve();
@@ -58,7 +58,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Lets what can happen without time passing happen. */
+/** Runs everything that does not wait for a timer. */
 const settle = () => vi.advanceTimersByTimeAsync(0);
 
 describe('a queue', () => {

@@ -112,7 +112,7 @@ describe('a witness', () => {
     await behind.deliver(log.published(150), attempt());
     expect(witness.seen.get(ORIGIN)?.size).toBe(250);
     expect(parseNote(fs.readFileSync(file, 'utf8')).text).toBe(parseNote(log.note(250)).text);
-    // What was cosigned meanwhile covers it.
+    // A checkpoint cosigned meanwhile covers it.
     await behind.deliver(log.published(160), attempt());
     expect(witness.asked).toEqual([0, 0, 200]);
   });

@@ -36,7 +36,7 @@ interface Opened {
   readonly complaints: string[];
 }
 
-/** @param state what the page is told instead of the collector's own. */
+/** @param state the state that the page gets instead of the collector's own. */
 async function open(
   url: string,
   options: BrowserContextOptions = {},
@@ -112,7 +112,7 @@ test('[R-835] the console updates the accepted and refused events by itself', as
       page.evaluate("[...document.querySelectorAll('.plot path')].map((path) => path.getAttribute('d'))"),
     )
     .toEqual(Array.from({ length: 4 }, () => expect.stringMatching(/^M.*\d$|Z$/) as unknown));
-  // The key that sent is seen to be used, and the other is there with its note as it was written.
+  // The sending key is shown as used, and the other one with its note as written.
   const keyId = key.slice(4, 16);
   await expect.poll(async () => (await cells(page, keyId)).slice(4, 5)).toEqual(['24']);
   expect(await page.getByText(HOSTILE, { exact: true }).count()).toBe(1);
@@ -198,7 +198,7 @@ test('[R-835] a hidden tab sends no requests, and sends one at once when it is v
     page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
       document.dispatchEvent(new Event('visibilitychange'));`);
   await hide(true);
-  // One may have been under way. A tab that went on asking would do so each second, and this would not end.
+  // One may have been under way. A tab that continued would send one each second, and this would not end.
   for (let before = -1; asked !== before;) {
     before = asked;
     await sleep(2500);

@@ -90,7 +90,7 @@ test('[R-835] problems come first, the most severe before all others, with instr
   expect(places.every((place) => place >= 0)).toBe(true);
   expect(places).toEqual([...places].sort((a, b) => a - b));
   expect(places.at(-1)).toBeLessThan(text.indexOf('At a glance'));
-  // One kind of warning a hundred times over does not bury the next.
+  // A hundred warnings of one kind do not hide the next.
   expect(part(tree, 'attention')).toContain('118 more of the same kind');
   expect(part(tree, 'proof')).toMatch(/none can be made for 28 h.*not intact/);
   expect(part(tree, 'sinks')).toMatch(/forked.*12,033.*not tried yet/);
@@ -123,7 +123,7 @@ test('[R-835] without events every part says what it waits for, and nothing is s
   expect(part(tree, 'traffic')).toContain('collector demo sends made-up runs');
   expect(tree).not.toContain('<path');
   expect(part(tree, 'proof')).toMatch(/Sinks none.*Last verified never by collector verify --note.*never by/);
-  // Later, the last times that there were stand for those that there are not.
+  // Later, the last known times replace the missing ones.
   const before = busy().traffic.seconds.map((second, i) =>
     i < 200 ? second : { ...second, accepted: 0, p50_ms: null, p99_ms: null },
   );

@@ -1,4 +1,4 @@
-/** Requests that are no OTLP, or too much of it. */
+/** Requests that are not OTLP, or exceed its limits. */
 import { describe, expect, test } from 'vitest';
 import { decodeLogs, decodeSpans } from '../../../src/otlp/decoding/decode.js';
 import { DecodingFault } from '../../../src/otlp/decoding/fault.js';

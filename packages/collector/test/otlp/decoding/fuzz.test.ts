@@ -1,4 +1,4 @@
-/** Requests of recorded emitters and of any other, with parts that are changed, left out or put in. */
+/** Requests of recorded emitters and of any other, with parts that are changed, left out or inserted. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DecodingFault } from '../../../src/otlp/decoding/fault.js';
@@ -59,7 +59,7 @@ function mutated(body: Buffer, encoding: Encoding): Buffer {
   }
 }
 
-/** A value of it becomes another one. */
+/** Changes one of its values. */
 function exchanged(json: string): Buffer {
   const values = [...json.matchAll(/"(?:[^"\\]|\\.)*"(?!:)|-?\d[\d.]*|true|false|null/gs)];
   if (values.length === 0) return Buffer.from(json);

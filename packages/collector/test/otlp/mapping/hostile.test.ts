@@ -215,7 +215,7 @@ test('[R-1890] whatever a span or a log record contains, nothing is thrown, and 
   expect(Object.keys(Object.prototype)).toEqual([]);
 });
 
-/** How many values of a span are looked at. */
+/** How many values of a span are read. */
 function lookups(of: (size: number) => Readonly<Record<string, unknown>>, size: number): number {
   let count = 0;
   const attributes = new Proxy(of(size), {

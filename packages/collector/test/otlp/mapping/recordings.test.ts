@@ -65,7 +65,7 @@ test('[R-1901] no message of an error and no stack trace is in an event', () => 
   const messages = everything.spans.flatMap(({ events }) =>
     events.flatMap(({ attributes }) => [attributes['exception.message'], attributes['exception.stacktrace']]),
   );
-  // Some stand in what the model was told of a tool that failed.
+  // Some are in what the model received about a tool that failed.
   const sent = JSON.stringify(everything.spans.map(({ attributes }) => attributes));
   const said = messages.filter(
     (message) => typeof message === 'string' && message.length > 8 && !sent.includes(message),

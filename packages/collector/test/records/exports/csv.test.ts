@@ -107,7 +107,7 @@ function readBack(cell: string): string {
 
 /** Control characters as their pictures. */
 function pictured(text: string): string {
-  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  // eslint-disable-next-line no-control-regex -- the test looks for them
   return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (each) =>
     String.fromCharCode(0x2400 + each.charCodeAt(0)),
   );

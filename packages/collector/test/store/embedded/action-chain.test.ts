@@ -1,4 +1,4 @@
-/** How the actions of a log are found: by whom, at what cost, and where a pointer does not say what stands in the log. */
+/** How the actions of a log are found: by whom, at what cost, and with pointers that disagree with the log. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -54,7 +54,7 @@ const hold = () =>
 const events = (count: number) =>
   Array.from({ length: count }, () => candidate({ body: { text: 'x'.repeat(300) } }));
 
-/** Of each `h` a hold, and of each digit as many events. */
+/** A hold for each `h`, and as many events as each digit says. */
 const batchOf = (text: string) =>
   text.split('').flatMap((each): Candidate[] => (each === 'h' ? [hold()] : events(Number(each))));
 
@@ -148,7 +148,7 @@ function pointHeader(file: string, to: Pointer): void {
   fs.writeFileSync(file, bytes);
 }
 
-/** What verify finds wrong with pointers, and where. */
+/** The faults of pointers that verify finds, and where. */
 async function misnamed(): Promise<unknown[]> {
   const { findings } = await verifyLog({
     ...{ dataDir, files: nodeFiles, against: [], keys: [] },

@@ -61,7 +61,7 @@ async function erase(...sequences: readonly number[]): Promise<void> {
   await log.close();
 }
 
-/** Which events the keys that are there open, whatever actions say. */
+/** Which events the present keys open, whatever actions say. */
 function opened(): number[] {
   return [...storedEvents(dataDir, segmentFiles)].flatMap(({ sequence, payloadState }) =>
     payloadState === 'plain' ? [sequence] : [],
@@ -222,7 +222,7 @@ function states(): Map<number, number> {
   return found;
 }
 
-/** As a reader is given them. */
+/** As a reader gets them. */
 async function bodies(): Promise<Map<number, string>> {
   const log = new LogReader(dataDir, nodeFiles);
   const found = new Map<number, string>();

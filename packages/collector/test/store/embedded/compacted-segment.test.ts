@@ -119,7 +119,7 @@ describe('[R-2025] a compacted segment', () => {
     }
     const found = await anew.find('icu', sent[44]?.eventId ?? new Uint8Array(16));
     expect(found?.sequence).toBe(45);
-    // A reader that was there before goes on, with the old file or the new one.
+    // A reader from before continues, with the old file or the new one.
     expect((await log.read([places[99] ?? { at: 0, size: 0 }])).facts(0).sequence).toBe(100);
   });
 

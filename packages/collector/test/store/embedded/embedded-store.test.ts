@@ -43,7 +43,7 @@ function storedIds(): string[] {
   return ids;
 }
 
-/** What is said of the events, and whether the index vouches for some that are not there. Nothing here is signed. */
+/** The report on the events, and whether the index covers some that are missing. Nothing here is signed. */
 async function findings(): Promise<string[]> {
   const reading = {
     dataDir: directory,
@@ -108,7 +108,7 @@ describe('the id index of an embedded store', () => {
       await store.close();
     };
     await fill([own('{"a":1}')], events(3), [own('{"a":2}')]);
-    // As the last frame, and with events behind it.
+    // As the last frame, and with events after it.
     expect(await newest()).toEqual(['{"a":2}', 3, 5, 1]);
     await fill(events(2));
     expect(await newest()).toEqual(['{"a":2}', 5, 7, 1]);

@@ -1,4 +1,4 @@
-/** Payloads that are encrypted in the log: what stands on the disk, what opens, and what becomes of it without keys. */
+/** Payloads that are encrypted in the log: what is on the disk, what opens, and what remains without keys. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -55,7 +55,7 @@ async function open(options: Parameters<typeof encryptionIn>[1] = {}): Promise<E
   return store;
 }
 
-/** What a reader that knows nothing yet is given: bodies, or the state of what has none. */
+/** The entries for a new reader: bodies, or the state of those without one. */
 async function bodies(): Promise<string[]> {
   const log = new LogReader(dataDir, nodeFiles);
   try {
@@ -197,7 +197,7 @@ describe('[R-1323] the keys of an event', () => {
     fs.renameSync(mirror, `${mirror}.away`);
     fs.writeFileSync(mirror, '');
     const [late] = events(1, ['ed']) as [Candidate];
-    // With the keys that there are, events go on.
+    // Events that need no new key are still stored.
     expect(await store.append(events(1, ['icu']))).toEqual(['accepted']);
     await refused(() => store.append([late]));
     fs.rmSync(mirror);
@@ -268,7 +268,7 @@ describe('[R-1323] a mirror that fails', () => {
     expect(await bodies()).toEqual([bodyOf(sent)]);
     fs.rmSync(keys, { recursive: true });
     fs.symlinkSync(keys, keys);
-    // Nothing answers any more, and that is no reason to end.
+    // No directory answers any more, which does not end the store.
     const [unknown] = events(1, ['icu']) as [Candidate];
     expect(await store.append([unknown])).toEqual(['accepted']);
   });
@@ -320,7 +320,7 @@ describe('[R-1323] a mirror that fails', () => {
     const { tag } = await keyOf(writer, 'icu', 2);
     breakMirror();
     await expect(keyOf(writer, 'ed', 3)).rejects.toThrow();
-    // Another organisation goes on.
+    // Another organisation continues.
     expect(writer.keyFor('icu', 3).tag).toBe(tag);
     // A reader may have seen what the first directory has by now.
     const seen = writer.stored.keyOf(tag, 'ed', 3);
@@ -464,7 +464,7 @@ describe('[R-1324] keys', () => {
     };
     const options = { directory: dataDir, segmentBytes: 16 << 10, onTrouble: () => undefined };
     await (await EmbeddedStore.open({ ...options, encryption: { suite: 1, openKeys } })).close();
-    // A segment that was begun and has no frame yet: what is before it tells.
+    // A new segment without a frame: the one before it decides.
     const segments = segmentPaths(dataDir);
     putFrames(segments.at(-1) ?? '', []);
     fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
@@ -508,7 +508,7 @@ describe('[R-1324] an interrupted first start', () => {
         }
         if (steps() < step) break;
         const { tag, key } = await keyOf(await writerWith(nodeFiles), 'icu', 1);
-        // What it gave out is there for every other process, in either directory.
+        // The key that it returned is there for every other process, in either directory.
         for (const directory of [keys, mirror]) {
           const reader = readKeys({ directories: [directory], kek: '' });
           expect(reader?.keyOf(tag, 'icu', 1), `step ${step}, ${directory}`).toBe(key);

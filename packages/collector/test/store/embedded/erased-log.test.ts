@@ -1,4 +1,4 @@
-/** Events whose keys are destroyed: who can still read them, what becomes of it when it is cut off, and of old copies. */
+/** Events whose keys are destroyed: who can still read them, and the results of interruptions and of old copies. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -91,7 +91,7 @@ async function fill(...batches: Candidate[][]): Promise<void> {
   await store.close();
 }
 
-/** What a reader that knows nothing yet is given, by sequence: bodies, or the state of what has none. */
+/** The entries for a new reader, by sequence: bodies, or the state of those without one. */
 async function readAll(): Promise<Map<number, string>> {
   const log = new LogReader(dataDir, nodeFiles);
   try {
@@ -133,7 +133,7 @@ async function request(sequences: readonly number[], reason: Reason = 'test-data
   return action;
 }
 
-/** What became of an event that is sent until it can be stored. */
+/** The outcome of an event that is sent until it can be stored. */
 async function stored(store: EmbeddedStore, sent: Candidate): Promise<Outcome | undefined> {
   for (;;) {
     try {
@@ -206,7 +206,7 @@ describe('[R-1334] an event that was erased', () => {
   });
 });
 
-/** What verify says of the log by itself, without a checkpoint. */
+/** The report of verify on the log by itself, without a checkpoint. */
 async function audit(
   takenSince: readonly TakenKeys[],
   heads: HeadListener = { head: () => undefined, settle: () => Promise.resolve() },
@@ -257,7 +257,7 @@ test('[R-1339] an erasure beside verify is explained, although its entry is afte
   let isErased = false;
   const heads = {
     head: () => undefined,
-    // It is asked behind 4,096 entries.
+    // It is asked after 4,096 entries.
     async settle() {
       if (isErased) return;
       isErased = true;
@@ -279,7 +279,7 @@ describe('[R-1335] an interrupted erasure', () => {
     const begin = beginning();
     const erased = [2, 3, 20, 29];
     let [done, withdrawn, turn] = [0, 0, random.below(2)];
-    // Every third of them, from another one on each time; each one in a campaign.
+    // Every third of them, from another start each time; each one in a campaign.
     const stride = runs(1, 3);
     for (let step = 1 + random.below(stride); ; step += stride) {
       begin();
@@ -293,7 +293,7 @@ describe('[R-1335] an interrupted erasure', () => {
         // Killed while it was opened.
       }
       if (steps() < step) break;
-      // Each other time whoever asked was killed too.
+      // Every second time the requester was killed too.
       const isAlive = turn++ % 2 === 0;
       const isWithdrawn = isAlive && (await new Inbox(dataDir).withdraw(action));
       const { store, lifecycle } = await open();
@@ -378,7 +378,7 @@ describe('[R-1335] an interrupted erasure', () => {
       expect(fs.existsSync(name)).toBe(false);
     }
     await store.close();
-    // An answer that nobody takes is gone an hour later.
+    // An answer that is not collected is deleted after an hour.
     const answer = inbox.replace('.request.', '.answer.');
     const next = await open();
     await next.lifecycle.look();
@@ -469,7 +469,7 @@ describe('[R-1336] an older copy', () => {
     fs.cpSync(dataDir, path.join(root, 'later'), { recursive: true });
     const [erasure, second] = [await erase([5, 8, 14]), await erase([9])];
     bringBack('data');
-    // Nobody's word for a policy, an end, or keys of a log in a database.
+    // Forged notes of a policy, an end, or keys of a log in a database.
     const [bucket] = await keysOf([1]);
     const notes: readonly object[] = [
       actionFields({ action: randomUUID(), does: 'policy', policy: { version: 1, name: 'forged' } }),
@@ -494,7 +494,7 @@ describe('[R-1336] an older copy', () => {
     );
     expect(await readAll()).toEqual(expected([...sent, ...own], [5, 8, 9]));
     await store.close();
-    // Of what is taken up nothing is again, and what a narrower note hides is not lost to a newer state.
+    // Nothing is added twice, and what a narrower note hides is not lost to a newer state.
     const again = await open();
     await again.lifecycle.look();
     expect(again.store.actions.logged).toHaveLength(4);
@@ -543,7 +543,7 @@ describe('[R-1336] an older copy', () => {
       ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
     });
     expect(await writer.destroy(await keysOf([9]))).toEqual([]);
-    // What both open is what is read, and what is left after a start.
+    // Events that both copies open are read, and remain after a start.
     const found = await readAll();
     expect([found.get(1), found.get(5)]).toEqual(['erased', 'erased']);
     await (await open()).store.close();

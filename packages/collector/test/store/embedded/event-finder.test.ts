@@ -28,7 +28,7 @@ const EVENTS = Array.from({ length: 400 }, (_, i) =>
 const BATCHES = Array.from({ length: 40 }, (_, i) => EVENTS.slice(i * 10, i * 10 + 10));
 const KNOWN = ['default', 'ward'];
 
-/** Files that tell of which of them more than a header or a single frame was read. */
+/** Files that record of which of them more than a header or a single frame was read. */
 function watched(): { files: Files; scanned: Set<string> } {
   const scanned = new Set<string>();
   const names = new Map<number, string>();

@@ -110,7 +110,7 @@ describe('a walk that continues after damage', () => {
         expect(items.filter((item) => typeof item === 'number')).toEqual(
           ALL.filter((each) => !touched.has(each)),
         );
-        // The rest stands for just those that were touched; at the end of the log nothing may be left to tell of them.
+        // The rest is reported for exactly those that were touched; at the end of the log nothing may be left of them.
         const rest = items.flatMap((item) => {
           const [, sequence = 0, count = 0] =
             /^(?:damaged|unreadable|missing) (\d+)\+(\d+)$/.exec(String(item)) ?? [];
@@ -135,12 +135,12 @@ describe('a walk that continues after damage', () => {
     expect(told(directory)).toEqual([...ALL, 'torn 61+0']);
     expect(told(directory, 61)).toEqual([...ALL, 'damaged 61+1']);
     expect(told(directory, 70)).toEqual([...ALL, 'unreadable 61+10']);
-    // The last event itself: torn when no one vouches for it.
+    // The last event itself: torn when no checkpoint covers it.
     fs.truncateSync(last, end);
     flipBit(last, frameOffset(last, EVENTS, 60) + 200);
     expect(told(directory, 59)).toEqual([...ALL.slice(0, 59), 'torn 60+0']);
     expect(told(directory, 60)).toEqual([...ALL.slice(0, 59), 'damaged 60+1']);
-    // One in front of it that a later batch shows to have been durable is none.
+    // One before it that a later batch proves durable is not torn.
     flipBit(last, frameOffset(last, EVENTS, 60) + 200);
     expect(segmentOf(directory, 57)).toBe(last);
     flipBit(last, frameOffset(last, EVENTS, 57) + 200);

@@ -54,7 +54,7 @@ function read(disk: MemoryDisk): { sequence: number; eventId: string; body: stri
   return found;
 }
 
-/** What reading must give for these events, stored in this order. */
+/** What reading must return for these events, stored in this order. */
 function asRead(events: readonly Candidate[], first = 1) {
   return events.map((event, i) => ({
     sequence: first + i,
@@ -190,7 +190,7 @@ describe('a torn tail', () => {
       const log = await open(disk);
       await append(log, ...earlier);
       disk.fail('datasync', 1, 'before');
-      // The machine goes down in the middle of the flush: some sectors are out, in no order.
+      // The machine fails in the middle of the flush: some sectors are written, in any order.
       let crashed: MemoryDisk | undefined;
       disk.onCall = (operation) => {
         if (operation !== 'datasync') return;
@@ -219,7 +219,7 @@ describe('a torn tail', () => {
     const before = Buffer.from(disk.bytesOf(lastSegment(disk)).fill(0, start + 50));
     disk.put(lastSegment(disk), before);
     for (const manner of ['before', 'partly', 'after'] as const) {
-      // The first write brings the last batch to the disk once more, the second keeps the tail aside.
+      // The first write brings the last batch to the disk once more, the second saves the tail.
       disk.fail('write', 2, manner);
       await expect(open(disk)).rejects.toThrow('write failed');
       disk.heal();
@@ -441,7 +441,7 @@ describe('damage', () => {
     const log = await open(disk);
     const stored = events(2);
     await append(log, ...stored);
-    // The reader has seen the end of the log; before it looks behind it, three more batches are written.
+    // The reader has seen the end of the log; before it looks after it, three more batches are written.
     const more = [events(1), events(2), events(1)];
     let opens = 0;
     disk.onCall = (operation) => {
@@ -501,7 +501,7 @@ describe('rolling', () => {
     expect(segmentFiles(disk)).toEqual([1, 2, 5].map(segmentName));
     expect(read(disk)).toEqual(asRead([...small, ...large, ...small]));
     await log.close();
-    // A file that ends exactly behind its last frame.
+    // A file that ends exactly after its last frame.
     const exact = new MemoryDisk();
     const other = await open(exact);
     await append(other, ...large);

@@ -152,7 +152,7 @@ describe('a reader beside a writer', () => {
       const end = covered / FRAME;
       expect(missing(reader, Math.max(0, end - 1500), end)).toEqual([]);
       if (end > 0) readers++;
-      // Opened once, it goes on reading files that merges delete.
+      // Opened once, it continues to read files that merges delete.
       fill(index, at + 640, (at += 640) + 640);
       expect(missing(reader, Math.max(0, end - 300), end)).toEqual([]);
       await reader.close();

@@ -189,7 +189,7 @@ describe('a run that covers more than the log holds', () => {
   });
 });
 
-/** File calls that record their order and stop the world at one of them: before it or after it took effect. */
+/** File calls that record their order and throw at one of them: before it or after it took effect. */
 function crashingFiles(crashAt: number, takesEffect: boolean): { files: Files; calls: string[] } {
   const calls: string[] = [];
   const watch = <A extends unknown[], R>(name: string, call: (...args: A) => R): ((...args: A) => R) => {
