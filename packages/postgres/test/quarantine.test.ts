@@ -276,7 +276,7 @@ describe('[R-1268] an id that is in no batch', () => {
       'which says to be another event',
       (id: string) => `INSERT INTO event_ids SELECT '${id}', 1, lane, batch, ord FROM events LIMIT 1`,
     ],
-  ])('is no repeat, and is free once it is quarantined: %s', async (_, plant) => {
+  ])('is not a repeat, and is free once it is quarantined: %s', async (_, plant) => {
     const store = await open();
     const event = candidate();
     await store.append([candidate()]);

@@ -122,7 +122,7 @@ test('the version changes with every write, by this process or another, and only
   expect(new Set(versions).size).toBe(3);
 });
 
-test('a write that fails leaves nothing behind', async () => {
+test('a write that fails changes nothing', async () => {
   const keys = openKeys();
   const { key } = await createKey(keys, { organisation: 'o', permissions: 'all' }, NOW);
   await expect(keys.insert(key)).rejects.toThrow(KeyStoreError);

@@ -171,7 +171,7 @@ test.skipIf(process.platform !== 'linux')(
   },
 );
 
-test('[R-1020] files and directory of the catalogue are for their owner alone', async () => {
+test('[R-1020] files and directory of the catalogue are readable only by their owner', async () => {
   const made = await madeIn(await directoryOf(EVENTS));
   const catalogue = opened(made);
   catalogue.count();

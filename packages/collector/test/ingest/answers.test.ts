@@ -140,7 +140,7 @@ describe('a conflict', () => {
   ];
 
   test.each(CONFLICTS)(
-    'by %s is answered 409, and the first event stands [R-305]',
+    'by %s is answered 409, and the first event is kept [R-305]',
     async (_what, first, other) => {
       const eventId = randomUUID();
       await expectAccepted(post(outcomeText(first, eventId)));

@@ -215,7 +215,7 @@ describe('a body of many values [R-314]', () => {
     expect(faultOf(cut)).toMatchObject({ code: 'invalid_json', details: { offset: cut.length } });
   });
 
-  test('is refused when a name repeats, however it is spelt and wherever', () => {
+  test('is refused when a name repeats, in any spelling and place', () => {
     expect(faultOf(withMany(outcomeText('{"a":[{"bé":1,"b\\u00e9":2}]}')))).toEqual({
       code: 'duplicate_key',
     });

@@ -443,7 +443,7 @@ describe('[R-904] a start refuses', () => {
     await world.open();
   });
 
-  test('events that are not those that were signed, and leaves the hashes that tell which', async () => {
+  test('events that are not those that were signed, and leaves the hashes that show which', async () => {
     const world = await closed(1000);
     world.stored[500] = candidate();
     // An intact tree is believed; verify looks at every event. Damaged, it is compared with the events.

@@ -300,7 +300,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
     fc.assert(fc.property(mutated, agrees), { numRuns: runs(3000) });
   });
 
-  test('of JSON in which one member was put in again', () => {
+  test('of JSON in which one member was inserted again', () => {
     let repeated = 0;
     const again = fc.tuple(fc.jsonValue(), fc.nat()).map(([value, place]) => {
       const text = JSON.stringify(value);

@@ -7,7 +7,7 @@ const conflicts = (events: readonly RunEvent[], links: RunLinks = UNLINKED) =>
   assembleRecord(events, links).metadata.conflicts;
 
 describe('the conflicts of a record', () => {
-  test('are none when its events agree [R-206]', () => {
+  test('are empty when its events agree [R-206]', () => {
     expect(conflicts(fullRun())).toEqual([]);
   });
 

@@ -201,7 +201,7 @@ describe('sameContent', () => {
     },
   );
 
-  test('values as deep as the collector can be told to read are compared', () => {
+  test('values of the greatest depth that can be configured are compared', () => {
     const deep = (inner: string) => '['.repeat(1024) + inner + ']'.repeat(1024);
     expect(same(deep('1'), deep(' 1.0 '))).toBe(true);
     expect(same(deep('1'), deep('2'))).toBe(false);

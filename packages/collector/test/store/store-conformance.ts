@@ -177,7 +177,7 @@ export function storeConformance(driver: Driver): void {
       );
     }
 
-    test("[R-901] the log's own entries have a sequence and are no events, also those of an unknown kind", async () => {
+    test("[R-901] the log's own entries have a sequence and are not events, also those of an unknown kind", async () => {
       const events = [candidate(), candidate()];
       const [first, second] = events as [Made, Made];
       const ownOf = (kind: number) => ({ ...candidate({ organisation: '' }), kind });
@@ -371,7 +371,7 @@ export function storeConformance(driver: Driver): void {
       expect(await append(event)).toEqual(['duplicate']);
     });
 
-    test('a clock that goes back changes neither the order nor what is a repeat', async () => {
+    test('a clock that goes back changes neither the order nor which events are repeats', async () => {
       const events = [5000, 4000, 9000, 0, 1].map((receivedAt) => candidate({ receivedAt }));
       for (const event of events) await append(event);
       await expectStored(...events);

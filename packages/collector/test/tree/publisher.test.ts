@@ -88,7 +88,7 @@ function isRunning(pid: number): boolean {
 }
 
 describe('a publisher', () => {
-  test('[R-906] gives each checkpoint to every sink, and leaves no process behind', async () => {
+  test('[R-906] gives each checkpoint to every sink, and leaves no process running', async () => {
     const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
     const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
     const kept = path.join(scratchDirectory(), 'kept');
@@ -222,7 +222,7 @@ describe('the content of a sink', () => {
     },
   );
 
-  test('[R-906] is no fork when another collector has stored a newer checkpoint of the same log', async () => {
+  test('[R-906] is not a fork when another collector has stored a newer checkpoint of the same log', async () => {
     const sink = `dir:${scratchDirectory()}`;
     await fill(sink, 200);
     const behind = publisherTo(sink);

@@ -18,7 +18,7 @@ function faultOf(work: () => unknown): SigningKeyFault {
 }
 
 describe('the first start', () => {
-  test('[R-905] makes a key for its owner alone, and writes the verifier key beside the checkpoints', async () => {
+  test('[R-905] makes a key that only its owner can read, and writes the verifier key beside the checkpoints', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     const vkey = fs.readFileSync(log.originFile, 'utf8').trimEnd();
