@@ -15,7 +15,7 @@ import {
 test.each([
   [TIMES, 0.1, 10_000],
   [DELAYS, 10, 900_000],
-])('bounds rise by a seventh at most, and have those that are shown among them', (scale, first, last) => {
+])('bounds rise by a seventh at most, and include those that are shown', (scale, first, last) => {
   const { bounds, shown } = scale;
   expect([bounds[0], bounds.at(-1)]).toEqual([first, last]);
   for (const [i, bound] of bounds.entries()) {
@@ -27,7 +27,7 @@ test.each([
   expect(shown.filter((bound) => !bounds.includes(bound))).toEqual([]);
 });
 
-test('a quantile lies in the bucket in which the value of its rank lies', () => {
+test('a quantile is in the bucket of the value of its rank', () => {
   fc.assert(
     fc.property(
       fc.array(fc.double({ min: 0.001, max: 9999, noNaN: true }), { minLength: 1, maxLength: 200 }),
@@ -49,7 +49,7 @@ test('a quantile lies in the bucket in which the value of its rank lies', () => 
   );
 });
 
-test('a declared number is left out while it is not known, and a part that is missing has none', () => {
+test('a declared number is omitted while it is unknown, and a missing part has none', () => {
   interface Part {
     readonly size: number | undefined;
     readonly ready: boolean;
@@ -65,7 +65,7 @@ test('a declared number is left out while it is not known, and a part that is mi
   expect(ready?.lines({ part: { size: 0, ready: true } })).toEqual([{ labels: { of: 'x' }, value: 1 }]);
 });
 
-test('[R-1435] a delay of minutes has its bucket: the counts add up, and the sum is that of all', () => {
+test('[R-1435] a delay of minutes has its bucket: the counts add up, and the sum includes all', () => {
   const counts = new Array<number>(DELAY_BOUNDS_MS.length + 1).fill(0);
   const delays = [1, 900, 45_000, 240_000, 900_000, 2_000_000];
   for (const delay of delays) {

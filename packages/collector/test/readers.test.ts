@@ -116,7 +116,7 @@ describe('[R-2045] files for readers', () => {
     expect(exposureOf(dataDir)).toContain('can be entered by other users');
   });
 
-  test('rights that the group has on other files are taken away', async () => {
+  test('other rights of the group on files are removed', async () => {
     await fill();
     fs.chmodSync(inData('keys.db'), 0o660);
     fs.chmodSync(inData('signing-keys'), 0o750);
@@ -132,7 +132,7 @@ describe('[R-2045] files for readers', () => {
     expect(modeOf('other')).toBe('600');
   });
 
-  test('a shared directory of people is not taken for an open one', () => {
+  test('a shared directory of other users is not taken for an open one', () => {
     const shared = path.join(dataDir, 'ledger');
     fs.mkdirSync(shared);
     fs.chmodSync(shared, 0o2775);

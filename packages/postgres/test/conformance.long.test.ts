@@ -1,4 +1,4 @@
-/** The same over what hospitals have, where it is installed: PostgreSQL of Debian, in another language, and PgBouncer. */
+/** The same over the servers of hospitals, where installed: PostgreSQL of Debian, in another language, and PgBouncer. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -30,8 +30,8 @@ describe.skipIf(!hasDebian)(`[R-1425] PostgreSQL 15 in ${LOCALE ?? 'C'}`, () => 
   });
 });
 
-describe.skipIf(!hasPgBouncer)('[R-1251] behind PgBouncer in transaction mode', () => {
-  /** As many as the suites make logs, and more. */
+describe.skipIf(!hasPgBouncer)('[R-1251] through PgBouncer in transaction mode', () => {
+  /** At least as many as the logs of the suites. */
   const users = Array.from({ length: 500 }, (_, i) => `log_${i}`);
 
   describe('where the roles have the settings that a collector asks for', () => {
@@ -46,7 +46,7 @@ describe.skipIf(!hasPgBouncer)('[R-1251] behind PgBouncer in transaction mode', 
     });
   });
 
-  test('where they do not, what it drops is seen with each batch, and where it drops nothing it takes no connection', async () => {
+  test('where they do not, dropped settings are detected with each batch, and without a drop no connection is added', async () => {
     const server = await PostgresServer.start();
     onTestFinished(() => server.remove());
     await server.query('CREATE ROLE collector LOGIN SUPERUSER');

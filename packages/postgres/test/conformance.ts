@@ -21,7 +21,7 @@ import { accessLogConformance } from '../../collector/test/store/access-log-conf
 import { storeConformance } from '../../collector/test/store/store-conformance.js';
 import { committedConformance, treeConformance } from '../../collector/test/store/tree-conformance.js';
 
-/** What of a database the suites need. */
+/** What the suites need of a database. */
 export interface Database {
   readonly server: PostgresServer;
   /** Of loopback, by which stores reach it. */
@@ -29,7 +29,7 @@ export interface Database {
   remove(): Promise<void>;
 }
 
-/** A log of its own, in a schema of its own, which a role of that name finds whatever the settings of its connection. */
+/** A new log in a new schema, which a role of that name finds whatever the settings of its connection. */
 export async function makeLog({ server, port }: Database, name: string): Promise<Address> {
   await server.query(`CREATE ROLE ${name} LOGIN SUPERUSER`);
   const address = parseAddress(`postgres://${name}@127.0.0.1:${port}/postgres?schema=${name}`);
@@ -199,7 +199,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
       await dropLog(address);
     });
 
-    test('what is stored is read back the same, in the order of creation', async () => {
+    test('stored keys are read back the same, in the order of creation', async () => {
       const plain = { permissions: 'all', profile: undefined, rateLimit: undefined } as const;
       const all = [key('b'), key('a', { ...plain, clientCertificate: undefined, expiresAt: undefined })];
       for (const each of all) await keys.insert(each);
@@ -214,7 +214,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
       await others.close();
     });
 
-    test('the version changes with every change, whoever makes it', async () => {
+    test('the version changes with every change, by any process', async () => {
       const others = new PostgresKeys(address);
       const versions = [await keys.version()];
       await others.insert(key('a'));

@@ -88,7 +88,7 @@ storeConformance({
   name: 'the PostgreSQL store with encrypted payloads',
   async makePlace() {
     const address = await newLog();
-    // Who only reads begins no log, and the suite reads one that nobody has begun.
+    // Who only reads begins no log, and the suite reads one that was never begun.
     await (await open(address)).close();
     return {
       open: () => open(address),
@@ -108,7 +108,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     address = await newLog();
   });
 
-  test('[R-1320] the database of the log holds no payload and no salt, and that of the keys neither', async () => {
+  test('[R-1320] neither the database of the log nor that of the keys holds a payload or a salt', async () => {
     const store = await open(address);
     const event = candidate({ body: { note: 'Frau Özdemir, Zimmer 12' } });
     expect(await store.append([event])).toEqual(['accepted']);
@@ -136,7 +136,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await blind.close();
   });
 
-  test('[R-1320] what one collector has encrypted the other tells from a repeat, and both are read', async () => {
+  test('[R-1320] events that one collector has encrypted are repeats for the other, and are read', async () => {
     const [one, other] = [await open(address), await open(address)];
     const events = Array.from({ length: 6 }, (_, i) =>
       candidate({ organisation: `ward-${i % 3}`, body: { i } }),
@@ -155,7 +155,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await Promise.all([log, one, other].map((each) => each.close()));
   });
 
-  test('[R-1320] a repeat is told from another event right after the keys of the first were made elsewhere', async () => {
+  test('[R-1320] a repeat is recognised right after another collector made the keys of the first', async () => {
     const [one, other] = [await open(address), await open(address)];
     const event = candidate({ body: { i: 1 } });
     expect(await other.append([candidate()])).toEqual(['accepted']);
@@ -171,7 +171,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await expect(store.append([candidate({ organisation: 'ward-2' })])).rejects.toThrow(
       'the payload keys cannot be written',
     );
-    // One whose keys are there.
+    // An event whose keys are there.
     const [{ count } = {}] = await server.query(`SELECT count(*) FROM ${address.schema}.events`);
     expect(count).toBe('1');
     await keyServer.run();
@@ -183,7 +183,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await log.close();
   });
 
-  test('[R-1324] a program that wraps the keys is asked at a start, and not when others make keys', async () => {
+  test('[R-1324] a program that wraps the keys is run at a start, and not when others make keys', async () => {
     const directory = path.dirname(kek.slice('file:'.length));
     const [program, asked] = [path.join(directory, 'program'), path.join(directory, 'asked')];
     const script = `#!/bin/sh\necho "$1" >> ${asked}\nexec rev\n`;
@@ -208,7 +208,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     }
   });
 
-  test('[R-1324] a first start that is cut off anywhere is continued by the next one', async () => {
+  test('[R-1324] a first start that is interrupted anywhere is continued by the next one', async () => {
     const directory = path.dirname(kek.slice('file:'.length));
     const before = kek;
     const keyRows = async () => {
@@ -252,7 +252,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     }
   });
 
-  test('[R-1323] whether a key can be written is seen before there is an event, and told in a word', async () => {
+  test('[R-1323] whether a key can be written is checked before there is an event, and reported as keys_unwritable', async () => {
     await (await open(address)).close();
     const { schema } = address;
     await keyServer.query(`
@@ -271,7 +271,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await store.close();
   });
 
-  test('[R-1323] two collectors that begin a log at once have one set of keys', async () => {
+  test('[R-1323] two collectors that begin a log at the same time have one set of keys', async () => {
     const stores: Store[] = await Promise.all([open(address), open(address), open(address)]);
     for (const [i, store] of stores.entries())
       expect(await store.append([candidate({ body: { i } })])).toEqual(['accepted']);
@@ -284,7 +284,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await Promise.all([log, ...stores].map((each) => each.close()));
   });
 
-  test('[R-1324] keys on the cluster of the log, keys of another log and keys that are gone are refused', async () => {
+  test('[R-1324] keys on the cluster of the log, keys of another log and missing keys are refused', async () => {
     const here = { ...address, schema: 'keys' };
     const onLog = openSequencedStore(address, {
       openKeys: async ({ ledgerId, cluster }) => ({
@@ -306,13 +306,13 @@ describe('encrypted payloads in PostgreSQL', () => {
     );
     await keyServer.query(`TRUNCATE ${address.schema}.encryption_keys`);
     await expect(open(address)).rejects.toThrow('are incomplete');
-    // One that does not know of keys stores nothing in the clear.
+    // A store without keys stores nothing in the clear.
     const plain = await openSequencedStore(address);
     await expect(plain.append([candidate()])).rejects.toThrow('the database cannot be reached');
     await plain.close();
   });
 
-  test('[R-1430] store check says where keys can be lost, or found again when they are destroyed', async () => {
+  test('[R-1430] store check says where keys can be lost, or found again after they were destroyed', async () => {
     const found = async () => {
       const findings = await examineLog(address);
       return findings.flatMap(({ subject, severity, message }) =>
@@ -339,7 +339,7 @@ describe('encrypted payloads in PostgreSQL', () => {
     await keyServer.run();
   });
 
-  test('[R-1323] what another process has done to the keys of a bucket holds for the one that writes to it', async () => {
+  test('[R-1323] changes of another process to the keys of a bucket apply to its writer', async () => {
     const store = await open(address);
     const event = (i: number) => candidate({ organisation: `ward-${i}`, body: { i } });
     expect(await store.append([event(0), event(1)])).toEqual(['accepted', 'accepted']);
@@ -373,7 +373,7 @@ describe('keys that two collectors write', () => {
     vaults.push(found.vault);
     return found.keys;
   };
-  /** As whoever reads now finds it. */
+  /** As a new reader finds it. */
   const stored = async (tag: number, organisation: string, place: number) => {
     const reader = await opened();
     return reader.stored.keyOf(tag, organisation, place);
@@ -407,7 +407,7 @@ describe('keys that two collectors write', () => {
     expect(await stored(next.tag, 'a', 70_000)).toBe(next.key);
   });
 
-  test('[R-1335] what was destroyed stays so, whatever another had not saved, and whenever it looks', async () => {
+  test('[R-1335] destroyed keys remain so, whatever another had not saved, and whenever it looks', async () => {
     for (const looks of [true, false]) {
       const from = looks ? 1 : 100_000;
       const { tag } = y.keyFor('a', from);
@@ -423,7 +423,7 @@ describe('keys that two collectors write', () => {
     }
   });
 
-  test('[R-1323] a tree that one adds while another destroys in its bucket is kept', async () => {
+  test('[R-1323] a tree that one adds while another destroys keys in its bucket is kept', async () => {
     const { tag } = y.keyFor('a', 1);
     await y.flush();
     await x.refresh();
@@ -434,7 +434,7 @@ describe('keys that two collectors write', () => {
     expect(await stored(tag, 'b', 2)).toBe(added.key);
   });
 
-  test('[R-1323] a tree of a bucket that is over is kept, though another has changed that bucket', async () => {
+  test('[R-1323] a tree of a finished bucket is kept, although another has changed that bucket', async () => {
     const { tag } = y.keyFor('a', 1);
     await y.flush();
     const added = y.keyFor('b', 2);
@@ -446,14 +446,14 @@ describe('keys that two collectors write', () => {
     expect(await stored(next.tag, 'a', 70_000)).toBe(next.key);
   });
 
-  test('[R-1335] the keys of a bucket that was not known yet are destroyed, and not passed over', async () => {
+  test('[R-1335] the keys of a bucket that was unknown until then are destroyed, and not skipped', async () => {
     const { tag } = y.keyFor('a', 1);
     await y.flush();
     expect(await x.destroy(taken(tag, 1))).toEqual([]);
     expect(await stored(tag, 'a', 1)).toBeUndefined();
   });
 
-  test('[R-1335] while the KEK of a new epoch cannot be had nothing is stored, and what was destroyed stays so', async () => {
+  test('[R-1335] while the KEK of a new epoch is unavailable nothing is stored, and destroyed keys remain so', async () => {
     const directory = path.dirname(kek.slice('file:'.length));
     const [program, away] = [path.join(directory, 'kms'), path.join(directory, 'away')];
     fs.writeFileSync(program, `#!/bin/sh\n[ -e ${away} ] && exit 1\nexec rev\n`, { mode: 0o700 });
@@ -490,7 +490,7 @@ describe('keys that two collectors write', () => {
     }
   });
 
-  test('[R-1335] at random, no key of an event is lost, and none that was destroyed is there', async () => {
+  test('[R-1335] at random, no key of an event is lost, and no destroyed one is there', async () => {
     const kept = new Map<string, readonly [number, string, number, string]>();
     const gone: (readonly [number, string, number])[] = [];
     const places = [0, 0];

@@ -1,4 +1,4 @@
-/** What is done to stored events of a log in PostgreSQL, by several collectors at a time. */
+/** Operations on stored events of a log in PostgreSQL, by several collectors at the same time. */
 import { createSecretKey, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -67,7 +67,7 @@ afterEach(async () => {
 
 const keysAt = () => `${keyServer.url()}?schema=${address.schema}`;
 
-/** A store as a collector has it, which gives places all the time, and what does what is asked. */
+/** A store as in a collector, which sequences all the time, and the part that carries out requests. */
 class Collector {
   readonly lifecycle: Lifecycle;
   readonly #timer: NodeJS.Timeout;
@@ -87,7 +87,7 @@ class Collector {
     this.lifecycle = new Lifecycle({
       ...{ requests, actions, keys, onTrouble: (what) => told.push(what) },
       append: (entry) => store.appendAction(entry),
-      // Each of them at a time, as if none was first.
+      // All at the same time, as if none was first.
       isOnUs: async () => {
         await store.refreshActions();
         return true;
@@ -135,7 +135,7 @@ class Collector {
     }
   }
 
-  /** From now on the call of this number fails of those by which a request is done, and so do all behind it. */
+  /** From now on the call of this number fails of those by which a request is done, and so do all after it. */
   failFrom(step: number): void {
     let calls = 0;
     const { store } = this;
@@ -205,7 +205,7 @@ async function audit(): Promise<{ readonly log: AuditedLog; readonly findings: V
 const of = (table: string) => `${address.schema}.${table}`;
 const hex = (bytes: Uint8Array) => `'\\x${Buffer.from(bytes).toString('hex')}'`;
 
-/** Rows by which somebody with all rights on the database erases events, at a place that he gives them himself. */
+/** Rows by which someone with all rights on the database erases events, at a chosen place. */
 async function forge(sequences: readonly number[], place: number): Promise<void> {
   const reading = new ReadingConnection(address, 'forged');
   const keys = await keysOf(reading, SequenceSet.of(sequences), () => true);
@@ -232,7 +232,7 @@ async function forge(sequences: readonly number[], place: number): Promise<void>
     INSERT INTO ${of('actions')} SELECT coalesce(max(number), 0) + 1, 900000, 1 FROM ${of('actions')}`);
 }
 
-/** What is stored of the keys, and how it is brought back. */
+/** The stored keys, and a function that restores them. */
 async function copyOfKeys(): Promise<() => Promise<void>> {
   const table = of('encryption_keys');
   const copy = await keyServer.query(`SELECT name, bytes, version FROM ${table}`);
@@ -248,7 +248,7 @@ async function copyOfKeys(): Promise<() => Promise<void>> {
 const partsOf = (actions: Actions, action: string) => actions.partsIn(action).map(({ part }) => part);
 
 describe('an erasure in a log in PostgreSQL', () => {
-  test('[R-1334] destroys the keys of the events that were named, of no others, for every collector and reader', async () => {
+  test('[R-1334] destroys the keys of the named events only, for every collector and reader', async () => {
     const [one, other] = [await Collector.open(), await Collector.open()];
     const [mine, others] = [events(6), events(4, 'ward-2')];
     await one.append(mine);
@@ -291,13 +291,13 @@ describe('an erasure in a log in PostgreSQL', () => {
     const { log, findings } = await audit();
     expect(findings).toEqual([]);
     expect([log.erased, log.erasing]).toEqual([{ 'test-data': 3 }, 0]);
-    // New events of the same buckets are encrypted as ever.
+    // New events of the same buckets are still encrypted.
     await one.append(events(3));
     expect((await states()).slice(-3)).toEqual(['plain', 'plain', 'plain']);
     expect([one.told, other.told]).toEqual([[], []]);
   });
 
-  test('[R-1334] is done once, though every collector does it at a time', async () => {
+  test('[R-1334] is done once, although every collector does it at the same time', async () => {
     for (let i = 0; i < COLLECTORS + 1; i++) await Collector.open();
     const [first] = collectors;
     if (first === undefined) return;
@@ -309,7 +309,7 @@ describe('an erasure in a log in PostgreSQL', () => {
       return answers.every((answer) => answer?.state === 'done');
     };
     while (!(await isDone())) {
-      // What one was late for is tried again after a rest.
+      // What one was too late for is tried again after a pause.
       await Promise.all(collectors.map(({ lifecycle }) => lifecycle.look()));
       const resting = collectors;
       collectors = [];
@@ -327,7 +327,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1335] is tried again while the database is away, which is not told each time', async () => {
+  test('[R-1335] is tried again while the database is down, which is reported once', async () => {
     const one = await Collector.open();
     await one.append(events(2));
     const action = await request(one, [1]);
@@ -339,7 +339,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect(await answerTo(one.store.requests, action)).toEqual({ state: 'done' });
   });
 
-  test('[R-1334] is taken out of its row by store maintain, and nothing is missed by that', async () => {
+  test('[R-1334] is removed from its row by store maintain, and all readers work as before', async () => {
     const one = await Collector.open();
     const sent = events(30);
     await one.append(sent);
@@ -354,14 +354,14 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect(found).toEqual(sent.map((_, i) => [0, 1, 2, 28].includes(i)));
     expect((await one.store.append(sent)).slice(0, 4)).toEqual(['erased', 'erased', 'erased', 'duplicate']);
     expect((await audit()).findings).toEqual([]);
-    // Another envelope in its place is none that was written.
+    // Another envelope in its place was never written.
     await server.query(
       `UPDATE ${address.schema}.events SET envelope = set_byte(envelope, 62, 1) WHERE salted IS NULL AND ord = 1`,
     );
     expect((await audit()).findings.map(({ kind, sequence }) => [kind, sequence])).toEqual([['altered', 2]]);
   });
 
-  test('[R-1335] holds in an older copy of the keys: nothing opens it, verify names it, and a start destroys it', async () => {
+  test('[R-1335] applies to an older copy of the keys: no payload opens, verify names it, and a start destroys it', async () => {
     const one = await Collector.open();
     await one.append(events(5));
     const restore = await copyOfKeys();
@@ -378,7 +378,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1336] is taken into an older state of the log from beside the keys, and verify believes only the log', async () => {
+  test('[R-1336] is added to an older state of the log from the notes beside the keys; verify believes only the log', async () => {
     const one = await Collector.open();
     await one.append(events(5));
     const taken = await one.store.keysOf(SequenceSet.of([2, 4]));
@@ -412,7 +412,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect(await states()).toEqual(['plain', 'erased', 'plain', 'erased', 'plain']);
   });
 
-  test('[R-1334] is of what the log has, and verify ends where its last batches are gone', async () => {
+  test('[R-1334] names only events that the log has, and verify ends where its last batches are missing', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     const action = await request(one, [2, 700]);
@@ -427,16 +427,16 @@ describe('an erasure in a log in PostgreSQL', () => {
     );
   });
 
-  test('[R-1335] waits for a database of keys that is away, and is done when it is back', async () => {
+  test('[R-1335] waits for a database of keys that is down, and is done when it is up', async () => {
     const one = await Collector.open();
     await one.append(events(5));
     await keyServer.stop('SIGKILL');
     const action = await request(one, [1]);
     await one.lifecycle.look();
-    // The entry needs no key: what it says holds from here on.
+    // The entry needs no key: it applies from now on.
     expect(await answerTo(one.store.requests, action)).toMatchObject({ state: 'pending' });
     expect(one.store.actions.undone()).toEqual([action]);
-    // Events for which no new key is needed are stored all the while.
+    // Events that need no new key are stored meanwhile.
     await one.append(events(1));
     await keyServer.run();
     expect(await states()).toEqual(['erased', 'plain', 'plain', 'plain', 'plain', 'plain']);
@@ -448,7 +448,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1335] that is cut off at any step is done once by whoever comes next, and takes nothing else', async () => {
+  test('[R-1335] that is interrupted at any step is done once by the next collector, and destroys nothing else', async () => {
     const cut = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'collector/%'`;
     let one = await Collector.open();
     await one.append(events(40));
@@ -513,7 +513,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1550] is begun by a collector or withdrawn, and never both, when they come at a time', async () => {
+  test('[R-1550] is begun by a collector or withdrawn, and never both, when they happen at the same time', async () => {
     const [one, other] = [await Collector.open(), await Collector.open()];
     await one.append(events(2));
     for (let i = 0; i < 30; i++) {
@@ -564,7 +564,7 @@ describe('an erasure in a log in PostgreSQL', () => {
     expect((await audit()).findings).toEqual([]);
   });
 
-  test('[R-1334] an action that was taken out of its table is found, and so is one that was changed', async () => {
+  test('[R-1334] an action that was removed from its table is found, and so is one that was changed', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     await request(one, [2]);
@@ -582,7 +582,7 @@ describe('an erasure in a log in PostgreSQL', () => {
   });
 });
 
-describe('what somebody with all rights on the database has changed', () => {
+describe('changes by someone with all rights on the database', () => {
   test('[R-1268] [R-1334] an action that no collector has sealed destroys no key, and verify finds it', async () => {
     const one = await Collector.open();
     await one.append(events(4));
@@ -594,7 +594,7 @@ describe('what somebody with all rights on the database has changed', () => {
       ['altered', 'sequenced gives 1 batch a place after the end of the log'],
       ['unexplained', expect.stringContaining('event 3 cannot be opened')],
     ]);
-    // Nor where it has a place: no root is made of it.
+    // Nor if it has a place: no root is computed from it.
     await server.query(`
       UPDATE ${of('sequenced')} SET first_sequence = 5 WHERE lane = 900000;
       UPDATE ${of('heads')} SET size = 5`);
@@ -615,7 +615,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect(await states()).toEqual(['plain', 'plain', 'erased', 'plain']);
   });
 
-  test('[R-1268] what was sealed by a key that is lost is believed up to where the log had come, and no further', async () => {
+  test('[R-1268] entries sealed by a lost key are believed up to the size of the log at that time only', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     await request(one, [2]);
@@ -636,7 +636,7 @@ describe('what somebody with all rights on the database has changed', () => {
     expect(await states()).toEqual(['erased', 'erased', 'plain', 'erased']);
   });
 
-  test('[R-1334] rows of the table actions that are no actions, or have other numbers, are found', async () => {
+  test('[R-1334] invalid rows of the table actions, or rows with other numbers, are found', async () => {
     const one = await Collector.open();
     await one.append(events(3));
     await request(one, [2]);
@@ -704,7 +704,7 @@ describe('the copy that verify audits', () => {
 });
 
 describe('a row in the place of another', () => {
-  test('[R-1334] gives nobody the key of an event that was not named', async () => {
+  test('[R-1334] gives no one the key of an event that was not named', async () => {
     const one = await Collector.open();
     await one.append(events(4));
     const [row] = await server.query(`SELECT envelope, salted FROM ${of('events')} WHERE ord = 2`);
@@ -730,8 +730,8 @@ describe('a row in the place of another', () => {
   });
 });
 
-describe('a database of keys that is of an older state', () => {
-  test('[R-1335] is read anew by collectors that run: what is erased then is gone', async () => {
+describe('a database of keys in an older state', () => {
+  test('[R-1335] is read again by running collectors: events erased then cannot be opened', async () => {
     const one = await Collector.open();
     await one.append(events(2));
     const restore = await copyOfKeys();
@@ -746,7 +746,7 @@ describe('a database of keys that is of an older state', () => {
     expect(await states()).toEqual(['plain', 'erased', 'plain', 'erased']);
   });
 
-  test('[R-1335] has back what the others know, also where one of them has written to it since', async () => {
+  test('[R-1335] gets the keys that the others have, also where one of them has written to it since', async () => {
     const [one, other] = [await Collector.open(), await Collector.open()];
     const restore = await copyOfKeys();
     await one.append(events(2));
@@ -763,7 +763,7 @@ describe('a database of keys that is of an older state', () => {
     expect(await states()).toEqual(['plain', 'erased', ...Array<string>(6).fill('plain')]);
   });
 
-  test('[R-1324] and lacks the key of the newest event lets no collector start', async () => {
+  test('[R-1324] that lacks the key of the newest event lets no collector start', async () => {
     const one = await Collector.open();
     await one.append(events(2));
     await one.close();

@@ -1,4 +1,4 @@
-/** The promise over real servers: what was acknowledged is stored once, whatever becomes of the primary. */
+/** The promise over real servers: acknowledged events are stored once, whatever happens to the primary. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -47,7 +47,7 @@ async function open(to: Address = address): Promise<PostgresStore> {
   });
 }
 
-/** What came of it within a while; `waits` when nothing has. */
+/** Its result within a while; `waits` without one. */
 async function within(ms: number, promise: Promise<unknown>): Promise<unknown> {
   return Promise.race([promise, sleep(ms).then(() => 'waits')]);
 }
@@ -61,7 +61,7 @@ async function commitWaits(): Promise<number> {
   }
 }
 
-/** Sends batches until it is told to stop, each again until it is known to be stored. */
+/** Sends batches until a stop, each again until it is known to be stored. */
 async function send(store: PostgresStore, acknowledged: Set<string>, stop: AbortSignal): Promise<void> {
   const isStopped = () => stop.aborted;
   while (!isStopped()) {
@@ -89,7 +89,7 @@ async function storedOn(server: PostgresServer): Promise<Map<string, number>> {
   return new Map(rows.map(({ id, rows: count }) => [String(id), Number(count)]));
 }
 
-test('[R-1250] a wait for the standby that is cancelled is no answer: it comes when the standby has it', async () => {
+test('[R-1250] a cancelled wait for the standby is no answer: it comes when the standby has the event', async () => {
   const { primary, standby } = pair;
   const store = await open();
   await store.append([candidate()]);
@@ -103,7 +103,7 @@ test('[R-1250] a wait for the standby that is cancelled is no answer: it comes w
   await store.close();
 });
 
-test('[R-1250] a repeat of what only the primary has waits for the standby too', async () => {
+test('[R-1250] a repeat of an event that only the primary has waits for the standby too', async () => {
   const { standby } = pair;
   const [one, other] = [await open(), await open()];
   await one.append([candidate()]);
@@ -136,7 +136,7 @@ test('[R-1250] when replication is switched off during the wait nothing is ackno
   await store.close();
 });
 
-test('[R-1250] a primary that was restarted alone acknowledges nothing that it had not replicated', async () => {
+test('[R-1250] a primary that was restarted alone acknowledges no event that it had not replicated', async () => {
   const { primary, standby } = pair;
   const store = await open();
   await store.append([candidate()]);
@@ -161,13 +161,13 @@ test('[R-1250] a primary that was restarted alone acknowledges nothing that it h
   await store.close();
 });
 
-test('[R-1250] settings that weaken or hide replication are seen with each batch: nothing is acknowledged', async ({
+test('[R-1250] settings that weaken or hide replication are detected with each batch: nothing is acknowledged', async ({
   skip,
 }) => {
   const { primary } = pair;
   const [version] = await primary.query(`SELECT current_setting('server_version_num')::int AS number`);
   skip(Number(version?.['number']) < 170_000, 'PostgreSQL has event triggers on login from 17 on');
-  // As a pooler or an administrator does it, behind what the connection asked for.
+  // As a pooler or an administrator does it, after the settings of the connection.
   await primary.query(`CREATE ROLE weak LOGIN SUPERUSER;
     CREATE FUNCTION weaken() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
       IF session_user = 'weak' THEN PERFORM set_config('synchronous_commit', 'remote_write', false); END IF;
@@ -179,7 +179,7 @@ test('[R-1250] settings that weaken or hide replication are seen with each batch
   await Promise.all(stores.map((store) => store.close()));
 });
 
-test('[R-1250] a primary that comes back while another one runs is not used', async () => {
+test('[R-1250] a primary that returns while another one runs is not used', async () => {
   const { primary, standby } = pair;
   const store = await open();
   await store.append([candidate()]);
@@ -201,7 +201,7 @@ test('[R-1250] a primary that comes back while another one runs is not used', as
   await store.close();
 });
 
-test('[R-1250] what was acknowledged is on the new primary, once, when the old one is killed and the standby promoted', async () => {
+test('[R-1250] acknowledged events are on the new primary, once, when the old one is killed and the standby promoted', async () => {
   const stores = await Promise.all([open(), open(), open()]);
   const acknowledged = new Set<string>();
   const stop = new AbortController();
@@ -223,7 +223,7 @@ test('[R-1250] what was acknowledged is on the new primary, once, when the old o
   await Promise.all(stores.map((store) => store.close()));
 });
 
-/** A collector in a process of its own (killed-collector.mjs), one of three places. */
+/** A collector in its own process (killed-collector.mjs), one of three places. */
 class Killable {
   readonly process: ChildProcess;
   /** Batches that it has acknowledged. */
@@ -235,7 +235,7 @@ class Killable {
     this.process = spawn(process.execPath, [KILLED_COLLECTOR, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    // A test that fails must leave none behind.
+    // A failed test must not leave one running.
     onTestFinished(() => {
       this.process.kill('SIGKILL');
     });
@@ -290,7 +290,7 @@ async function assertIntact(directory: string): Promise<void> {
   }
 }
 
-test('[R-1250] what was acknowledged is stored once when collectors are killed at any moment, and others take over', async () => {
+test('[R-1250] acknowledged events are stored once when collectors are killed at any moment, and others continue', async () => {
   const directory = scratch();
   const acknowledged = new Set<string>();
   const begin = (place: number) => new Killable(directory, place, acknowledged);
@@ -323,7 +323,7 @@ async function waitsIn(statement: string): Promise<number> {
   }
 }
 
-/** Where it stands still: a name, a table that is locked, and what waits for it. */
+/** Where it pauses: a name, a table that is locked, and what waits for it. */
 const MOMENTS = [
   ['an append', 'event_ids', 'INSERT INTO event_ids'],
   ['giving places', 'sequenced', 'INSERT INTO sequenced'],
@@ -331,7 +331,7 @@ const MOMENTS = [
 ] as const;
 
 test.each(MOMENTS.slice(0, runs(MOMENTS.length, 1)))(
-  '[R-1254] a collector that stands still in %s until its lanes are closed keeps no other from it, and goes on',
+  '[R-1254] a collector that pauses in %s until its lanes are closed blocks no other, and continues',
   async (_, table, statement) => {
     const { primary } = pair;
     const directory = scratch();
@@ -348,7 +348,7 @@ test.each(MOMENTS.slice(0, runs(MOMENTS.length, 1)))(
     await lock.query('ROLLBACK');
     await lock.end();
     const stopped = `collector_id IN (SELECT collector_id FROM collector.collectors WHERE pid = ${pid})`;
-    // As if it had stood still for an hour.
+    // As if it had paused for an hour.
     await primary.query(
       `UPDATE collector.collectors SET seen_at = seen_at - interval '2 hours' WHERE ${stopped}`,
     );
@@ -366,7 +366,7 @@ test.each(MOMENTS.slice(0, runs(MOMENTS.length, 1)))(
   },
 );
 
-test('[R-1425] while a newer version changes the tables, collectors of the version before go on beside it, and lose nothing', async () => {
+test('[R-1425] while a newer version changes the tables, collectors of the version before continue, and lose nothing', async () => {
   const directory = scratch();
   const acknowledged = new Set<string>();
   const old = new Killable(directory, 0, acknowledged);
@@ -386,7 +386,7 @@ test('[R-1425] while a newer version changes the tables, collectors of the versi
     while (old.acknowledged <= (before[0] ?? 0) || another.acknowledged <= (before[1] ?? 0)) await sleep(5);
   }
   await connection.close();
-  // One that is started now, or opens a lane, meets tables that it does not know all of.
+  // One that is started now, or opens a lane, finds tables that it does not all know.
   const replaced = new Killable(directory, 2, acknowledged);
   await replaced.stores();
   await another.end('SIGKILL');

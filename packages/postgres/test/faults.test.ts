@@ -51,7 +51,7 @@ afterEach(async () => {
   await relay.close();
 });
 
-/** Reached by way of the relay. */
+/** Reached through the relay. */
 async function makeLog(): Promise<Address> {
   const schema = `log_${schemas++}`;
   const made = parseAddress(`postgres://postgres@127.0.0.1:${relay.port}/postgres?schema=${schema}`);
@@ -89,7 +89,7 @@ async function rows(): Promise<{ ids: number; events: number; entries: number }>
   return row as { ids: number; events: number; entries: number };
 }
 
-/** As a sender does: again until it is known. */
+/** Like a sender: again until the outcome is known. */
 async function stored(store: PostgresStore, batch: readonly Candidate[]): Promise<Outcome[]> {
   for (;;) {
     try {
@@ -110,7 +110,7 @@ async function sequenced(): Promise<number> {
   }
 }
 
-test('[R-1251] an answer that is cut at any byte is resolved: each event is stored once, and known to be', async () => {
+test('[R-1251] an answer that is cut at any byte is resolved: each event is stored once, and reported as stored', async () => {
   const store = await open();
   await store.append([candidate()]);
   let sent = 1;
@@ -129,14 +129,14 @@ test('[R-1251] an answer that is cut at any byte is resolved: each event is stor
   expect(await sequenced()).toBe(sent);
 });
 
-test('[R-1251] a batch whose answer does not come is stored once, also when it is committed after the collector has asked', async () => {
+test('[R-1251] a batch without an answer is stored once, also when it is committed after the collector has asked', async () => {
   const store = await open();
   await store.append([candidate()]);
   const blocker = await Connection.open(address, 'blocker');
   const batch = [candidate()];
   const id = Buffer.from(batch[0]?.eventId ?? []).toString('hex');
   await blocker.query('BEGIN');
-  // The append waits behind this row, with all its own rows uncommitted.
+  // The append waits for this row, with all its own rows uncommitted.
   await blocker.query(
     `INSERT INTO event_ids SELECT '${id}'::uuid, organisation_id, 1000, 1, 0 FROM organisations`,
   );
@@ -152,7 +152,7 @@ test('[R-1251] a batch whose answer does not come is stored once, also when it i
   expect(await sequenced()).toBe(2);
 });
 
-test('[R-1251] while nothing is heard of a database, a batch is refused within its deadline, and stored later', async () => {
+test('[R-1251] while a database does not answer, a batch is refused within its deadline, and stored later', async () => {
   const store = await open();
   await store.append([candidate()]);
   relay.stall();
@@ -163,7 +163,7 @@ test('[R-1251] while nothing is heard of a database, a batch is refused within i
   expect(await rows()).toEqual({ ids: 2, events: 2, entries: 2 });
 });
 
-test('[R-1251] where no host can be reached nothing is stored, and it goes on when one can be', async () => {
+test('[R-1251] while no host can be reached nothing is stored, and events are stored again afterwards', async () => {
   const store = await open();
   await store.append([candidate()]);
   relay.refuse();
@@ -173,7 +173,7 @@ test('[R-1251] where no host can be reached nothing is stored, and it goes on wh
   expect(await stored(store, batch)).toEqual(['accepted']);
 });
 
-test('a host that does not answer is passed over, and one that is a standby or gone is named', async () => {
+test('a host that does not answer is skipped, and a standby or an unreachable host is named', async () => {
   const silent = await Relay.to(server.port);
   silent.stall();
   const two = parseAddress(`postgres://postgres@127.0.0.1:${silent.port},127.0.0.1:${server.port}/postgres`);
@@ -185,7 +185,7 @@ test('a host that does not answer is passed over, and one that is a standby or g
   await expect(Connection.open(gone, 'test')).rejects.toThrow(Unreachable);
 });
 
-test('[R-1251] an error between the answer and the end of the transaction is no success', async () => {
+test('[R-1251] an error between the answer and the end of the transaction is not a success', async () => {
   await sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
     CREATE CONSTRAINT TRIGGER late AFTER INSERT ON event_ids DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION refuse()`);
@@ -194,7 +194,7 @@ test('[R-1251] an error between the answer and the end of the transaction is no 
   expect(await rows()).toEqual({ ids: 0, events: 0, entries: 0 });
 });
 
-test('[R-1251] a number of a lane that is taken is an error, and no event is swallowed as a repeat', async () => {
+test('[R-1251] a number of a lane that is in use is an error, and no event is dropped as a repeat', async () => {
   const store = await open();
   await store.append([candidate()]);
   await sql(
@@ -233,7 +233,7 @@ test('the same id twice in a batch, across lanes and organisations, equal and di
   expect(await Promise.all([store.append([a]), store.append([b])])).toEqual([['duplicate'], ['conflict']]);
 });
 
-test('an event that the database will never take is alone in not being stored', async () => {
+test('an event that the database always refuses is the only one that is not stored', async () => {
   await sql(`ALTER TABLE event_ids ADD CHECK (event_id <> 'eeeeeeee-0000-4000-8000-000000000000')`);
   const store = await open();
   const batch = Array.from({ length: 100 }, () => candidate());
@@ -255,7 +255,7 @@ test('many repeats of one event are stored once and leave no dead rows', async (
   expect(row).toEqual({ dead: 0 });
 });
 
-test('limits of the server for all its sessions make no false answer, and lanes are not opened again and again', async () => {
+test('limits of the server for all its sessions cause no false answer, and lanes are not opened repeatedly', async () => {
   await server.query(
     `ALTER ROLE postgres SET idle_session_timeout = '1s'; ALTER ROLE postgres SET statement_timeout = '1s'`,
   );
@@ -274,7 +274,7 @@ test('limits of the server for all its sessions make no false answer, and lanes 
   }
 });
 
-test("[R-1265] a body does not come into the server's log, also when it logs every statement", async () => {
+test('[R-1265] a body is never in the log of the server, also when it logs every statement', async () => {
   await server.query(`CREATE ROLE quiet LOGIN SUPERUSER; ALTER ROLE quiet SET log_min_duration_statement = 0;
     ALTER ROLE quiet SET log_parameter_max_length = 0; ALTER ROLE quiet SET log_parameter_max_length_on_error = 0`);
   address = { ...address, user: 'quiet' };
@@ -285,7 +285,7 @@ test("[R-1265] a body does not come into the server's log, also when it logs eve
   expect(server.log).not.toContain('the patient has a secret');
 });
 
-test('[R-1254] a database that has lost its end is reported with what is gone, and the log goes on', async () => {
+test('[R-1254] a database that has lost its end is reported with the lost batches, and the log continues', async () => {
   const store = await open();
   for (let i = 0; i < 5; i++) await store.append([candidate()]);
   await sql(
@@ -300,7 +300,7 @@ test('[R-1254] a database that has lost its end is reported with what is gone, a
 });
 
 describe('sequencing', () => {
-  test('[R-1254] a batch that is gone stops it, and says which', async () => {
+  test('[R-1254] a missing batch stops it, and is named', async () => {
     const store = await open();
     await store.append([candidate()]);
     await store.append([candidate()]);
@@ -310,7 +310,7 @@ describe('sequencing', () => {
     await store.append([candidate()]);
   });
 
-  test('[R-1268] what a collector has stored is sealed, also with repeats among it', async () => {
+  test('[R-1268] batches that a collector has stored are sealed, also with repeats among them', async () => {
     const store = await open();
     const [first, second, third] = [candidate(), candidate(), candidate()];
     await store.append([first]);
@@ -334,7 +334,7 @@ describe('sequencing', () => {
       `UPDATE batches SET leaves = leaves || leaves, entries = 2, candidates = 2 WHERE batch = 2`,
     ],
     ['loses its seal', 'UPDATE batches SET seal = NULL WHERE batch = 2'],
-  ])('[R-1268] a batch that %s by another hand never becomes a leaf', async (_, change) => {
+  ])('[R-1268] a batch that %s by another writer never becomes a leaf', async (_, change) => {
     const store = await open();
     await store.append([candidate()]);
     expect(await sequenced()).toBe(1);
@@ -347,7 +347,7 @@ describe('sequencing', () => {
     expect(head).toEqual({ size: 1 });
   });
 
-  test('[R-1254] of several that try at once one does it, and nothing is sequenced twice', async () => {
+  test('[R-1254] of several that try at once one does it, and no batch is sequenced twice', async () => {
     const store = await open(4);
     await Promise.all(Array.from({ length: 20 }, () => store.append([candidate(), candidate()])));
     const found = await Promise.all(Array.from({ length: 8 }, sequenced));
@@ -359,7 +359,7 @@ describe('sequencing', () => {
     expect(row).toMatchObject({ entries: 40, last: 40 });
   });
 
-  test('lanes of a collector that is gone are closed after an hour, and one that wakes up goes on in another', async () => {
+  test('lanes of an absent collector are closed after an hour, and it continues in another if it returns', async () => {
     const [frozen, other] = [await open(), await open()];
     await frozen.append([candidate()]);
     await other.append([candidate()]);
@@ -374,7 +374,7 @@ describe('sequencing', () => {
     expect(await sequenced()).toBe(4);
   });
 
-  test("[R-1430] a collector reports that the database's clock was set, which way and by how much, once", async () => {
+  test('[R-1430] a collector reports once that the clock of the database was set, with direction and amount', async () => {
     const reasons: string[] = [];
     const store = await PostgresStore.open({
       ...{ address, lanes: 1, version: 'test', onLost: () => undefined },
@@ -387,7 +387,7 @@ describe('sequencing', () => {
     vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead);
     onTestFinished(() => void vi.restoreAllMocks());
     await store.committed.sequence();
-    // All that is measured by the clock of this process takes an hour, and by that of the database no time.
+    // By the clock of this process an hour passes, and by that of the database no time.
     ahead += 3_600_000;
     await store.committed.sequence();
     expect(reasons).toEqual([expect.stringMatching(/^the database's clock was set back by 3600 s, to 20/)]);
@@ -395,7 +395,7 @@ describe('sequencing', () => {
     expect(reasons).toHaveLength(1);
   });
 
-  test('the clock of the server that jumps by a day closes no lane of a collector that lives', async () => {
+  test('a jump of the clock of the server by a day closes no lane of a running collector', async () => {
     const [one, other] = [await open(), await open()];
     await one.append([candidate()]);
     await other.append([candidate()]);

@@ -1,4 +1,4 @@
-/** Disks of servers that are full: what is refused is not lost, what is acknowledged is stored, and it goes on. */
+/** Full disks of servers: refused events are not lost, acknowledged ones are stored, and it continues. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, expect, onTestFinished, test } from 'vitest';
@@ -47,7 +47,7 @@ function large(): Candidate[] {
   );
 }
 
-/** As a sender does: again until it is known. `between` is what people do meanwhile. */
+/** Like a sender: again until the outcome is known. `between` is what people do meanwhile. */
 async function stored(
   store: PostgresStore,
   batch: readonly Candidate[],
@@ -100,7 +100,7 @@ async function fillAndRelieve(
   expect(rows.map(({ id }) => id).toSorted()).toEqual(acknowledged.map(idOf).toSorted());
 }
 
-test('[R-1251] a full disk of tables: refused, nothing is lost, and it goes on when there is room', async () => {
+test('[R-1251] a full disk of tables: refused, nothing is lost, and it continues when there is room', async () => {
   const server = await PostgresServer.start();
   onTestFinished(() => server.remove());
   const disk = await onSmallDisk(server, 'base');
@@ -108,7 +108,7 @@ test('[R-1251] a full disk of tables: refused, nothing is lost, and it goes on w
   expect(server.log).not.toContain('PANIC');
 });
 
-test('[R-1251] a full disk of the WAL, which ends the server: refused, nothing is lost, and it goes on when there is room', async () => {
+test('[R-1251] a full disk of the WAL, which ends the server: refused, nothing is lost, and it continues when there is room', async () => {
   const server = await PostgresServer.start();
   onTestFinished(() => server.remove());
   const disk = await onSmallDisk(server, 'pg_wal');

@@ -18,7 +18,7 @@ let address: Address;
 let logs = 0;
 
 beforeAll(async () => {
-  // A plan of any cost would be compiled, and no one but a test collects statistics.
+  // A plan of any cost would be compiled, and only the test collects statistics.
   server = await PostgresServer.start({ autovacuum: 'off', jit: 'on', jit_above_cost: '0' });
 });
 afterAll(() => server.remove());
@@ -39,7 +39,7 @@ async function open(): Promise<PostgresStore> {
   });
 }
 
-test('[R-1425] no session of a collector compiles its statements, and none keeps the server from planning', async () => {
+test('[R-1425] no session of a collector compiles its statements, and none restricts the planner', async () => {
   const connection = await Connection.open(address, 'test');
   onTestFinished(() => connection.close());
   expect((await connection.query('SHOW jit')).rows).toEqual([['off']]);
@@ -68,13 +68,13 @@ INSERT INTO tiles (level, tile, hashes) SELECT 0, n + 1, decode(repeat('00', 32)
 INSERT INTO checkpoints (size, note) SELECT n, 'note' FROM copies;
 INSERT INTO access_lines (line, text) SELECT n + 1, 'line' FROM copies;
 INSERT INTO encryption_keys (name, bytes, version) SELECT 'key ' || n, 'key', n + 1 FROM copies;`;
-/** What people keep few of, or is emptied again. */
+/** Tables that remain small, or are emptied again. */
 const SMALL =
   "'heads', 'published', 'log', 'schema_migrations', 'periods', 'organisations', 'open_lanes', 'collectors', 'key_changes', 'seal_key', 'api_keys', 'encryption', 'requests', 'actions', 'log_keys', 'hold_records'";
 
 /** How many rows were read by reading a table from end to end, table by table. */
 async function scanned(): Promise<Map<string, number>> {
-  // A session hands in what it counted when it ends.
+  // A session reports its counts when it ends.
   const sessions = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'collector/%'";
   while ((await server.query(sessions)).length > 0) await sleep(20);
   const rows = await server.query(
@@ -83,7 +83,7 @@ async function scanned(): Promise<Map<string, number>> {
   return new Map(rows.map(({ relname, rows: count }) => [String(relname), Number(count)]));
 }
 
-/** All that a collector does of itself, with events and what reads them. */
+/** All that a collector does by itself, with events and with readers. */
 async function everything(): Promise<void> {
   const store = await open();
   const event = candidate();
@@ -116,7 +116,7 @@ async function everything(): Promise<void> {
   await log.close();
 }
 
-describe('[R-1425] no statement reads a table that grows from end to end', () => {
+describe('[R-1425] no statement scans a growing table from end to end', () => {
   test.each([
     ['never analyzed', '', ''],
     ['analyzed', '', 'ANALYZE'],

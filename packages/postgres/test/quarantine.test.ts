@@ -1,4 +1,4 @@
-/** What the roles of a log can put into its tables by one statement, and how the log goes on. */
+/** What the roles of a log can put into its tables with one statement, and how the log continues. */
 import { ENTRY_KINDS } from '@clinical-events/protocol';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -57,7 +57,7 @@ async function makeRoles(): Promise<void> {
     );
 }
 
-/** One statement by somebody. */
+/** One statement as a role. */
 async function as(role: 'writer' | 'reader' | 'owner', sql: string): Promise<Record<string, unknown>[]> {
   const user = role === 'owner' ? 'postgres' : `${schema}_a_${role}`;
   const client = new pg.Client({ connectionString: server.url('postgres', user) });
@@ -143,7 +143,7 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
     expect(await counts()).toEqual(before);
     const done = await quarantine();
     expect(done.items).toEqual(planned.items);
-    // Another time there is nothing to do, and the log has one entry of it.
+    // A second time there is nothing to do, and the log has one entry of it.
     expect(await quarantine()).toEqual({ items: [], gaps: [], action: undefined });
     expect(await sequenced(store)).toBe(4);
     expect(gauges.stalled).toBe(0);
@@ -155,7 +155,7 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
     ]);
   });
 
-  test('stops nobody by a time that the server cannot count with', async () => {
+  test('stops no collector with a time that the server cannot compute with', async () => {
     await makeRoles();
     const store = await open(1, `${schema}_a_writer`);
     await store.append([candidate()]);
@@ -182,7 +182,7 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
     expect(await sequenced(store)).toBe(24);
   });
 
-  test('is moved beside collectors that store all the while, and nothing of theirs is', async () => {
+  test('is moved while collectors store events, and no row of theirs is', async () => {
     const store = await open(4);
     await store.append([candidate()]);
     const sent = Array.from({ length: 200 }, () => candidate());
@@ -211,11 +211,11 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
     expect(Number(row?.['size']) - Number(row?.['actions'])).toBe(201);
   });
 
-  test('that fills a hole in a lane leaves an empty batch behind, for those that follow', async () => {
+  test('that fills a hole in a lane leaves an empty batch, for those that follow', async () => {
     const store = await open();
     await store.append([candidate()]);
     await as('owner', `${GARBAGE} SELECT max(lane), 2, 1, 1, ${LEAF}, NULL FROM lanes`);
-    // Takes another lane; the first one is closed behind the hole.
+    // Takes another lane; the first one is closed after the hole.
     await store.append([candidate()]);
     await as(
       'owner',
@@ -227,7 +227,7 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
     expect(await sequenced(store)).toBe(3);
   });
 
-  test('does not hide that a batch was deleted: that is told, and nothing is moved', async () => {
+  test('does not hide a deleted batch: that is reported, and nothing is moved', async () => {
     const store = await open();
     for (let i = 0; i < 3; i++) await store.append([candidate()]);
     await as(
@@ -254,7 +254,7 @@ describe('[R-1268] a row of the collectors’ role that no collector has stored'
   });
 });
 
-describe('[R-1268] an id that stands in no batch', () => {
+describe('[R-1268] an id that is in no batch', () => {
   const hex = (bytes: Uint8Array) => Buffer.from(bytes).toString('hex');
 
   test.each([
@@ -276,7 +276,7 @@ describe('[R-1268] an id that stands in no batch', () => {
       'which says to be another event',
       (id: string) => `INSERT INTO event_ids SELECT '${id}', 1, lane, batch, ord FROM events LIMIT 1`,
     ],
-  ])('is no repeat, and is free once it is quarantined: %s', async (_, plant) => {
+  ])('is not a repeat, and is free once it is quarantined: %s', async (_, plant) => {
     const store = await open();
     const event = candidate();
     await store.append([candidate()]);
@@ -299,7 +299,7 @@ describe('[R-1268] an id that stands in no batch', () => {
     expect(row).toEqual({ n: 1 });
   });
 
-  test('keeps no lane from going on: rows at its next number are another’s', async () => {
+  test('does not stop a lane: rows at its next number are another’s', async () => {
     const store = await open();
     await store.append([candidate()]);
     await as(
@@ -311,8 +311,8 @@ describe('[R-1268] an id that stands in no batch', () => {
   });
 });
 
-describe('[R-1265] the roles that are printed', () => {
-  test('change no time, add no second row under a number, close no lane that is open, and no line of the access log', async () => {
+describe('[R-1265] the printed roles', () => {
+  test('change no time, add no second row with a number, close no open lane, and no line of the access log', async () => {
     await makeRoles();
     const store = await open(1, `${schema}_a_writer`);
     await store.append([candidate()]);
@@ -355,7 +355,7 @@ describe('[R-1265] a line of the access log', () => {
     return text;
   }
 
-  test('says which role of the database has written it, and has the form of one', async () => {
+  test('must name the role of the database that wrote it, and have the form of a line', async () => {
     await makeRoles();
     const line = lineOf('events');
     const end = line.replace('"begun"', '"ended"').replace('"filter":{}', '"events":3,"complete":true');
@@ -406,7 +406,7 @@ describe('[R-1265] a line of the access log', () => {
     });
   });
 
-  test('calls no function but the server’s, whatever the caller’s path', async () => {
+  test('calls no function other than the server’s, whatever the path of the caller', async () => {
     await makeRoles();
     await as('owner', `CREATE SCHEMA ${schema}_x; GRANT ALL ON SCHEMA ${schema}_x TO PUBLIC`);
     await as(
@@ -417,7 +417,7 @@ describe('[R-1265] a line of the access log', () => {
     expect(await accessLog('postgres', (log) => textOf(log))).toContain('"proof"');
   });
 
-  test('lines that the owner inserted, of any form, are read, and further ones follow', async () => {
+  test('lines that the owner inserted, of any form, are read, and more can follow', async () => {
     const put = (line: string, text: string) =>
       as('owner', `INSERT INTO access_lines (line, text) VALUES (${line}, '${text}')`);
     await put('1', lineOf('one'));

@@ -39,14 +39,14 @@ async function stores(): Promise<void> {
   }
 }
 
-test('a migration can be run again, and the log stays what it was begun as', async () => {
+test('a migration can be run again, and the log keeps its id and durability', async () => {
   const [first] = await sql('SELECT ledger_id, durability FROM LOG.log');
   expect(await migrateLog(address, 'replicated')).toEqual({
     ...{ ledgerId: first?.['ledger_id'], durability: 'local', applied: [] },
   });
 });
 
-test('[R-2031] a log of an unreleased version is refused in one sentence, and nothing in it changes', async () => {
+test('[R-2031] a log of an unreleased version is refused in one sentence, and remains unchanged', async () => {
   await stores();
   await sql(`UPDATE LOG.schema_migrations SET sha256 = 'x'`);
   const refusal = 'migration 1 was made by an unreleased version of the collector';
@@ -55,7 +55,7 @@ test('[R-2031] a log of an unreleased version is refused in one sentence, and no
   expect(await sql('SELECT sha256 FROM LOG.schema_migrations')).toEqual([{ sha256: 'x' }]);
 });
 
-test('[R-2057] a database that a newer collector has migrated is used, unless that one says that it must not be', async () => {
+test('[R-2057] a database that a newer collector has migrated is used, unless that one forbids it', async () => {
   const id = MIGRATIONS.length + 1;
   await sql(`INSERT INTO LOG.schema_migrations (id, name, sha256) VALUES (${id}, 'something new', 'x')`);
   await stores();
@@ -65,7 +65,7 @@ test('[R-2057] a database that a newer collector has migrated is used, unless th
   expect(String(refused)).toContain('a newer collector has migrated this database');
 });
 
-test('there are partitions for a year, more are made once a month, and events go on when that is forgotten', async () => {
+test('there are partitions for a year, more are made once a month, and events are stored without them too', async () => {
   const months = async () => Number((await sql('SELECT count(*)::int AS n FROM LOG.periods'))[0]?.['n']);
   expect(await months()).toBe(13);
   expect(await maintainLog(address)).toEqual({ months: 0, takenOut: 0 });
@@ -82,7 +82,7 @@ test('there are partitions for a year, more are made once a month, and events go
   expect(findings.find(({ subject }) => subject === 'partitions')).toMatchObject({ severity: 'warning' });
 });
 
-test('[R-1251] while the table of the month is detached nothing is acknowledged, and it goes on when it is back', async () => {
+test('[R-1251] while the table of the month is detached nothing is acknowledged, and it continues when it is attached', async () => {
   const store = await PostgresStore.open({
     ...{ address, lanes: 1, version: 'test', onTrouble: () => undefined, onLost: () => undefined },
     sealKey: () => Promise.resolve(SEAL_KEY),
@@ -97,7 +97,7 @@ test('[R-1251] while the table of the month is detached nothing is acknowledged,
   await store.close();
 });
 
-test('[R-1250] a warning belongs to the statement that it came with, also behind its rows, and to no other', async () => {
+test('[R-1250] a warning belongs to the statement that it came with, also after its rows, and to no other', async () => {
   await sql(`CREATE TABLE LOG.warns (n int);
     CREATE FUNCTION LOG.warn() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE WARNING 'late'; RETURN NULL; END $$;
     CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON LOG.warns DEFERRABLE INITIALLY DEFERRED
@@ -152,7 +152,7 @@ test('the tables, functions and rights are those of schema.sql beside this file'
   await expect(`${lines.join('\n')}\n`).toMatchFileSnapshot('schema.sql');
 });
 
-test('text is compared by its bytes wherever an index has it', async () => {
+test('every index compares text by its bytes', async () => {
   const found = await sql(
     `SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
      JOIN pg_namespace n ON n.oid = c.relnamespace CROSS JOIN LATERAL unnest(i.indcollation::oid[]) AS k (collation_id)

@@ -32,7 +32,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** @param options of the address, behind the schema. */
+/** @param options of the address, after the schema. */
 async function open({
   user = 'postgres',
   host = '127.0.0.1',
@@ -49,7 +49,7 @@ async function open({
   return store;
 }
 
-/** What comes of an event on a connection that is made anew: an outcome, or why there is none. */
+/** The result of an event on a new connection: an outcome, or why there is none. */
 async function outcome(store: PostgresStore): Promise<string> {
   await server.query(
     `SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name LIKE 'collector/%'`,
@@ -62,13 +62,13 @@ async function outcome(store: PostgresStore): Promise<string> {
   }
 }
 
-/** The server reads its files again some time after it was told to. */
+/** The server reads its files some time after the signal. */
 async function comesTo(store: PostgresStore, wanted: RegExp | string): Promise<void> {
   await server.query('SELECT pg_reload_conf()');
   await expect.poll(() => outcome(store)).toMatch(wanted);
 }
 
-test('[R-1251] while the password of its role is another one a collector refuses, and goes on with the new one', async () => {
+test('[R-1251] while the password of its role is another one a collector refuses, and continues with the new one', async () => {
   const file = path.join(scratch(), 'pgpass');
   const setPassword = (password: string) => {
     fs.writeFileSync(file, `*:*:*:app:${password}\n`, { mode: 0o600 });
@@ -83,7 +83,7 @@ test('[R-1251] while the password of its role is another one a collector refuses
   const store = await open({ user: 'app' });
   await comesTo(store, 'accepted');
   await server.query(`ALTER ROLE app PASSWORD 'second'`);
-  // Whoever is logged in stays so.
+  // Open sessions remain logged in.
   expect(await store.append([candidate()])).toEqual(['accepted']);
   expect(await outcome(store)).toMatch('password authentication failed');
   expect(await outcome(store)).toMatch('password authentication failed');
@@ -95,7 +95,7 @@ test('[R-1251] while the password of its role is another one a collector refuses
   expect(await outcome(store)).toBe('accepted');
 });
 
-test('[R-1251] a certificate of the server or of the collector that is not valid is refused, and one that replaces it is used', async () => {
+test('[R-1251] an invalid certificate of the server or of the collector is refused, and one that replaces it is used', async () => {
   const directory = scratch();
   const [authority, successor] = [new Authority(), new Authority('Next CA')];
   const has = ({ certificate, key }: Issued) => {
@@ -140,7 +140,7 @@ test('[R-1251] a certificate of the server or of the collector that is not valid
   expect(await outcome(store)).toBe('accepted');
 });
 
-test('[R-1430] to this machine each sslmode means what it means to psql', async () => {
+test('[R-1430] each sslmode means the same as for psql on this machine', async () => {
   const authority = new Authority();
   const { certificate, key } = authority.issue({ names: ['dns:localhost', 'ip:127.0.0.1'] });
   server.write('server.crt', certificate);
@@ -199,7 +199,7 @@ test('[R-1430] to this machine each sslmode means what it means to psql', async 
   expect(() => parseAddress('postgres:///db')).toThrow('%2Fvar%2Frun%2Fpostgresql');
 });
 
-test('[R-1251] a host name is looked up with each connection, and while it cannot be, events are refused', async () => {
+test('[R-1251] a host name is resolved for each connection, and while it cannot be, events are refused', async () => {
   const before = await Relay.to(server.port, '127.0.0.2');
   const after = await Relay.to(server.port, '127.0.0.3', before.port);
   onTestFinished(async () => {
@@ -230,7 +230,7 @@ test('[R-1251] a host name is looked up with each connection, and while it canno
   expect(await outcome(store)).toBe('accepted');
 });
 
-test('[R-1430] a password that is missing, and an authority that is not known, are said by name', async () => {
+test('[R-1430] a missing password and an unknown authority are named', async () => {
   const { certificate, key } = new Authority().issue({ names: ['dns:localhost'] });
   server.write('server.crt', certificate);
   server.write('server.key', key);
@@ -256,7 +256,7 @@ test('[R-1430] a password that is missing, and an authority that is not known, a
   expect(await reason('&sslmode=verify-full')).toContain('sslrootcert');
 });
 
-test('[R-1425] errors of a server that speaks another language are refusals as in English', async () => {
+test('[R-1425] errors of a server with another language are refusals as in English', async () => {
   const relay = await Relay.to(server.port);
   onTestFinished(() => relay.close());
   // The word for the severity: the package of the server has no other language.
@@ -271,7 +271,7 @@ test('[R-1425] errors of a server that speaks another language are refusals as i
   expect(row).toEqual({ lanes: 1 });
 });
 
-test('[R-1251] one event that two collectors are sent 256 times at once, and 20,000 times in batches, is stored once', async () => {
+test('[R-1251] one event sent to two collectors 256 times at once, and 20,000 times in batches, is stored once', async () => {
   const stores = [await open({ lanes: 4 }), await open({ lanes: 4 })];
   const event = candidate();
   const alone = Array.from({ length: 128 }, () => stores.map((store) => store.append([event])));

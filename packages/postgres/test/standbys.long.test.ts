@@ -1,4 +1,4 @@
-/** What standbys and settings of replication may do to what was acknowledged. */
+/** Acknowledged events under faults of standbys and settings of replication. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, onTestFinished, test } from 'vitest';
 import {
@@ -19,7 +19,7 @@ let primary: PostgresServer;
 let standby: PostgresServer;
 /** Of every server that a test has started. */
 let servers: PostgresServer[];
-/** What stores said of the replication of what they stored. */
+/** The reports of stores on replication. */
 let replicated: boolean[];
 
 beforeEach(async () => {
@@ -52,7 +52,7 @@ function failed(error: unknown): Error {
   throw error;
 }
 
-/** As a sender does: again until it is known. */
+/** Like a sender: again until the outcome is known. */
 async function stored(store: PostgresStore, batch: readonly Candidate[]): Promise<void> {
   while ((await store.append(batch).catch(failed)) instanceof Error) await sleep(50);
 }
@@ -75,7 +75,7 @@ async function commitWaits(): Promise<number> {
   }
 }
 
-test('[R-1250] a standby whose replay is paused has everything that was acknowledged when it is promoted', async () => {
+test('[R-1250] a standby whose replay is paused has every acknowledged event when it is promoted', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await until(standby, `to_regclass('collector.event_ids') IS NOT NULL`);
   await standby.query('SELECT pg_wal_replay_pause()');
@@ -88,7 +88,7 @@ test('[R-1250] a standby whose replay is paused has everything that was acknowle
   expect(await idsOn(standby)).toEqual(batch.map(idOf).toSorted());
 });
 
-test('[R-1250] a standby of the standby is not written to, takes the place of the standby, and then that of the primary', async () => {
+test('[R-1250] a cascading standby is not written to, replaces the standby, and then the primary', async () => {
   const last = await PostgresServer.standbyOf(standby);
   servers.push(last);
   const store = await open('postgres', last.port, standby.port, primary.port);
@@ -97,7 +97,7 @@ test('[R-1250] a standby of the standby is not written to, takes the place of th
   await stored(store, first);
   await primary.stop('SIGKILL');
   await standby.promote();
-  // Acknowledged as soon as the new primary waits for the one behind it.
+  // Acknowledged as soon as the new primary waits for its standby.
   await stored(store, second);
   await standby.stop('SIGKILL');
   await last.promote();
@@ -107,7 +107,7 @@ test('[R-1250] a standby of the standby is not written to, takes the place of th
   expect(await idsOn(last)).toEqual(batches.flat().map(idOf).toSorted());
 });
 
-test('[R-1250] a weaker synchronous_commit of a role does not count, for a connection asks for its own', async () => {
+test('[R-1250] a weaker synchronous_commit of a role has no effect, because a connection sets its own', async () => {
   await primary.query(`CREATE ROLE collector LOGIN SUPERUSER;
     ALTER ROLE collector SET synchronous_commit = 'remote_write'; ALTER ROLE collector SET client_min_messages = 'error'`);
   const store = await open('collector', primary.port);
@@ -118,7 +118,7 @@ test('[R-1250] a weaker synchronous_commit of a role does not count, for a conne
   expect(await appended).toEqual(['accepted']);
 });
 
-test('[R-1250] where what a connection asks for is lost on the way, nothing is acknowledged or signed with weaker settings', async () => {
+test('[R-1250] where the settings of a connection are lost on the way, nothing is acknowledged or signed with weaker ones', async () => {
   await primary.query(
     `CREATE ROLE collector LOGIN SUPERUSER; ALTER ROLE collector SET client_min_messages = 'warning'`,
   );
@@ -132,7 +132,7 @@ test('[R-1250] where what a connection asks for is lost on the way, nothing is a
   standby.freeze();
   const appended = store.append([candidate()]).catch(failed);
   const pid = await commitWaits();
-  // What becomes of it is asked on a connection with the weaker setting, and it is committed, here.
+  // Its outcome is read on a connection with the weaker setting, and here it is committed.
   relay.refuse();
   relay.heal();
   await primary.query(`SELECT pg_cancel_backend(${pid})`);
@@ -143,7 +143,7 @@ test('[R-1250] where what a connection asks for is lost on the way, nothing is a
   await connection.close();
 });
 
-test('[R-1435] whether what is stored is replicated is told, as it changes', async () => {
+test('[R-1435] changes of the replication state are reported', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await stored(store, [candidate()]);
   expect(replicated.at(-1)).toBe(true);
@@ -161,7 +161,7 @@ test('[R-1435] whether what is stored is replicated is told, as it changes', asy
   expect(replicated.at(-1)).toBe(true);
 });
 
-test('[R-1250] while replication is away a store that is proved stores nothing, and an event one batch at most', async () => {
+test('[R-1250] without replication a check of the store writes nothing, and an event writes one batch at most', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await stored(store, [candidate()]);
   const batches = async () => {
@@ -196,7 +196,7 @@ test('[R-1250] while replication is away a store that is proved stores nothing, 
   expect(await store.append([candidate()])).toEqual(['accepted']);
 });
 
-test('[R-1430] store check says which server of the address lacks its synchronous standbys, or cannot be asked', async () => {
+test('[R-1430] store check names a server of the address that lacks its synchronous standbys, or cannot be asked', async () => {
   const findings = async (...ports: readonly number[]) => {
     const hosts = ports.map((port) => `127.0.0.1:${port}`).join();
     const found = await examineLog(parseAddress(`postgres://postgres@${hosts}/postgres`));
@@ -221,7 +221,7 @@ test('[R-1430] store check says which server of the address lacks its synchronou
   ]);
 });
 
-test('[R-1435] while no standby is connected, store check finds damage, and a collector without senders refuses', async () => {
+test('[R-1435] while no standby is connected, store check reports damage, and a collector without senders refuses', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await primary.query(`CREATE ROLE blind LOGIN; GRANT USAGE ON SCHEMA collector TO blind;
     GRANT SELECT ON ALL TABLES IN SCHEMA collector TO blind`);
@@ -262,7 +262,7 @@ test('[R-1435] while no standby is connected, store check finds damage, and a co
   expect(refusal()).toBe('the database does not answer');
 });
 
-test('[R-1430] a lock that is not had while no standby is connected is reported as the wait for the standby', async () => {
+test('[R-1430] a lock timeout while no standby is connected is reported as the wait for the standby', async () => {
   const store = await open('postgres', primary.port, standby.port);
   await standby.stop();
   await until(primary, 'NOT EXISTS (SELECT 1 FROM pg_stat_replication)');
@@ -275,7 +275,7 @@ test('[R-1430] a lock that is not had while no standby is connected is reported 
   );
 });
 
-test('[R-1430] batches that wait for their place longer than signing ever takes are no ok of store check', async () => {
+test('[R-1430] store check reports batches that wait longer for their place than signing ever takes', async () => {
   const store = await open('postgres', primary.port, standby.port);
   const finding = async () => {
     const found = await examineLog(parseAddress(primary.url()));
@@ -292,7 +292,7 @@ test('[R-1430] batches that wait for their place longer than signing ever takes 
   expect(await finding()).toMatch(/^warning \d+ batch(es)? not sequenced, the oldest for \d+ s/);
 });
 
-test('[R-1430] store check says which settings do not reach a session, and which plan types are disabled', async () => {
+test('[R-1430] store check names settings that do not reach a session, and disabled plan types', async () => {
   const relay = await Relay.to(primary.port);
   onTestFinished(() => relay.close());
   const findings = async (user: string) => {

@@ -47,7 +47,7 @@ class DatabasePlace implements VaultPlace {
         const [row] = await server.query(`SELECT bytes FROM ${this.#table} WHERE name = '${name}'`);
         return (row?.['bytes'] ?? undefined) as Buffer | undefined;
       },
-      /** As a writer does that keeps no rule. */
+      /** As a writer that ignores the rules. */
       put: async (name: string, bytes: Buffer | undefined) => {
         const newest = `(SELECT max(version) FROM ${this.#table})`;
         await server.query(`
@@ -109,7 +109,7 @@ test('[R-1323] a write whose commit was not answered is committed again', async 
   const { name, bytes } = bucket(1, { generation: 1 });
   const { relay } = place;
   relay.toServer = (sent) => {
-    // The server has it, and nothing it says comes back.
+    // The server has it, and its answer does not arrive.
     if (sent.includes('COMMIT')) relay.toClient = () => Buffer.alloc(0);
     return sent;
   };

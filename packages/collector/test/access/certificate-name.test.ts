@@ -11,7 +11,7 @@ describe('the name that a key is bound to [R-821]', () => {
       'uri:urn:uuid:6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10',
       'uri:urn:uuid:6f9b2c4e-8a51-4d8e-9f0c-2b7a1e5d3c10',
     ],
-  ])('%s is spelt %s', (text, name) => {
+  ])('%s is written %s', (text, name) => {
     expect(certificateName(text)).toBe(name);
   });
 
@@ -34,7 +34,7 @@ describe('the name that a key is bound to [R-821]', () => {
       'uri:spiffe://example.org/\n',
       `uri:u:${'x'.repeat(2050)}`,
     ],
-  ])('%j is none', (text) => {
+  ])('%j is not a name', (text) => {
     expect(certificateName(text)).toBeUndefined();
   });
 });

@@ -22,7 +22,7 @@ async function rowOf(store: ReturnType<typeof openKeys>, keyId: string): Promise
 }
 
 describe('creating', () => {
-  test('[R-503] stores what was granted and nothing of the secret', async () => {
+  test('[R-503] stores the grants and nothing of the secret', async () => {
     const store = openKeys();
     const { text, key } = await createKey(store, GRANTS, NOW);
     expect(await store.list()).toEqual([{ ...key, hash: new Uint8Array(key.hash) }]);
@@ -48,7 +48,7 @@ describe('creating', () => {
 });
 
 describe('rotating', () => {
-  test('gives the new key the grants of the old one, and the old one the overlap', async () => {
+  test('gives the new key the grants of the old one, and the old one the time of the overlap', async () => {
     const store = openKeys();
     const { key: old } = await createKey(store, GRANTS, NOW);
     const rotated = await rotateKey(store, old.keyId, 4000, NOW + 1000);
@@ -83,7 +83,7 @@ describe('rotating', () => {
     expect(await store.list()).toEqual(before);
   });
 
-  test('twice at once gives one successor', async () => {
+  test('twice at once makes one successor', async () => {
     const dataDir = scratchDirectory();
     const [one, other] = [openKeys(dataDir), openKeys(dataDir)];
     const { key } = await createKey(one, GRANTS, NOW);
@@ -93,7 +93,7 @@ describe('rotating', () => {
   });
 });
 
-test('a key is active, then replaced, then expired, and revoked above all', async () => {
+test('a key is active, then replaced, then expired, and revoked in any case', async () => {
   const store = openKeys();
   const { key } = await createKey(store, GRANTS, NOW);
   const expiresAt = NOW + 10_000;
@@ -120,7 +120,7 @@ describe('the first key', () => {
     expect(EVENT_KINDS.every((kind) => principal.may(kind))).toBe(true);
   });
 
-  test('[R-505] is stored only after it was shown, and not at all when it could not be', async () => {
+  test('[R-505] is stored only after it was shown, and not if it could not be', async () => {
     const store = openKeys();
     const stored: number[] = [];
     const show = async (taken: boolean) => {
@@ -143,7 +143,7 @@ describe('the first key', () => {
     expect(await store.list()).toHaveLength(1);
   });
 
-  test('is one, also when two collectors ask for it at once', async () => {
+  test('is the only one, also when two collectors ask for it at once', async () => {
     const dataDir = scratchDirectory();
     const { show } = seen();
     const made = await Promise.all(

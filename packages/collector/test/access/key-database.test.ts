@@ -20,7 +20,7 @@ import { openKeys, scratchDirectory } from './scratch-keys.js';
 
 const NOW = Date.UTC(2026, 0, 1);
 
-test('the directory and the file are made for their owner only, the file keeping its log beside it', async () => {
+test('the directory and the file are for their owner only, also the log beside the file', async () => {
   const dataDir = scratchDirectory('data');
   const keys = openKeys(dataDir);
   await createKey(keys, { organisation: 'o', permissions: 'all' }, NOW);
@@ -30,7 +30,7 @@ test('the directory and the file are made for their owner only, the file keeping
   }
 });
 
-test('[R-502] the secret is nowhere in the file', async () => {
+test('[R-502] the secret is not in the file', async () => {
   const dataDir = scratchDirectory();
   const keys = openKeys(dataDir);
   const { text } = await createKey(keys, { organisation: 'o', permissions: 'all' }, NOW);
@@ -122,7 +122,7 @@ test('the version changes with every write, by this process or another, and only
   expect(new Set(versions).size).toBe(3);
 });
 
-test('a write that fails leaves nothing behind', async () => {
+test('a write that fails changes nothing', async () => {
   const keys = openKeys();
   const { key } = await createKey(keys, { organisation: 'o', permissions: 'all' }, NOW);
   await expect(keys.insert(key)).rejects.toThrow(KeyStoreError);
@@ -131,7 +131,7 @@ test('a write that fails leaves nothing behind', async () => {
   expect(await keys.list()).toEqual([{ ...key, hash: new Uint8Array(key.hash) }]);
 });
 
-describe('a file that cannot be used is told of by name', () => {
+describe('a file that cannot be used is reported by name', () => {
   test('when it is no database', () => {
     const dataDir = scratchDirectory();
     writeFileSync(keyDatabasePath(dataDir), 'not a database'.repeat(1000));
@@ -163,7 +163,7 @@ describe('a file that cannot be used is told of by name', () => {
     expect(() => KeyDatabase.open(dataDir)).toThrow(/newer collector \(schema 99/);
   });
 
-  test('when it holds a permission that this collector does not know', async () => {
+  test('when it has a permission that this collector does not know', async () => {
     const dataDir = scratchDirectory();
     const keys = openKeys(dataDir);
     await createKey(keys, { organisation: 'o', permissions: 'all' }, NOW);

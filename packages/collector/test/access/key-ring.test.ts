@@ -58,7 +58,7 @@ describe('an answer', () => {
     expect(ring.authenticate(newKeyText(key.keyId), NOW)).toBe('key_invalid');
   });
 
-  test('is key_invalid for anything that is not of the form of a key', async () => {
+  test('is key_invalid for any text that does not have the form of a key', async () => {
     const { ring, text } = await ringWith();
     for (const near of [` ${text}`, `${text} `, `${text}, ${text}`, text.slice(0, -1), text.toUpperCase()]) {
       expect(ring.authenticate(near, NOW)).toBe('key_invalid');
@@ -135,7 +135,7 @@ describe('a refresh', () => {
     expect(list).toHaveBeenCalledTimes(1);
   });
 
-  test('that fails keeps the keys last read, and tells once until one succeeds again', async () => {
+  test('that fails keeps the keys last read, and reports it once until one succeeds again', async () => {
     const onFailure = vi.fn();
     const onRecovery = vi.fn();
     const { store, ring, text } = await ringWith(ALL, { onFailure, onRecovery });
@@ -172,7 +172,7 @@ describe('a refresh', () => {
   });
 });
 
-describe('a look for a key that is not known', () => {
+describe('a look for an unknown key', () => {
   test('[R-504] finds one that was made since the last look', async () => {
     const { store, ring } = await ringWith();
     const { text } = await createKey(store, ALL, NOW);
@@ -181,7 +181,7 @@ describe('a look for a key that is not known', () => {
     accepted(ring.authenticate(text, NOW));
   });
 
-  test('[R-504] is another one than that which had begun before', async () => {
+  test('[R-504] does not reuse a look that began before it', async () => {
     const { store, ring } = await ringWith();
     const before = await store.version();
     let answer = (): void => undefined;
@@ -210,7 +210,7 @@ describe('a look for a key that is not known', () => {
     expect(performance.now() - began).toBeGreaterThan(9 * 19);
   });
 
-  test('that fails refuses as before; after a stop there is none', async () => {
+  test('that fails refuses as before; after a stop no look is made', async () => {
     const { store, ring, text } = await ringWith();
     const version = vi.spyOn(store, 'version').mockRejectedValueOnce(new Error('unreadable'));
     await ring.lookAgain();
@@ -267,7 +267,7 @@ describe('a running ring on the file that another process writes', () => {
   });
 });
 
-test('the ring remembers when, and how often, each key was accepted', async () => {
+test('the ring records when, and how often, each key was accepted', async () => {
   const { store, ring, text, key } = await ringWith();
   await createKey(store, ALL, NOW);
   await ring.refresh();

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { isKeyId, KEY_TEXT_LENGTH, keyIdOf, newKeyId, newKeyText } from '../../src/access/key-ring.js';
 
-test('[R-502] a new key has the documented form and gives its id back', () => {
+test('[R-502] a new key has the documented form, and its id can be read from it', () => {
   for (let i = 0; i < 1000; i++) {
     const keyId = newKeyId();
     const text = newKeyText(keyId);
@@ -23,11 +23,11 @@ test('[R-502] a secret has 256 bits: each of its characters is any of 62', () =>
   expect(62n ** 43n).toBeGreaterThan(2n ** 256n);
 });
 
-test('[R-502] a key with - and _ in its secret, as they were made before, is still one', () => {
+test('[R-502] a key with - and _ in its secret, as earlier versions made them, is still valid', () => {
   expect(keyIdOf(`cek_abcdefghijkl_${'Ab-_9'.repeat(9).slice(0, 43)}`)).toBe('abcdefghijkl');
 });
 
-test('text that is no key has no key id', () => {
+test('text that is not a key has no key id', () => {
   const text = newKeyText(newKeyId());
   for (const near of [
     '',

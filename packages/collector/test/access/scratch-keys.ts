@@ -1,4 +1,4 @@
-/** Key stores in directories that vanish with the test. */
+/** Key stores in directories that are deleted with the test. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';

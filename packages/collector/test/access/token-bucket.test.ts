@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { formatRateLimit, parseRateLimit, TokenBucket } from '../../src/access/principal.js';
 
-test('[R-409] a full bucket lets its burst through at once and then says how long to wait', () => {
+test('[R-409] a full bucket admits its burst at once and then gives the time to wait', () => {
   const bucket = new TokenBucket({ perSecond: 1, burst: 3 });
   expect([1, 2, 3, 4].map(() => bucket.take(1000))).toEqual([0, 0, 0, 1]);
   expect(bucket.take(1999)).toBe(1);
@@ -18,7 +18,7 @@ test('a clock that goes back neither refills the bucket nor locks the key out', 
   expect(bucket.take(1001)).toBe(0);
 });
 
-test('over any run of requests no more than burst plus rate times time gets through', () => {
+test('any series of requests admits at most burst plus rate times time', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 50 }),

@@ -36,7 +36,7 @@ async function directoryOf(events: readonly SentEvent[]): Promise<string> {
 
 class Killed extends Error {}
 
-/** Does here what threads do. */
+/** Does the work of threads here. */
 function jobsIn(log: EventLog): SummingThreads {
   const run = jobsOf(log);
   return { sum: (records, before) => sumBy(run, records, before), stop: () => Promise.resolve() };
@@ -49,11 +49,11 @@ const plan = fc.record({
     maxLength: 5,
   }),
   mostEntries: fc.integer({ min: 1, max: 8 }),
-  /** Whether the last update, where it takes in most of the log, has its records summed by jobs. */
+  /** Whether the last update, where it adds most of the log, has its records summed by jobs. */
   byJobs: fc.boolean(),
 });
 
-test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give the rows of a catalogue made of the whole log, which are those of its records', async () => {
+test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give the same rows as one update over the whole log, which are those of its records', async () => {
   await fc.assert(
     fc.asyncProperty(plan, async ({ events, cuts, mostEntries, byJobs }) => {
       const dataDir = await directoryOf(events);
@@ -72,7 +72,7 @@ test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give th
             seen = Math.max(seen, Math.min(through, events.length));
           }
         });
-        // One that was killed while it took in most of the log leaves no question answered.
+        // One that was killed while it added most of the log answers no query.
         if (!isKilled || catalogue.hold())
           expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, seen));
         catalogue.close();
@@ -99,7 +99,7 @@ test('[R-1020] [R-1836] any order of arrival and any cuts of the updates give th
   );
 });
 
-/** Events that name no run and hang on each other, in chains and circles, in any order of arrival. */
+/** Events that name no run and are parents of each other, in chains and circles, in any order of arrival. */
 const runless = fc
   .integer({ min: 2, max: 9 })
   .chain((count) =>
@@ -125,10 +125,10 @@ async function assertPlaced(events: readonly SentEvent[]): Promise<void> {
   catalogue.close();
 }
 
-test('[R-1020] an event that hangs on itself is found by a chain that awaits it', async () => {
+test('[R-1020] an event that is its own parent is found by a chain that waits for it', async () => {
   await assertPlaced([hung(1, 3), hung(2, 1), hung(3, 3)]);
 });
 
-test('[R-1020] chains and circles of events without a run are records in any order of arrival', async () => {
+test('[R-1020] chains and circles of events without a run become records in any order of arrival', async () => {
   await fc.assert(fc.asyncProperty(runless, assertPlaced), { numRuns: runs(150) });
 });

@@ -72,7 +72,7 @@ async function madeIn(dataDir: string): Promise<string> {
 
 const fileIn = (directory: string) => path.join(directory, 'catalogue.sqlite');
 
-/** Asks for everything, and where the catalogue turns out to be damaged, once more after an update. */
+/** Reads everything, and again after an update if the catalogue is found damaged. */
 async function contentsAfterAll(catalogue: Catalogue, log: EventLog) {
   await catalogue.update(log);
   try {
@@ -84,7 +84,7 @@ async function contentsAfterAll(catalogue: Catalogue, log: EventLog) {
   }
 }
 
-test('[R-1020] a catalogue that is damaged, cut or zeroed in any place is rebuilt, and says nothing that is wrong', async () => {
+test('[R-1020] a catalogue that is damaged, cut or zeroed in any place is rebuilt, and never returns a wrong answer', async () => {
   const dataDir = await directoryOf(EVENTS);
   const made = await madeIn(dataDir);
   const expected = await expectedOf(dataDir, EVENTS.length);
@@ -110,7 +110,7 @@ test('[R-1020] a catalogue that is damaged, cut or zeroed in any place is rebuil
   });
 });
 
-test('[R-1020] a catalogue of another ledger, of another version, or of a log that went on differently is rebuilt', async () => {
+test('[R-1020] a catalogue of another ledger, of another version, or of a log with another history is rebuilt', async () => {
   const dataDir = await directoryOf(EVENTS);
   const made = await madeIn(dataDir);
   const other = await directoryOf(EVENTS.toReversed().slice(3));
@@ -128,7 +128,7 @@ test('[R-1020] a catalogue of another ledger, of another version, or of a log th
   expect(opened(made, { ledgerId: 'cd'.repeat(16) }).count()).toBe(0);
 });
 
-test('[R-1020] a catalogue that is removed under a reader answers it as before, and the next update makes another', async () => {
+test('[R-1020] a catalogue that is removed answers its reader as before, and the next update makes another', async () => {
   const dataDir = await directoryOf(EVENTS);
   const made = await madeIn(dataDir);
   const expected = await expectedOf(dataDir, EVENTS.length);
@@ -142,7 +142,7 @@ test('[R-1020] a catalogue that is removed under a reader answers it as before, 
   expect(contentsOf(opened(made))).toEqual(expected);
 });
 
-test('[R-1020] a disk that is full leaves an older whole catalogue and a message that says what to do', async () => {
+test('[R-1020] a full disk leaves an older complete catalogue and a message that says what to do', async () => {
   const events = [0, 1000, 2000, 3000].flatMap((more) =>
     EVENTS.map((event) => ({ ...event, n: event.n + more })),
   );
@@ -164,14 +164,14 @@ test('[R-1020] a disk that is full leaves an older whole catalogue and a message
 });
 
 test.skipIf(process.platform !== 'linux')(
-  '[R-1020] where nothing can be written the message says who may',
+  '[R-1020] where nothing can be written the message names the user who may',
   () => {
     expect(() => catalogueIn('/proc/sys/catalogue')).toThrow(CatalogueFault);
     expect(() => catalogueIn('/proc/sys/catalogue')).toThrow(/cannot be written: run as its owner$/);
   },
 );
 
-test('[R-1020] files and directory of the catalogue are for their owner alone', async () => {
+test('[R-1020] files and directory of the catalogue are readable only by their owner', async () => {
   const made = await madeIn(await directoryOf(EVENTS));
   const catalogue = opened(made);
   catalogue.count();
@@ -189,7 +189,7 @@ function updating(dataDir: string, directory: string, entries: number, mode: str
   return child;
 }
 
-test('[R-1020] two processes that update take turns, and the rows are those of one', async () => {
+test('[R-1020] two processes that update take turns, and the rows are the same as from one', async () => {
   const dataDir = await directoryOf(EVENTS);
   const directory = emptyDirectory(scratch, 'two');
   const ended = [3, 5].map((entries) => once(updating(dataDir, directory, entries, 'follow'), 'exit'));
@@ -200,7 +200,7 @@ test('[R-1020] two processes that update take turns, and the rows are those of o
   expect(contentsOf(opened(directory))).toEqual(await expectedOf(dataDir, EVENTS.length));
 });
 
-test('[R-1020] threads that sum give the rows that an update gives without them', async () => {
+test('[R-1020] threads that sum give the same rows as an update without them', async () => {
   const dataDir = await directoryOf(EVENTS);
   const directory = emptyDirectory(scratch, 'threads');
   const child = updating(dataDir, directory, 3, 'threads');
@@ -211,7 +211,7 @@ test('[R-1020] threads that sum give the rows that an update gives without them'
   expect(contentsOf(opened(directory))).toEqual(await expectedOf(dataDir, EVENTS.length));
 });
 
-test('[R-1020] an update leaves no reading open: another may take in more, and so may it again', async () => {
+test('[R-1020] an update leaves no read transaction open: another may add more, and then the first again', async () => {
   const chained = chain(12, { kind: 'inference-start' }).reverse();
   const dataDir = await directoryOf(chained);
   const directory = emptyDirectory(scratch, 'turns');
@@ -245,7 +245,7 @@ test('[R-1020] an update that waits for another process reports it, ends as busy
   expect(contentsOf(catalogue)).toEqual(await expectedOf(dataDir, EVENTS.length));
 });
 
-test('[R-1020] [R-1836] runs are found by what their rows say, newest and oldest first, and by the first digits of an id', async () => {
+test('[R-1020] [R-1836] runs are found by the values in their rows, newest and oldest first, and by the first digits of an id', async () => {
   const dataDir = await directoryOf(EVENTS);
   const directory = await madeIn(dataDir);
   const catalogue = opened(directory);
@@ -331,7 +331,7 @@ test('[R-1020] [R-1836] runs are found by what their rows say, newest and oldest
   expect(catalogue.run('nobody', 'abcdef')).toEqual([]);
 });
 
-test('the record of any event is found, and of one that is not taken in nothing is said', async () => {
+test('the record of any event is found, and for one that is not included nothing is returned', async () => {
   const dataDir = await directoryOf(EVENTS);
   const catalogue = opened(emptyDirectory(scratch, 'events'));
   await withLog(dataDir, async (log) => {
@@ -345,7 +345,7 @@ test('the record of any event is found, and of one that is not taken in nothing 
   });
 });
 
-test('[R-1020] an update of most of a log that was left does without some indexes, and no question is answered without its own; whatever update comes next makes them', async () => {
+test('[R-1020] an abandoned update of most of a log leaves out some indexes, and no query is answered without its own; any later update makes them', async () => {
   const dataDir = await directoryOf(EVENTS);
   const target = 'patient-30977';
   const expected = opened(await madeIn(dataDir)).count({ target });
@@ -366,7 +366,7 @@ test('[R-1020] an update of most of a log that was left does without some indexe
   });
 });
 
-test('each transaction of an update leaves rows that say what their events say', async () => {
+test('each transaction of an update leaves rows that agree with their events', async () => {
   const dataDir = await directoryOf(EVENTS);
   const catalogue = opened(emptyDirectory(scratch, 'unsettled'), { mostEntries: 5 });
   await withLog(dataDir, async (log) => {
@@ -379,7 +379,7 @@ test('each transaction of an update leaves rows that say what their events say',
   });
 });
 
-test('[R-1020] a circle that an earlier start opens is in no row, also of a run that has grown meanwhile', async () => {
+test('[R-1020] a circle that an earlier start breaks is in no row, also of a run that has grown meanwhile', async () => {
   const start = { ...STANDARD, kind: 'inference-start', second: 3 } as const;
   const events: SentEvent[] = [
     { ...start, n: 1, run: 501, parent: 2 },
@@ -403,7 +403,7 @@ interface Work {
   read: number;
 }
 
-/** What it costs to take in a log, so many entries to an update. */
+/** The cost of adding a log, with this many entries per update. */
 async function workOf(events: readonly SentEvent[], each: number, isLazy: boolean): Promise<Work> {
   const dataDir = await directoryOf(events);
   const directory = emptyDirectory(scratch, 'work');
@@ -466,7 +466,7 @@ test.each([
         parent: i + 1 === n ? null : n,
       })),
   ],
-])('[R-1020] the work for %s grows about as its length does', async (_, make) => {
+])('[R-1020] the work for %s grows about in proportion to its length', async (_, make) => {
   const small = await workOf(make(150), 40, false);
   const large = await workOf(make(600), 160, false);
   for (const what of ['statements', 'changes', 'read'] as const) {
@@ -474,14 +474,14 @@ test.each([
   }
 });
 
-test('[R-1020] a run of many events that is followed is read about as often as it has doubled', async () => {
+test('[R-1020] a followed run of many events is read about as often as it has doubled', async () => {
   const events = Array.from({ length: 3000 }, (_, i): SentEvent => ({ ...STANDARD, n: i + 1, run: 501 }));
   const { read } = await workOf(events, 60, true);
   // Below 1,024 events it is read with each update, then with each eighth.
   expect(read).toBeLessThan(9000 + 9 * 3000 + 3000);
 });
 
-test('[R-1020] parents that are not in the log do not have it passed again for each', async () => {
+test('[R-1020] the log is not read again for each parent that it does not have', async () => {
   const events = Array.from({ length: 200 }, (_, i): SentEvent => ({
     ...STANDARD,
     n: i + 1,

@@ -77,7 +77,7 @@ interface Found {
   readonly record: string;
 }
 
-/** Runs of more than one event, by what a condition says of them. */
+/** Runs of more than one event that match a condition. */
 function found(condition = '1'): Found[] {
   const sql = `SELECT id, record FROM run WHERE is_run = 1 AND events > 1 AND ${condition} ORDER BY id`;
   return edit((database) =>
@@ -88,7 +88,7 @@ function found(condition = '1'): Found[] {
   );
 }
 
-describe('[R-703] a row is found that is not what the log makes of its events:', () => {
+describe('[R-703] a difference between the catalogue and the log is found:', () => {
   beforeEach(async () => {
     await fill(EVENTS);
     await update();
@@ -168,7 +168,7 @@ describe('[R-703] a row is found that is not what the log makes of its events:',
     });
   });
 
-  test('an event that was moved to another run, or taken out of its run', async () => {
+  test('an event that was moved to another run, or removed from its run', async () => {
     const [from, to] = found();
     if (from === undefined || to === undefined) expect.unreachable();
     edit((database) =>
@@ -188,7 +188,7 @@ describe('[R-703] a row is found that is not what the log makes of its events:',
     expect(await checked()).toMatchObject({ state: 'compared', differing: 2 });
   });
 
-  test('what is counted of all: the tally, the events, the newest of them', async () => {
+  test('the totals: the tally, the events, the newest of them', async () => {
     expect(await checked()).toMatchObject(RIGHT);
     for (const sql of [
       'UPDATE tally SET orphan_events = orphan_events + 1 WHERE hour = (SELECT max(hour) FROM tally)',
@@ -202,7 +202,7 @@ describe('[R-703] a row is found that is not what the log makes of its events:',
     }
   });
 
-  test('tables that are not those of a catalogue', async () => {
+  test('other tables than those of a catalogue', async () => {
     for (const sql of [
       'CREATE TRIGGER t AFTER INSERT ON run BEGIN DELETE FROM run; END',
       'DROP INDEX run_parent',
@@ -216,12 +216,12 @@ describe('[R-703] a row is found that is not what the log makes of its events:',
       fs.rmSync(directory, { recursive: true });
       await update();
     }
-    // An update that has not come to its end has none.
+    // An unfinished update has none.
     edit((database) => database.exec('DROP INDEX run_target'));
     expect(await checked()).toMatchObject(RIGHT);
   });
 
-  test('a catalogue of another log, of another history, of more than the log has; one that is not there is no difference', async () => {
+  test('a catalogue of another log, another history, or more than the log has; a missing one is no difference', async () => {
     edit((database) => database.exec("UPDATE meta SET value = 'cd' WHERE name = 'ledger'"));
     expect(await checked()).toEqual({ state: 'foreign' });
     fs.rmSync(directory, { recursive: true });
@@ -241,7 +241,7 @@ describe('[R-703] a row is found that is not what the log makes of its events:',
   });
 });
 
-test('[R-703] what the log has got since is no difference, wherever an update ended', async () => {
+test('[R-703] events that the log got later are no difference, wherever an update ended', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.integer({ min: 1, max: EVENTS.length }), { maxLength: 4 }), async (cuts) => {
       fs.rmSync(directory, { recursive: true, force: true });
@@ -254,7 +254,7 @@ test('[R-703] what the log has got since is no difference, wherever an update en
   );
 });
 
-test('[R-703] a catalogue that is written while it is compared is compared as it was at one moment', async () => {
+test('[R-703] a catalogue that is written during a comparison is compared as of one moment', async () => {
   await fill(FIRST_PART);
   await update();
   const checks: CatalogueCheck[] = [];
@@ -299,7 +299,7 @@ describe('of an encrypted log', () => {
     await fillDirectory(dataDir, [[entry]], 16 << 10, encryptionIn(dataDir));
   }
 
-  test('[R-703] a name that was sealed by another key', async () => {
+  test('[R-703] a name that was sealed with another key', async () => {
     expect(await checked()).toMatchObject(RIGHT);
     const elsewhere = path.join(dataDir, 'elsewhere');
     await fillDirectory(elsewhere, [FIRST_PART.map(stored)], 16 << 10, encryptionIn(elsewhere));
@@ -324,7 +324,7 @@ describe('of an encrypted log', () => {
     expect(await checked()).toEqual({ state: 'closed' });
   });
 
-  test('[R-703] an erasure that is not taken in yet is no difference, and hides none', async () => {
+  test('[R-703] an erasure that is not applied yet is no difference, and hides none', async () => {
     const name = (organisation: string) => `organisation = ${numberOf(organisation)}`;
     const [kept, erased, ...others] = found(`target IS NOT NULL AND circle IS NULL AND ${name('default')}`);
     if (erased === undefined || kept === undefined) expect.unreachable();

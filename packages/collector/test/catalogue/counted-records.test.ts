@@ -20,7 +20,7 @@ beforeEach(() => {
 
 /** Of all kinds and in two organisations. */
 const ODD = fc.sample(twinLog(120), { numRuns: 10, seed: 14 }).sort((a, b) => b.length - a.length)[0] ?? [];
-/** Runs of more events than stand in a row, and, on another page, runs of one. */
+/** Runs of more events than fit in a row, and, on another page, runs of one. */
 const MANY = Array.from({ length: 17_000 }, (_, i): SentEvent => ({
   ...{ kind: 'outcome', n: 1000 + i, organisation: 'default', parent: undefined, second: i % 60, day: 0 },
   run: i < 16_000 ? 70_000 + (i % 50) : 80_000 + i,
@@ -72,7 +72,7 @@ function inRows(catalogue: Catalogue, until?: number): object[] {
   }));
 }
 
-test('what is counted of records is what their rows and events say, on every page', async () => {
+test('counts over records agree with their rows and events, on every page', async () => {
   const catalogue = await catalogueOf([...ODD, ...MANY]);
   const expected = inRows(catalogue);
   expect(expected.length).toBeGreaterThan(550);
@@ -84,7 +84,7 @@ test('what is counted of records is what their rows and events say, on every pag
   expect(before.length).toBeLessThan(expected.length);
 });
 
-test('pages that a thread reads are counted as others are, and those of another state are not taken', async () => {
+test('pages read by a thread are counted as others are, and those of another state are not used', async () => {
   const catalogue = await catalogueOf([...ODD, ...MANY]);
   const expected = await countedIn(catalogue);
   for (const [of, taken] of [
@@ -106,7 +106,7 @@ test('pages that a thread reads are counted as others are, and those of another 
   }
 });
 
-test('a thread that ends hides nothing of a count', async () => {
+test('a thread that ends does not change a count', async () => {
   const catalogue = await catalogueOf([...ODD, ...MANY]);
   const found = countedIn(catalogue, undefined, (file, sequence, query) => {
     const reader = startReading(`${file}.none`, sequence, query);
@@ -121,7 +121,7 @@ test.each([
   "UPDATE run SET ratings = '1 2'",
   'UPDATE run SET model = 99999',
   'UPDATE event SET kind = 99',
-])('[R-1020] after %s a record is damage, and no count', async (sql) => {
+])('[R-1020] after %s a record is reported as damaged, and not counted', async (sql) => {
   const catalogue = await catalogueOf(ODD);
   const database = new DatabaseSync(path.join(scratch, 'catalogue', 'catalogue.sqlite'));
   database.exec(sql);

@@ -1,4 +1,4 @@
-/** What the catalogue has of events that were erased: nothing, in no page of it. */
+/** The catalogue has nothing of erased events, in any page. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -14,7 +14,7 @@ import { eraseEvents } from '../store/embedded/erased.js';
 
 const SUBJECT = 'patient-4711';
 const CALLER = 'clinician-only-his';
-/** Of the start that came first, which is not the first by its sender's clock. */
+/** Of the start received first, which is not the first by its sender's clock. */
 const EARLIER = 'clinician-before-him';
 
 /** A start and an outcome of it. */
@@ -34,7 +34,7 @@ function run(target: string, caller: string): Made[] {
   ];
 }
 
-test('[R-1338] names and times of erased events are in no byte of the catalogue, and all others are found', async () => {
+test('[R-1338] names and times of erased events are nowhere in the catalogue, and all others are found', async () => {
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-forgetting-'));
   onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
   const store = await EmbeddedStore.open({

@@ -39,7 +39,7 @@ export async function withLog<Result>(
   }
 }
 
-/** What a row says, and what is asked of it besides, but for its number. */
+/** The values of a row and of its queries, apart from its number. */
 function said(catalogue: Catalogue, run: CatalogueRun) {
   return {
     ...run,
@@ -58,7 +58,7 @@ function said(catalogue: Catalogue, run: CatalogueRun) {
 
 export type Said = ReturnType<typeof said>;
 
-/** All that a catalogue says, by organisation, kind of record and id. */
+/** All values in a catalogue, by organisation, kind of record and id. */
 export function contentsOf(catalogue: Catalogue): Map<string, Said> {
   const runs = [...catalogue.runs({ order: 'log' })];
   return new Map(
@@ -81,7 +81,7 @@ interface CallRow {
 
 const CALLS = 'SELECT * FROM calls ORDER BY run_id, organisation, number';
 
-/** What the view of calls says. */
+/** The rows of the view of calls. */
 export function callsIn(directory: string): CallRow[] {
   using database = new DatabaseSync(path.join(directory, 'catalogue.sqlite'), { readOnly: true });
   return database
@@ -90,7 +90,7 @@ export function callsIn(directory: string): CallRow[] {
     .map((row) => ({ ...(row as unknown as CallRow), run: undefined }));
 }
 
-/** What it should say, from the records. */
+/** The expected rows, from the records. */
 export async function expectedCallsOf(dataDir: string): Promise<object[]> {
   const log = await eventsIn(dataDir);
   return [...Map.groupBy(log, ({ event }) => event.organisation)]
@@ -138,7 +138,7 @@ function eventsIn(dataDir: string): Promise<RunEvent[]> {
   });
 }
 
-/** What it should say of the log up to a sequence. */
+/** Its expected rows for the log up to a sequence. */
 export async function expectedOf(dataDir: string, through: number): Promise<Map<string, Said>> {
   const log = await eventsIn(dataDir);
   const expected: [string, Said][] = [];

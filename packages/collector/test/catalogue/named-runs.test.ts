@@ -102,7 +102,7 @@ test.each([
   ['in the clear', undefined],
   ['encrypted', KEY],
 ])(
-  '[R-1040] names that stand %s are listed with the number of runs that a count finds, most first',
+  '[R-1040] names stored %s are listed with the number of runs that a count finds, most first',
   async (_, key) => {
     const catalogue = await catalogueOf(key);
     let rows = 0;
@@ -124,7 +124,7 @@ test.each([
   },
 );
 
-test('[R-1040] an unknown name is told with the nearest, a user’s where persons may be shown, a patient’s never', async () => {
+test('[R-1040] an unknown name is reported with the nearest, a user’s where persons may be shown, a patient’s never', async () => {
   const catalogue = await catalogueOf(KEY);
   const asked = {
     model: 'gtp-4',

@@ -1,4 +1,4 @@
-/** The key of names is replaced: who has the lock seals by the newest one, and writes nothing under an older one. */
+/** The names key is replaced: the holder of the lock seals with the newest, and writes nothing under an older one. */
 import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
@@ -30,7 +30,7 @@ beforeEach(async () => {
   await fillDirectory(dataDir, [EVENTS.map(stored)], 8 << 10);
 });
 
-/** The keys of names as they are at a time: the newest, and those that it replaces. */
+/** The names keys at one time: the newest, and those that it replaces. */
 function withKeys<Result>(
   [newest, ...older]: readonly SyntheticIv[],
   use: (log: EventLog) => Promise<Result>,
@@ -59,15 +59,15 @@ async function madeBy(names: SyntheticIv, through = EVENTS.length): Promise<Cata
   return catalogue;
 }
 
-/** Whether a file of the catalogue has the name, as a key seals it. */
+/** Whether a file of the catalogue has the name, sealed with the key. */
 function holds(key: SyntheticIv, name = TARGET): boolean {
   return fs
     .readdirSync(directory)
     .some((file) => fs.readFileSync(path.join(directory, file)).includes(key.seal(name)));
 }
 
-describe('[R-1338] a key of names that is replaced', () => {
-  test('seals all names again while the old one is there, and no byte is under that any more', async () => {
+describe('[R-1338] a names key that is replaced', () => {
+  test('seals all names again while the old one is there, and no byte under that remains', async () => {
     const first = await madeBy(OLD);
     const before = contentsOf(first);
     expect(holds(OLD)).toBe(true);
@@ -78,7 +78,7 @@ describe('[R-1338] a key of names that is replaced', () => {
     expect(second.hold()).toBe(true);
   });
 
-  test('seals them with the next update, whoever makes it', async () => {
+  test('seals them with the next update, by any process', async () => {
     const catalogue = await madeBy(OLD, 20);
     await withKeys([NEW, OLD], (log) => catalogue.update(log));
     expect([holds(OLD), holds(NEW)]).toEqual([false, true]);
@@ -94,7 +94,7 @@ describe('[R-1338] a key of names that is replaced', () => {
     expect(contentsOf(slow)).toEqual(await expectedOf(dataDir, EVENTS.length));
   });
 
-  test('[R-1020] is written under by nobody who has an older one alone', async () => {
+  test('[R-1020] is not used by a writer that has only an older one', async () => {
     const slow = await madeBy(OLD, 20);
     const other = opened(OLD);
     await withKeys([NEW, OLD], (log) => other.update(log, { through: 30 }));
@@ -104,7 +104,7 @@ describe('[R-1338] a key of names that is replaced', () => {
     expect(contentsOf(other)).toEqual(await expectedOf(dataDir, 30));
   });
 
-  test('is followed by a catalogue made from the log where the old key is not there any more', async () => {
+  test('leads to a catalogue made from the log when the old key is missing', async () => {
     const slow = await madeBy(OLD);
     await withKeys([NEW], (log) => resealCatalogue(directory, log, () => expect.unreachable()));
     expect(holds(OLD)).toBe(false);
@@ -116,7 +116,7 @@ describe('[R-1338] a key of names that is replaced', () => {
   test.for([
     ['a name cannot be decrypted by the old key', NEW, LATER],
     ['the keys are an older copy', OLD, undefined],
-  ] as const)('is followed by no catalogue where %s, until the next update', async ([, key, older]) => {
+  ] as const)('leaves no catalogue where %s, until the next update', async ([, key, older]) => {
     const old = await madeBy(key === OLD ? NEW : OLD);
     let told: unknown;
     await withKeys(
@@ -132,7 +132,7 @@ describe('[R-1338] a key of names that is replaced', () => {
     expect(holds(key === OLD ? NEW : OLD)).toBe(false);
   });
 
-  test('is waited for by no reader: what that reads is gone from the journal with the update behind it', async () => {
+  test('does not wait for readers: what they read leaves the journal with a later update', async () => {
     const reader = await madeBy(OLD);
     expect(reader.hold()).toBe(true);
     const before = contentsOf(reader);
@@ -146,7 +146,7 @@ describe('[R-1338] a key of names that is replaced', () => {
   });
 });
 
-test('[R-1020] names that stand in the clear are sealed once encryption has begun', async () => {
+test('[R-1020] names in the clear are sealed once encryption has begun', async () => {
   const catalogue = opened();
   await withLog(dataDir, (log) => catalogue.update(log));
   await withKeys([NEW], (log) => catalogue.update(log));

@@ -78,7 +78,7 @@ function firstSequence({ metadata }: ClinicalRecord): number {
   return Math.min(...metadata.events.map(({ sequence }) => sequence));
 }
 
-test('the catalogue makes the records that grouping in memory makes, oldest first [R-711]', async () => {
+test('the catalogue makes the same records as grouping in memory, oldest first [R-711]', async () => {
   await fc.assert(
     fc.asyncProperty(oddLog(40), async (events) => {
       const dataDir = await directoryOf(events);
@@ -92,7 +92,7 @@ test('the catalogue makes the records that grouping in memory makes, oldest firs
   );
 });
 
-test('the order in which events were stored makes no difference to the records [R-206] [R-711]', async () => {
+test('the order in which events were stored does not change the records [R-206] [R-711]', async () => {
   const log = oddLog(25).chain((events) =>
     fc.tuple(fc.constant(events), fc.shuffledSubarray(events, { minLength: events.length })),
   );
@@ -110,7 +110,7 @@ test('the order in which events were stored makes no difference to the records [
   );
 });
 
-test('what is asked for is what all records have that fit [R-711]', async () => {
+test('a selection returns all records that match it [R-711]', async () => {
   const day = Date.UTC(2026, 2, 3);
   const at = (second: number) => Date.UTC(2026, 2, 2, 8, 31, second);
   const all = [
@@ -163,7 +163,7 @@ test('what is asked for is what all records have that fit [R-711]', async () => 
   );
 });
 
-test('each run that has changed comes once with what was told the last time [R-1001]', async () => {
+test('each run that changed after a position comes once [R-1001]', async () => {
   await fc.assert(
     fc.asyncProperty(oddLog(30), fc.integer({ min: 0, max: 30 }), async (events, cut) => {
       const before = await directoryOf(events.slice(0, Math.min(cut, events.length - 1)));
@@ -182,7 +182,7 @@ test('each run that has changed comes once with what was told the last time [R-1
   );
 });
 
-test('records come by the sender’s clock where that is asked for [R-711]', async () => {
+test('records come in the order of the sender’s clock on request [R-711]', async () => {
   await fc.assert(
     fc.asyncProperty(oddLog(30), async (events) => {
       const { all } = await madeOfEach(await directoryOf(events), [{ order: 'sender' }, {}]);

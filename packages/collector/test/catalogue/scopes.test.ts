@@ -1,4 +1,4 @@
-/** Questions about the runs of several organisations and applications, and of one caller alone. */
+/** Queries for the runs of several organisations and applications, and of one caller only. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';

@@ -43,7 +43,7 @@ function ask(sql: string): Record<string, unknown>[] {
 const utc = (time: number | undefined) => (time === undefined ? null : new Date(time).toISOString());
 const wordsIn = (words: readonly string[]) => (words.length === 0 ? null : words.join(' '));
 
-test('[R-1020] the views say of runs and events what the catalogue answers', async () => {
+test('[R-1020] the views return the same runs and events as the catalogue', async () => {
   const catalogue = opened();
   await withLog(dataDir, (log) => catalogue.update(log));
   const runs = [...catalogue.runs({ isRun: true })];
@@ -89,7 +89,7 @@ test('[R-1020] the views say of runs and events what the catalogue answers', asy
   );
 });
 
-test('[R-1020] runs of an outcome by model are one question in SQL', async () => {
+test('[R-1020] runs of an outcome by model are one SQL query', async () => {
   const catalogue = opened();
   await withLog(dataDir, (log) => catalogue.update(log));
   const validated = [...catalogue.runs({ isRun: true, outcome: 'validated' })];
@@ -101,7 +101,7 @@ test('[R-1020] runs of an outcome by model are one question in SQL', async () =>
   );
 });
 
-test('[R-1020] events of runs are found by their key, whatever else is asked of either', async () => {
+test('[R-1020] events of runs are found by their key, whatever the other conditions', async () => {
   const catalogue = opened();
   await withLog(dataDir, (log) => catalogue.update(log));
   const sql = "FROM events JOIN runs USING (run) WHERE organisation = 'ward-7' GROUP BY kind";
@@ -114,7 +114,7 @@ test('[R-1020] events of runs are found by their key, whatever else is asked of 
   expect(new Map(ask(`SELECT kind, count(*) AS n ${sql}`).map(({ kind, n }) => [kind, n]))).toEqual(counted);
 });
 
-test('[R-1020] where names are encrypted, the views have none of them as text', async () => {
+test('[R-1020] where names are encrypted, the views have no name as text', async () => {
   const names = new SyntheticIv(Buffer.alloc(32, 1));
   const catalogue = opened(names);
   await withNames(names, (log) => catalogue.update(log));

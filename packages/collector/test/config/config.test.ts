@@ -73,11 +73,11 @@ const DEFAULTS: Config = {
 };
 
 describe('a value', () => {
-  test('[R-114] is the default when no one gives one', () => {
+  test('[R-114] is the default when none is given', () => {
     expect(loadConfig({}, { PATH: '/bin' })).toEqual(DEFAULTS);
   });
 
-  test('is taken from the command line before the environment before the file', () => {
+  test('is taken from the command line first, then the environment, then the file', () => {
     const limits = { 'queue-events': 1, 'max-connections': 1 };
     const config = file({ port: 1, host: 'file', limits, profile: 'full' });
     const env = {
@@ -108,7 +108,7 @@ describe('a value', () => {
     });
   });
 
-  test('[R-905] that is a place is a path or command: with one, and both are made absolute', () => {
+  test('[R-905] for a place is a path, or command: with one, and both are made absolute', () => {
     const keysOf = (text: string) => loadConfig({ 'signing-keys': text }, {}).signingKeys;
     expect(keysOf('keys')).toBe(path.resolve('keys'));
     expect(keysOf('command:bin/sign')).toBe(`command:${path.resolve('bin/sign')}`);
@@ -119,7 +119,7 @@ describe('a value', () => {
   });
 });
 
-test('[R-841] each value says where it comes from, also beside others that are faulty', () => {
+test('[R-841] each value has its source, also beside faulty ones', () => {
   const config = file({ port: 1, host: 'file', limits: { 'queue-events': 1 } });
   const env = { COLLECTOR_PROFILE: 'ful', COLLECTOR_LIMITS: '{"max-connections": 2}' };
   const { settings, faults, config: whole } = readConfig({ port: '3', config }, env);
@@ -139,19 +139,19 @@ test('[R-841] each value says where it comes from, also beside others that are f
   expect(whole).toBeUndefined();
 });
 
-test('a list is not repeated in a fault: it may hold a password', () => {
+test('a list is not repeated in a fault, because it may hold a password', () => {
   expect(faultsOf({ 'checkpoint-sink': 'https://u:secret@witness.example\n' })).toEqual([
     '--checkpoint-sink: the value is not a usable list',
   ]);
 });
 
-test('the file may be named by the environment, and the command line names another', () => {
+test('the file may be named by the environment, and the command line has priority', () => {
   const env = { COLLECTOR_CONFIG: file({ port: 1 }) };
   expect(loadConfig({}, env).port).toBe(1);
   expect(loadConfig({ config: file({ port: 2 }) }, env).port).toBe(2);
 });
 
-test('[R-801] every fault is told at once, each with its source', () => {
+test('[R-801] every fault is reported at once, each with its source', () => {
   const config = file({ prot: 1, host: true, 'log-level': 'inf' });
   const env = {
     ...{ COLLECTOR_PROFIL: '1', COLLECTOR_DATA_DIR: '' },
@@ -171,7 +171,7 @@ test('[R-801] every fault is told at once, each with its source', () => {
   ]);
 });
 
-test('[R-801] the variables of the client are no settings, and no one is told of them', () => {
+test('[R-801] the variables of the client are not settings, and are not reported', () => {
   const ofClients = {
     COLLECTOR_URL: 'http://127.0.0.1:8080',
     COLLECTOR_KEY: 'cek_x',
@@ -181,7 +181,7 @@ test('[R-801] the variables of the client are no settings, and no one is told of
   expect(faultsOf({}, { COLLECTOR_KEYS: 'cek_x' })).toEqual([expect.stringContaining('no such setting')]);
 });
 
-test('a name that is near none is refused without a guess', () => {
+test('an unknown name without a similar one is refused without a guess', () => {
   expect(faultsOf({}, { COLLECTOR_ZZZZZZZZZZZZZZZZ: '1' })).toEqual([
     'COLLECTOR_ZZZZZZZZZZZZZZZZ: no such setting',
   ]);
@@ -210,7 +210,7 @@ test('values that contradict each other are refused', () => {
 });
 
 describe('[R-801] limits', () => {
-  test('are members of one object, and no options, variables or names of the file', () => {
+  test('are members of one object, and not options, variables or names of the file', () => {
     expect(optionsOf('serve').filter(({ name }) => /queue|limits|segment/.test(name))).toEqual([]);
     const config = file({ 'queue-bytes': '64MiB', 'limits.queue-events': 1, limits: { port: 1 } });
     expect(faultsOf({ config }, { COLLECTOR_QUEUE_BYTES: '64MiB' })).toEqual([
@@ -221,7 +221,7 @@ describe('[R-801] limits', () => {
     ]);
   });
 
-  test('in a text that is no object of JSON are one fault, which does not show it', () => {
+  test('in a text that is not a JSON object are one fault, which does not show it', () => {
     const body = { 'max-body-bytes': '32MiB' };
     for (const [text, message] of [
       ['{"queue-bytes": secret}', 'is not JSON: see line 1, column 17'],
@@ -249,7 +249,7 @@ describe('[R-801] limits', () => {
   });
 });
 
-test('a file that is missing, is no JSON, or holds no object is refused', () => {
+test('a file that is missing, is not JSON, or holds no object is refused', () => {
   expect(faultsOf({ config: '/does/not/exist' })).toEqual([
     expect.stringMatching(/^--config: cannot be read: ENOENT/),
   ]);
@@ -260,7 +260,7 @@ test('a file that is missing, is no JSON, or holds no object is refused', () => 
   }
 });
 
-test('a file that is none is refused before it is opened, and so is what is given in it twice', () => {
+test('other kinds of files are refused before they are opened, and repeated settings too', () => {
   const directory = path.dirname(file({}));
   const pipe = path.join(directory, 'pipe');
   execFileSync('mkfifo', [pipe]);
@@ -289,7 +289,7 @@ test('a text, a path and a choice must be strings in the file, and only numbers 
   expect(faultsOf({ config: flag })).toEqual([`${flag}, "port": must be a string or a number`]);
 });
 
-test('whatever is given, the answer is a configuration in range or a ConfigError', () => {
+test('any input gives a configuration in range or a ConfigError', () => {
   const { settings } = readConfig({}, {});
   const [limits, options] = [true, false].map((wanted) =>
     settings.map(({ name }) => name).filter((name) => name.startsWith('limits.') === wanted),
@@ -311,7 +311,7 @@ test('whatever is given, the answer is a configuration in range or a ConfigError
   );
 });
 
-test('stacks are shown at log level debug and trace, the option going before the variable', () => {
+test('stacks are shown at log level debug and trace; the option has priority over the variable', () => {
   expect(showsStacks('debug', {})).toBe(true);
   expect(showsStacks(undefined, { COLLECTOR_LOG_LEVEL: 'trace' })).toBe(true);
   expect(showsStacks('info', { COLLECTOR_LOG_LEVEL: 'trace' })).toBe(false);

@@ -33,21 +33,21 @@ describe('[R-725] the command is typed as', () => {
     );
   });
 
-  test('npm is asked for it, also from elsewhere', () => {
+  test('an npm script, also from elsewhere', () => {
     expect(ownCommand(started({ env: byNpm('/opt/c/docs') }))).toBe('npm run --silent collector --');
     expect(ownCommand(started({ env: byNpm('/home') }))).toBe(
       'npm --prefix /opt/c run --silent collector --',
     );
   });
 
-  test('its name where PATH leads to it, and a path where not', () => {
+  test('its name where it is on the PATH, and otherwise a path', () => {
     const script = '/usr/local/bin/collector';
     expect(ownCommand(started({ script, env: { PATH: '/bin:/usr/local/bin' } }))).toBe('collector');
     expect(ownCommand(started({ script, env: { PATH: '/bin' } }))).toBe(script);
     expect(ownCommand(started({ script, env: { npm_command: 'exec' } }))).toBe('npx collector');
   });
 
-  test('a file that Node runs, by the Node that PATH leads to or by its path', () => {
+  test('a file run by Node, with the Node on the PATH or its path', () => {
     const bin = scratchDirectory();
     fs.symlinkSync(process.execPath, path.join(bin, 'node'));
     const script = "/it's here/main.js";

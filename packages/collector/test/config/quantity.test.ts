@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { formatByteSize, formatDuration, parseByteSize, parseDuration } from '../../src/quantity.js';
 
-test('what is no quantity is refused', () => {
+test('invalid quantities are refused', () => {
   const bad = [
     ...['', ' ', '-1', '+1', '1.5MiB', '1e3', '0x10', 'MiB', '1 MiB', '1MB', '1kB', '1mib', '1M', '1s '],
     ...['1S', '9e9GiB'],
@@ -24,7 +24,7 @@ test('any text is read as a whole number of bytes and milliseconds or not at all
   );
 });
 
-test('what is shown is read back as the same value', () => {
+test('a shown value is read back the same', () => {
   const values = fc.oneof(
     fc.nat(),
     fc.nat(4096).map((n) => n * 1024),

@@ -60,7 +60,7 @@ beforeAll(() => {
 });
 
 describe.each(NAMES)('[R-2031] the example %s', (name) => {
-  test('is written again as it is committed', () => {
+  test('is written again byte for byte', () => {
     const [committed, now] = [VECTORS, made].map((directory) => filesIn(path.join(directory, name)));
     expect([...(now?.keys() ?? [])]).toEqual([...(committed?.keys() ?? [])]);
     for (const [file, bytes] of committed ?? []) {
@@ -73,7 +73,7 @@ describe.each(NAMES)('[R-2031] the example %s', (name) => {
   test('is read by the collector', () => {
     const directory = fs.mkdtempSync(path.join(made, 'read-'));
     fs.cpSync(path.join(VECTORS, name), directory, { recursive: true });
-    // Git keeps no rights, and the collector refuses a key that others may read.
+    // Git stores no modes, and the collector refuses a key that others may read.
     const kek = path.join(directory, 'keys', 'kek');
     if (fs.existsSync(kek)) fs.chmodSync(kek, 0o600);
     const contents = output(process.execPath, [path.join(HERE, 'contents.mjs'), directory]);
@@ -89,7 +89,7 @@ describe.each(NAMES)('[R-2031] the example %s', (name) => {
 describe('[R-2055] plan, certificate, API keys and back-up', () => {
   const KEYS = 'backup/keys.db';
 
-  test('are written again as they are committed', async () => {
+  test('are written again as they were committed', async () => {
     const [committed, now] = [VECTORS, made].map((directory) => filesIn(path.join(directory, 'documents')));
     expect([...(now?.keys() ?? [])]).toEqual([...(committed?.keys() ?? [])]);
     for (const [file, bytes] of committed ?? []) {
@@ -103,23 +103,26 @@ describe('[R-2055] plan, certificate, API keys and back-up', () => {
     );
   });
 
-  test.runIf(hasPython)('are read alike by the collector and by a decoder of the page alone', async () => {
-    for (const directory of [VECTORS, made].map((each) => path.join(each, 'documents'))) {
-      const found = decoded(directory, 'documents.py') as Record<string, unknown>;
-      const { plan, sha256, marks } = readPlan(path.join(directory, 'plan.json'));
-      expect(found).toMatchObject({
-        plan: { ...plan, sha256 },
-        marks,
-        backup: readState(path.join(directory, 'backup')),
-      });
-      const file = path.join(directory, 'certificate.json');
-      const { log, action, events } = certificateIn(fs.readFileSync(file), file);
-      const ids = Map.groupBy(events, ({ organisation }) => organisation);
-      const event_ids = Object.fromEntries([...ids].map(([of, each]) => [of, each.map(({ id }) => id)]));
-      expect(found).toMatchObject({ certificate: { log, action, event_ids } });
-      expect(found).toMatchObject({ keys: await apiKeysIn(directory) });
-    }
-  });
+  test.runIf(hasPython)(
+    'are read alike by the collector and by a decoder written from the page alone',
+    async () => {
+      for (const directory of [VECTORS, made].map((each) => path.join(each, 'documents'))) {
+        const found = decoded(directory, 'documents.py') as Record<string, unknown>;
+        const { plan, sha256, marks } = readPlan(path.join(directory, 'plan.json'));
+        expect(found).toMatchObject({
+          plan: { ...plan, sha256 },
+          marks,
+          backup: readState(path.join(directory, 'backup')),
+        });
+        const file = path.join(directory, 'certificate.json');
+        const { log, action, events } = certificateIn(fs.readFileSync(file), file);
+        const ids = Map.groupBy(events, ({ organisation }) => organisation);
+        const event_ids = Object.fromEntries([...ids].map(([of, each]) => [of, each.map(({ id }) => id)]));
+        expect(found).toMatchObject({ certificate: { log, action, event_ids } });
+        expect(found).toMatchObject({ keys: await apiKeysIn(directory) });
+      }
+    },
+  );
 });
 
 /** The API keys as their rows have them. */
@@ -153,7 +156,7 @@ describe('[R-2055] the access log', () => {
     return accessLog.finish();
   }
 
-  test('is written again as it is committed', () => {
+  test('is written again byte for byte', () => {
     expect(filesIn(path.join(made, 'access-log'))).toEqual(filesIn(COMMITTED));
   });
 

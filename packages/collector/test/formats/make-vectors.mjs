@@ -185,7 +185,7 @@ class Log {
   }
 }
 
-/** Room that was made ahead is left out, but for a few bytes. */
+/** Room allocated ahead is left out, apart from a few bytes. */
 function trimmed(bytes) {
   const end = bytes.findLastIndex((byte) => byte !== 0) + 1;
   return bytes.subarray(0, Math.min(bytes.length, end + 64));

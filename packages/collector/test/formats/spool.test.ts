@@ -37,7 +37,7 @@ function temporaryDirectory(): string {
   return directory;
 }
 
-test('[R-2055] every spool of the corpus is read from the page alone', () => {
+test('[R-2055] every spool of the corpus is read by a decoder written from the page alone', () => {
   if (!hasPython) return;
   const directory = temporaryDirectory();
   fs.cpSync(VECTORS, directory, { recursive: true });
@@ -47,7 +47,7 @@ test('[R-2055] every spool of the corpus is read from the page alone', () => {
     const file = path.join(directory, name, 'spool', truncate.file);
     fs.truncateSync(file, Math.floor((truncate.from + truncate.to) / 2));
   }
-  // The decoder does not ask who holds a part.
+  // The decoder ignores who holds a part.
   cases.delete('owner-here-held');
   cases.delete('owner-none-held');
   const found = decoded(directory);
@@ -60,7 +60,7 @@ test('[R-2055] every spool of the corpus is read from the page alone', () => {
   }
 });
 
-test('[R-2055] an encrypted line of the quarantine is read from the page alone', () => {
+test('[R-2055] an encrypted line of the quarantine is read by a decoder written from the page alone', () => {
   if (!hasPython) return;
   const directory = temporaryDirectory();
   const [key, at] = [Buffer.alloc(32, 5), '2026-11-30T08:00:00.000Z'];

@@ -13,7 +13,7 @@ function outcome(timestamp: string, more = '"outcome":{}'): string {
 }
 
 describe('fixing timestamps [R-714]', () => {
-  test('gives them the offset of the zone, records what they were, and leaves every other byte alone', () => {
+  test('gives them the offset of the zone, records the original, and changes no other byte', () => {
     const text =
       `\t{ "event_id" : "${ID}",\r\n "score": 0.10, "big": 12345678901234567890, "n": 1e400,\n` +
       ' "time\\u0073tamp" : "2026-01-01T10:00:00" , "protocol_version":"\\u0030", "system_metadata":{}, "outcome":{"é":"\\u00e9"} } ';
@@ -34,7 +34,7 @@ describe('fixing timestamps [R-714]', () => {
     expect(fixed(outcome(timestamp))).toContain(`"timestamp":${expected},`);
   });
 
-  test('says so where clocks were changed', () => {
+  test('says where clocks were changed', () => {
     expect(JSON.parse(fixed(outcome('"2026-10-25T02:30:00"')) ?? '')).toMatchObject({
       timestamp: '2026-10-25T02:30:00+02:00',
       import_fixes: [{ original: '2026-10-25T02:30:00', clock_change: 'overlap' }],
@@ -45,7 +45,7 @@ describe('fixing timestamps [R-714]', () => {
     });
   });
 
-  test('takes occurred_at of an outcome too', () => {
+  test('also fixes occurred_at of an outcome', () => {
     const body = '"outcome":{"outcome_type":"validated","occurred_at":"2026-01-02T03:04:05"}';
     const both = fixed(outcome('"2026-07-01T10:00:00"', body));
     expect(JSON.parse(both ?? '')).toMatchObject({
@@ -63,7 +63,7 @@ describe('fixing timestamps [R-714]', () => {
     });
   });
 
-  test('finds the members that JSON readers see, and not those in nested objects or strings', () => {
+  test('finds the members that JSON readers find, and not those in nested objects or strings', () => {
     const text = outcome(
       '"2026-01-01T10:00:00"',
       '"outcome":{"timestamp":"2026-01-01T10:00:00","x":"\\"timestamp\\":1"}',
@@ -90,11 +90,11 @@ describe('fixing timestamps [R-714]', () => {
       outcome('"2026-01-01T10:00:00"', '"import_fixes":[],"outcome":{}'),
     ],
     ['the zone had no offset of whole minutes then', outcome('"1880-01-01T10:00:00"')],
-  ])('leaves an event alone when %s', (_what, text) => {
+  ])('leaves an event unchanged when %s', (_what, text) => {
     expect(fixed(text)).toBeUndefined();
   });
 
-  test('makes no good day of a faulty one', () => {
+  test('does not make a faulty day valid', () => {
     const text = fixed(outcome('"2026-02-30T10:00:00"')) ?? '';
     expect(isFault(examine(Buffer.from(text), 'outcome', 'minimum', 64))).toBe(true);
   });
@@ -116,7 +116,7 @@ describe('the offset of a local time [R-714]', () => {
     ['Europe/Berlin', '2026-07-01T12:00', '+02:00'],
     ['America/New_York', '2026-07-01T12:00', '-04:00'],
     ['Asia/Kolkata', '2026-07-01T12:00', '+05:30'],
-    // The clocks there are changed by half an hour.
+    // Clocks there change by half an hour.
     ['Australia/Lord_Howe', '2026-01-01T12:00', '+11:00'],
     ['Australia/Lord_Howe', '2026-07-01T12:00', '+10:30'],
   ])('in %s at %s is %s', (zone, local, offset) => {
@@ -130,7 +130,7 @@ describe('the offset of a local time [R-714]', () => {
     ['Europe/Berlin', '2026-10-25T03:00', '+01:00'],
     ['America/New_York', '2026-11-01T01:30', '-04:00 overlap'],
     ['Australia/Lord_Howe', '2026-04-05T01:45', '+11:00 overlap'],
-  ])('that came twice is the one of the first time: %s at %s', (zone, local, offset) => {
+  ])('that occurred twice is that of the first time: %s at %s', (zone, local, offset) => {
     expect(offsetAt(zone, local)).toBe(offset);
   });
 
@@ -143,22 +143,22 @@ describe('the offset of a local time [R-714]', () => {
     // 30 December 2011 did not happen there.
     ['Pacific/Apia', '2011-12-30T12:00', '-10:00 gap'],
     ['Pacific/Apia', '2011-12-31T00:00', '+14:00'],
-  ])('that never came is the one before the change: %s at %s', (zone, local, offset) => {
+  ])('that never occurred is that before the change: %s at %s', (zone, local, offset) => {
     expect(offsetAt(zone, local)).toBe(offset);
   });
 
-  test('is not known where it was not one of whole minutes', () => {
+  test('is unknown where it was not a number of whole minutes', () => {
     expect(offsetAt('Europe/Berlin', '1880-01-01T12:00')).toBeUndefined();
   });
 
-  test('is the same whether it was asked for before or not', () => {
+  test('is the same for a repeated query', () => {
     const zone = new Zone('Europe/Berlin');
     const overlap = Date.parse('2026-10-25T02:30Z');
     expect(zone.offsetOf(overlap)).toEqual(zone.offsetOf(overlap));
   });
 
   test.each(['', '+1', '+0100', '+24:00', '+01:60', 'Berlin', 'Europe/Atlantis', '01:00', 'Z '])(
-    'is not to be had of %j, which is no zone',
+    'is not available for %j, which is not a zone',
     (name) => {
       expect(() => new Zone(name)).toThrow(RangeError);
     },

@@ -9,7 +9,7 @@ import { outcomeText, sampleEvent } from '../running/sample-events.js';
 import { storedBodies } from '../running/stored-bodies.js';
 
 const ACCEPTED = '{"status":"accepted"}';
-/** Every header of a 201, and nothing of the event in any of them. */
+/** Every header of a 201; none contains any of the event. */
 const ACCEPTED_HEADERS = {
   'Content-Type': 'application/json',
   'Content-Length': String(ACCEPTED.length),
@@ -59,7 +59,7 @@ describe('an accepted event', () => {
     }
   });
 
-  test('is answered with the same bytes whatever it holds, apart from date and request id [R-302]', async () => {
+  test('is answered with the same bytes whatever its content, apart from date and request id [R-302]', async () => {
     const small = await post(outcomeText('0'));
     const large = await post(outcomeText(JSON.stringify('patient-4711 '.repeat(5000))));
     const undated = (answer: RawAnswer) => answer.raw.replace(/(Date|X-Request-Id): .*\r\n/g, '');
@@ -107,7 +107,7 @@ describe('a repeat', () => {
   ];
 
   test.each(REPEATS)(
-    '%s is answered 201 and stored once, as it came first [R-304]',
+    '%s is answered 201 and stored once, as the first came [R-304]',
     async (_what, first, again) => {
       const eventId = randomUUID();
       await expectAccepted(post(first(eventId)));
@@ -116,7 +116,7 @@ describe('a repeat', () => {
     },
   );
 
-  test('that overtakes its first sending on other connections is answered 201 and stored once [R-304]', async () => {
+  test('that is sent at the same time on other connections is answered 201 and stored once [R-304]', async () => {
     const eventId = randomUUID();
     await Promise.all(
       Array.from({ length: 24 }, () => expectAccepted(post(outcomeText('"at once"', eventId)))),
@@ -140,7 +140,7 @@ describe('a conflict', () => {
   ];
 
   test.each(CONFLICTS)(
-    'by %s is answered 409, and the first event stands [R-305]',
+    'by %s is answered 409, and the first event is kept [R-305]',
     async (_what, first, other) => {
       const eventId = randomUUID();
       await expectAccepted(post(outcomeText(first, eventId)));
@@ -159,7 +159,7 @@ describe('a conflict', () => {
     expect(bodiesOf(event.event_id)).toEqual([body]);
   });
 
-  test('is decided by the id and not by its spelling in upper case [R-305] [R-1416]', async () => {
+  test('depends on the id and not on its spelling in upper case [R-305] [R-1416]', async () => {
     const eventId = randomUUID();
     await expectAccepted(post(outcomeText('1', eventId)));
     await expectAccepted(post(outcomeText('1', eventId.toUpperCase())));
@@ -167,7 +167,7 @@ describe('a conflict', () => {
     expect(bodiesOf(eventId)).toEqual([outcomeText('1', eventId)]);
   });
 
-  test('among racing events leaves exactly one of them accepted [R-305]', async () => {
+  test('between concurrent events leaves exactly one of them accepted [R-305]', async () => {
     const eventId = randomUUID();
     const answers = await Promise.all(
       Array.from({ length: 16 }, (_, i) => post(outcomeText(String(i), eventId))),
@@ -178,7 +178,7 @@ describe('a conflict', () => {
   });
 });
 
-test('the same id in another organisation is another event, of which neither learns [R-306]', async () => {
+test('the same id in another organisation is another event, and neither reveals the other [R-306]', async () => {
   const eventId = randomUUID();
   await expectAccepted(post(outcomeText('"ours"', eventId)));
   await expectAccepted(post(outcomeText('"theirs"', eventId), { key: otherKey }));
@@ -205,7 +205,7 @@ test.each(['GET', 'HEAD', 'PUT', 'DELETE', 'PATCH'])(
   },
 );
 
-describe('what no one named', () => {
+describe('an unknown member', () => {
   const KEPT: readonly (readonly [what: string, text: string])[] = [
     ['a number beyond doubles', '1e400'],
     ['an integer beyond doubles', '12345678901234567890'],
@@ -224,14 +224,14 @@ describe('what no one named', () => {
     ['null', 'null'],
   ];
 
-  test.each(KEPT)('is kept to the byte: %s [R-112] [R-120]', async (_what, text) => {
+  test.each(KEPT)('is kept byte for byte: %s [R-112] [R-120]', async (_what, text) => {
     const eventId = randomUUID();
     const body = `\r\n\t ${outcomeText(text, eventId)} \r\n\r\n`;
     await expectAccepted(post(body));
     expect(bodiesOf(eventId)).toEqual([body]);
   });
 
-  test('is kept wherever it stands: in the base, in the payload, and beside known members [R-112]', async () => {
+  test('is kept in the base, in the payload, and beside known members [R-112]', async () => {
     const event = sampleEvent('inference-start', { x_top: { deep: [null] } });
     const body = JSON.stringify({
       ...event,
@@ -245,9 +245,9 @@ describe('what no one named', () => {
   });
 });
 
-describe('nothing is refused', () => {
+describe('no event is refused', () => {
   test.each(['0001-01-01T00:00:00Z', '1970-01-01T00:00:00+14:00', '9999-12-31T23:59:59.999999-12:00'])(
-    '[R-119] for a clock that says %s: it is stored beside the time of its arrival',
+    '[R-119] for a clock that shows %s: it is stored beside the time of its arrival',
     async (timestamp) => {
       const event = sampleEvent('outcome', { timestamp });
       const before = Date.now();
@@ -261,7 +261,7 @@ describe('nothing is refused', () => {
     },
   );
 
-  test('[R-202] for coming before the start of its run, or for naming a run and a parent that no one knows', async () => {
+  test('[R-202] because it comes before the start of its run, or names an unknown run and parent', async () => {
     const runId = randomUUID();
     const late = sampleEvent('inference-start', { run_id: runId });
     const kinds = ['outcome', 'user-feedback', 'human-output', 'internal-artifact'] as const;

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { Backlog, LINE_MS, PERIOD_MS, SHORT_LINE, newShare, type Share } from '../../src/ingest/admission.js';
 
-/** A line with a clock of its own. */
+/** A line with its own clock. */
 class Line {
   readonly backlog = new Backlog();
   now = 1_000_000;
@@ -29,14 +29,14 @@ class Line {
     for (const key of this.#order.splice(0, count)) this.backlog.left(key);
   }
 
-  /** Of so many events, how many were taken. */
+  /** How many of this number of events were taken. */
   offer(key: Share, count: number): number {
     let taken = 0;
     for (let i = 0; i < count; i++) if (this.arrive(key)) taken++;
     return taken;
   }
 
-  /** Periods in each of which so many come, and so many are answered. */
+  /** Periods, with the number of events that come and are answered in each. */
   go(periods: number, key: Share, offered: number, answered: number): void {
     for (let i = 0; i < periods; i++) {
       this.offer(key, offered);
@@ -55,7 +55,7 @@ function overloadedLine() {
   return { line, greedy };
 }
 
-describe('[R-845] the line in front of the ledger', () => {
+describe('[R-845] the line before the ledger', () => {
   test('takes any burst, however long it becomes', () => {
     const line = new Line();
     const key = Line.key();
@@ -63,7 +63,7 @@ describe('[R-845] the line in front of the ledger', () => {
     expect(line.backlog.overloaded).toBe(false);
   });
 
-  test('is let be when it was long for a moment, now and then', () => {
+  test('is not limited after it was long for moments only', () => {
     const line = new Line();
     const key = Line.key();
     for (let i = 0; i < 20; i++) {
@@ -73,7 +73,7 @@ describe('[R-845] the line in front of the ledger', () => {
     expect(line.backlog.overloaded).toBe(false);
   });
 
-  test('is kept short when more comes than is answered, and longer where more is answered', () => {
+  test('is kept short when more comes than is answered, and is longer where more is answered', () => {
     const { line, greedy } = overloadedLine();
     line.now += PERIOD_MS;
     expect(line.offer(greedy, 20_000)).toBe(SHORT_LINE);
@@ -92,7 +92,7 @@ describe('[R-845] the line in front of the ledger', () => {
     expect(taken).toBeLessThan(LINE_MS * 200);
   });
 
-  test('does not move: no more is taken than was, however slowly it comes', () => {
+  test('that does not move admits no more events, however slowly they come', () => {
     const line = new Line();
     const key = Line.key();
     line.offer(key, SHORT_LINE);
@@ -104,7 +104,7 @@ describe('[R-845] the line in front of the ledger', () => {
     expect(taken).toBe(0);
   });
 
-  test('has room for a key that has less than its part, and is never twice as long for that', () => {
+  test('has room for a key with less than its share, and never grows to twice its length for that', () => {
     const { line, greedy } = overloadedLine();
     expect(line.offer(greedy, 1000)).toBe(SHORT_LINE);
     const modest = Line.key();
@@ -114,14 +114,14 @@ describe('[R-845] the line in front of the ledger', () => {
     expect(line.length).toBeLessThanOrEqual(2 * SHORT_LINE);
   });
 
-  test('takes nothing that waited before it was read, unless there is no overload', () => {
+  test('admits no event that waited before it was read, except without overload', () => {
     const { line, greedy } = overloadedLine();
     expect(line.arrive(greedy, true)).toBe(false);
     expect(line.arrive(greedy)).toBe(true);
     expect(new Line().arrive(greedy, true)).toBe(true);
   });
 
-  test('is let be again when it was short for some seconds, or nothing came', () => {
+  test('is unlimited again when it was short for some seconds, or no event came', () => {
     const slow = overloadedLine();
     slow.line.go(10, slow.greedy, 10, Infinity);
     expect(slow.line.backlog.overloaded).toBe(true);
@@ -133,7 +133,7 @@ describe('[R-845] the line in front of the ledger', () => {
   });
 });
 
-test('[R-1923] an event that waits outside of the line has a place in it at some time, whatever number of keys stand there', () => {
+test('[R-1923] an event that waits outside the line gets a place at some time, with any number of keys in it', () => {
   const line = new Line();
   for (let keys = 0; keys < 2 * SHORT_LINE; keys++) line.arrive(Line.key());
   expect(line.backlog.placesFor(Line.key(), line.now)).toBe(1);

@@ -7,14 +7,14 @@ import { RawConnection } from '../running/raw-http.js';
 
 const collector = oneCollector();
 
-test('a body is what its chunks are, one after another, however it is cut', () => {
+test('a body equals its chunks, one after another, however it is cut', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 50 })), (chunks) => {
       const body = new Body();
       let length = 0;
       for (const chunk of chunks) {
         length += chunk.length;
-        // Promises grow by doubling, and are never less than what has come.
+        // Reservations grow by doubling, and are never smaller than what has come.
         body.add(Buffer.from(chunk), 2 ** Math.ceil(Math.log2(Math.max(length, 1))));
       }
       expect(body.length).toBe(length);

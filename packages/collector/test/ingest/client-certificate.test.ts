@@ -25,7 +25,7 @@ test('a name that contains another one is one name [R-821]', () => {
   expect(namesOf(inside, 'dns:b, DNS:c')).toEqual([inside, 'dns:b, dns:c']);
 });
 
-test('whatever names a certificate has are read as they are, each by itself [R-821]', () => {
+test('all names of a certificate are read unchanged, each by itself [R-821]', () => {
   const value = fc.string({
     unit: fc.oneof(
       fc.constantFrom(...Array.from('",:\\ \n\'='), 'DNS:', 'URI:'),
@@ -43,7 +43,7 @@ test('whatever names a certificate has are read as they are, each by itself [R-8
   );
 });
 
-test('text that cannot be read to its end has no names, and never throws [R-821]', () => {
+test('text with a syntax error has no names, and never throws [R-821]', () => {
   expect(alternativeNames('DNS:a, "b')).toEqual([]);
   expect(alternativeNames('DNS:a, URI:"\\x"')).toEqual([]);
   fc.assert(

@@ -36,7 +36,7 @@ function expectError(answer: RawAnswer, code: ErrorCode): void {
 
 describe('a coding', () => {
   test.each([...NAMES, 'GZIP', 'Br', 'ZSTD', ' gzip '])(
-    '%s is undone, and the plain bytes are stored [R-312] [R-120]',
+    '%s is decoded, and the plain bytes are stored [R-312] [R-120]',
     async (coding) => {
       const event = sampleEvent('outcome', { text: 'é😀 '.repeat(100) });
       const plain = ` ${JSON.stringify(event)}\r\n`;
@@ -45,27 +45,27 @@ describe('a coding', () => {
     },
   );
 
-  test.each(['identity', 'Identity', ''])('%j is none [R-312]', async (coding) => {
+  test.each(['identity', 'Identity', ''])('%j means no coding [R-312]', async (coding) => {
     expect((await post(coding, JSON.stringify(sampleEvent()))).status).toBe(201);
   });
 
   test.each([
     ...['deflate', 'compress', 'gzip, br', 'gzip,', 'identity, gzip', 'gzip;q=1', '"gzip"', '*'],
     ...['__proto__', 'constructor', 'zst', 'br2'],
-  ])('%s is none that is read [R-312]', async (coding) => {
+  ])('%s is not supported [R-312]', async (coding) => {
     expectError(
       await post(coding, coded('gzip', JSON.stringify(sampleEvent()))),
       'unsupported_content_encoding',
     );
   });
 
-  test('makes no difference to what is a repeat [R-304]', async () => {
+  test('does not change which events are repeats [R-304]', async () => {
     const text = JSON.stringify(sampleEvent());
     for (const coding of NAMES) expect((await post(coding, coded(coding, text))).status).toBe(201);
     expect((await post(undefined, text)).status).toBe(201);
   });
 
-  test('has the one name that the header gives it', () => {
+  test('has one name for each name in the header', () => {
     const names = [undefined, ' GZip\t', 'x-gzip', 'BR', 'zstd', 'toString', 'gzip gzip'];
     expect(names.map(contentEncoding)).toEqual([
       'identity',
@@ -113,20 +113,20 @@ describe.each(NAMES)('a body in %s', (coding) => {
     expectError(await post(coding, body()), 'invalid_compression');
   });
 
-  test('that holds two texts is never taken for the first of them [R-312]', async () => {
+  test('that holds two texts is never read as the first of them [R-312]', async () => {
     const events = [sampleEvent(), sampleEvent()];
     const parts = events.map((event) => coded(coding, JSON.stringify(event)));
     expect((await post(coding, Buffer.concat(parts))).status).toBe(400);
     for (const event of events) expect(storedBodies(collector.dataDir, event.event_id)).toEqual([]);
   });
 
-  test('that unpacks to what is no JSON is refused for that', async () => {
+  test('that unpacks to invalid JSON is refused for that', async () => {
     expectError(await post(coding, coded(coding, 'no JSON')), 'invalid_json');
     expectError(await post(coding, coded(coding, '')), 'invalid_json');
     expectError(await post(coding, coded(coding, Uint8Array.of(0xff))), 'invalid_encoding');
   });
 
-  test('may unpack to the limit and to no byte more [R-312]', async () => {
+  test('may unpack to exactly the limit [R-312]', async () => {
     expect((await post(coding, coded(coding, outcomeOfSize(LIMIT)))).status).toBe(201);
     expectError(await post(coding, coded(coding, outcomeOfSize(LIMIT + 1))), 'body_too_large');
   });
@@ -148,7 +148,7 @@ describe('a plain body', () => {
       ['in many small chunks', { 'Transfer-Encoding': 'chunked' }, (text) => chunked(text, 1000)],
       ['when the client waits to be told', { Expect: '100-continue' }, (text) => text],
     ];
-  test.each(HEADERS)('%s may have the limit and not a byte more [R-312]', async (_how, headers, form) => {
+  test.each(HEADERS)('%s may have exactly the limit [R-312]', async (_how, headers, form) => {
     expect(
       (await send(collector.port, { key: collector.key, headers, body: form(outcomeOfSize(LIMIT)) })).status,
     ).toBe(201);
@@ -190,7 +190,7 @@ describe('a bomb', () => {
   });
 });
 
-test('a gzip body with anything but further members behind it is refused, a zero byte included [R-312]', async () => {
+test('a gzip body followed by anything but further members is refused, a zero byte included [R-312]', async () => {
   const plain = JSON.stringify(sampleEvent());
   const member = zlib.gzipSync(plain);
   for (const behind of [

@@ -57,7 +57,7 @@ test.each(Object.entries(EARNED))('%s has its message and its code, as JSON [R-4
 });
 
 test.each([[{}], [{ headers: { 'Transfer-Encoding': 'chunked' } }]])(
-  'a body with NaN or a byte order mark says so, on either way in: %j [R-314]',
+  'a body with NaN or a byte order mark is refused with that reason: %j [R-314]',
   async (parts: RequestParts) => {
     const answerTo = async (body: string) => {
       const isChunked = parts.headers !== undefined;
@@ -95,7 +95,7 @@ describe('the issues of an invalid event', () => {
   });
 
   test.each(['null', '[]', '"text"', '1', 'true', '[{"event_id":1}]'])(
-    'of %s is that it is no object [R-101]',
+    'of %s is that it is not an object [R-101]',
     async (body) => {
       expect(await issuesOf(body)).toEqual([
         { pointer: '', rule: 'type', message: expect.any(String) as string },
@@ -103,14 +103,14 @@ describe('the issues of an invalid event', () => {
     },
   );
 
-  test.each(EVENT_KINDS)('of an empty %s are all the members that it lacks [R-402]', async (kind) => {
+  test.each(EVENT_KINDS)('of an empty %s are all the members that are missing [R-402]', async (kind) => {
     const issues = await issuesOf('{}', EVENT_PATHS[kind]);
     expect(issues.map(({ pointer }) => pointer)).toEqual(
       expect.arrayContaining(['/event_id', '/timestamp', '/protocol_version', '/system_metadata']),
     );
   });
 
-  test('are at most 20, and say nothing of fields that no one named [R-402] [R-403]', async () => {
+  test('are at most 20, and do not mention unknown fields [R-402] [R-403]', async () => {
     const event: Record<string, unknown> = {};
     for (const name of ['event_id', 'run_id', 'parent_event_id', 'timestamp', 'protocol_version'])
       event[name] = 1;
@@ -124,7 +124,7 @@ describe('the issues of an invalid event', () => {
   });
 });
 
-/** A word and a number that occur nowhere by chance. */
+/** A word and a number that do not occur by chance. */
 const secret = () => {
   const digits = BigInt(`0x${randomBytes(8).toString('hex')}`)
     .toString()
@@ -201,7 +201,7 @@ const PLACES: Readonly<Record<string, (value: Secret) => RequestParts | string>>
   }),
 };
 
-test('the log names every refusal by its code and never holds a key or a value [R-802]', async () => {
+test('the log has every refusal with its code and never a key or a value [R-802]', async () => {
   const { word } = secret();
   await send(collector.port, { key: word, headers: { Cookie: word }, body: word });
   await expect.poll(() => collector.running.output.stderr).toContain('"code":"key_invalid"');
@@ -211,7 +211,7 @@ test('the log names every refusal by its code and never holds a key or a value [
 describe('an Error', () => {
   const sent: Secret[] = [];
 
-  test('never repeats a value of the request, wherever it stood [R-403]', async () => {
+  test('never repeats a value of the request, in whatever place [R-403]', async () => {
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...Object.keys(PLACES)), async (place) => {
         const value = secret();
@@ -233,7 +233,7 @@ describe('an Error', () => {
     );
   });
 
-  test('in a conflict tells nothing of either event [R-403]', async () => {
+  test('in a conflict reveals nothing of either event [R-403]', async () => {
     const [first, second] = [secret(), secret()];
     sent.push(first, second);
     const event = sampleEvent();
@@ -251,7 +251,7 @@ describe('an Error', () => {
     sent.push({ word: event.event_id, digits: first.digits });
   });
 
-  test('is logged without any of those values, by a collector at its most talkative [R-802]', async () => {
+  test('is logged without any of those values, at the most verbose level [R-802]', async () => {
     // Stopped, it has written the last of it.
     await expect(collector.running.stop()).resolves.toBe(0);
     const { stderr } = collector.running.output;

@@ -29,12 +29,12 @@ function sharesOfTwo() {
     extend: () => true,
   };
   const shares = new FairShare(ring);
-  // What a principal says of itself does not matter here, only which one it is.
+  // The fields of a principal do not matter here, only its identity.
   const [greedy, modest] = [issued(), issued()].map((principal) => shares.of(principal)) as [Share, Share];
   return { ring, shares, greedy, modest };
 }
 
-test('a key may hold anything while there is room, and its part when there is little', () => {
+test('a key may use all room while there is plenty, and its share when there is little', () => {
   const { ring, shares, greedy, modest } = sharesOfTwo();
   expect(shares.reserve(greedy, 600, 0)).toBe(true);
   ring.crowded = true;
@@ -52,7 +52,7 @@ test('a key may hold anything while there is room, and its part when there is li
 });
 
 describe('[R-845] while two keys send', () => {
-  test('neither has more than its part of the bytes, whatever room there is, but always one event', () => {
+  test('neither has more than its share of the bytes, whatever room there is, but always one event', () => {
     const { shares, greedy, modest } = sharesOfTwo();
     expect(shares.reserve(modest, 1, 0)).toBe(true);
     expect(shares.reserve(greedy, 1, 1)).toBe(true);
@@ -65,7 +65,7 @@ describe('[R-845] while two keys send', () => {
     expect(shares.reserve(greedy, 7, 6 + MINUTE)).toBe(true);
   });
 
-  test('one whose events have taken long waits for as long again, and the other does not', () => {
+  test('one whose events took long waits for the same time, and the other does not', () => {
     const { shares, greedy, modest } = sharesOfTwo();
     expect(shares.reserve(modest, 1, 0)).toBe(true);
     expect(shares.reserve(greedy, 1, 0)).toBe(true);
@@ -91,7 +91,7 @@ describe('[R-845] while two keys send', () => {
   });
 });
 
-test('[R-845] a key that sends alone waits for nothing that its events took', () => {
+test('[R-845] a key that sends alone does not wait for the time that its events took', () => {
   const { shares, greedy } = sharesOfTwo();
   expect(shares.reserve(greedy, 300, 0)).toBe(true);
   shares.charge(greedy, 5000, 0);
@@ -99,14 +99,14 @@ test('[R-845] a key that sends alone waits for nothing that its events took', ()
 });
 
 describe('[R-845] of a burst from a key that sends alone', () => {
-  test('the ledger has one part of the queue at a time, and the rest in order as it answers', () => {
+  test('the ledger has one share of the queue at a time, and the rest in order as it answers', () => {
     const { shares, greedy, modest } = sharesOfTwo();
     const entered: string[] = [];
     const arrive = (share: Share, bytes: number, name: string) => {
       expect(shares.reserve(share, bytes, 0)).toBe(true);
       shares.enter(share, bytes, 0, () => entered.push(name));
     };
-    // A part is 31 bytes.
+    // A share is 31 bytes.
     for (let i = 0; i < 6; i++) arrive(greedy, 12, `greedy ${i}`);
     expect(entered).toEqual(['greedy 0', 'greedy 1']);
     arrive(modest, 5, 'modest');
@@ -126,7 +126,7 @@ describe('[R-845] of a burst from a key that sends alone', () => {
     expect(greedy).toMatchObject({ bytes: 0, events: 0, entered: 0, enteredBytes: 0, held: [] });
   });
 
-  test('an event larger than a part enters by itself', () => {
+  test('an event larger than a share enters by itself', () => {
     const { shares, greedy } = sharesOfTwo();
     const entered: number[] = [];
     for (let i = 0; i < 3; i++) shares.enter(greedy, 100, 0, () => entered.push(i));
@@ -135,7 +135,7 @@ describe('[R-845] of a burst from a key that sends alone', () => {
     expect(entered).toEqual([0, 1]);
   });
 
-  test('no more is before the first event of another key', async () => {
+  test('one share at most is before the first event of another key', async () => {
     const { ingest, port, ledger } = await collectorWithoutLedger(256, { maxBodyBytes: 64 << 10 });
     const body = JSON.stringify({ filler: 'x'.repeat(63 << 10) });
     const burst = Array.from({ length: 60 }, (_, i) =>
@@ -154,7 +154,7 @@ describe('[R-845] of a burst from a key that sends alone', () => {
         return order;
       })
       .toContain('modest');
-    // A part of 8 MiB is 256 KiB.
+    // A share of 8 MiB is 256 KiB.
     expect(order.filter((key) => key === 'greedy').length).toBeLessThanOrEqual(4);
     let answered = 0;
     await expect

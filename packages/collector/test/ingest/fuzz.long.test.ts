@@ -1,4 +1,4 @@
-/** Requests that are nearly right. What each has to be answered is not known; what no answer may be is. */
+/** Requests that are nearly valid. The right answer to each is unknown; wrong answers are known. */
 import zlib from 'node:zlib';
 import { ERRORS, EVENT_KINDS, EVENT_PATHS, type ErrorCode } from '@clinical-events/protocol';
 import { expect, test } from 'vitest';
@@ -10,7 +10,7 @@ import { sampleEvent } from '../running/sample-events.js';
 
 const REQUESTS = runs(100_000, 3000);
 const SENDERS = 48;
-/** A connection that says nothing for so long is told that no more will come. */
+/** A connection without data for this long gets the end of the client's side. */
 const PATIENCE_MS = 150;
 /** Far beyond the collector's own time-outs, and the time of Node's check. */
 const HUNG_MS = 300_000;
@@ -47,7 +47,7 @@ const ODD_HEADERS: readonly (readonly [string, string | readonly string[] | unde
 
 function mutatedText(random: Random, text: string): string {
   const values = [...text.matchAll(/:("(?:[^"\\]|\\.)*"|-?\d+|\{|\})/g)];
-  // What earlier faults left may have no value more.
+  // After earlier faults there may be no value left.
   if (values.length === 0) return text;
   const { index, 0: found } = random.of(values);
   switch (random.below(5)) {
@@ -70,7 +70,7 @@ function mutatedText(random: Random, text: string): string {
 interface Fuzzed {
   readonly bytes: Buffer;
   readonly requests: number;
-  /** What the bodies say, or undefined where no one can tell any more. */
+  /** The content of the bodies, or undefined where it is unknown. */
   readonly text: string | undefined;
 }
 
@@ -200,7 +200,7 @@ const collector = oneCollector([
   ...['--max-body-bytes', '64KiB'],
 ]);
 
-test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] [R-601]`, async () => {
+test(`${REQUESTS} fuzzed requests never harm the collector or an event [R-410] [R-601]`, async () => {
   const accepted: string[] = [];
   const statuses = new Map<number, number>();
   let unknown = 0;
@@ -220,7 +220,7 @@ test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] 
         ([, id]) => id ?? '',
       );
       const successes = answers.filter(({ status }) => status === 201).length;
-      // Of two ids and one success no one can tell which was accepted.
+      // With two ids and one success it is unknown which was accepted.
       if (request.text !== undefined && successes === ids.length)
         accepted.push(...ids.map((id) => id.toLowerCase()));
       else unknown += successes;
@@ -230,7 +230,7 @@ test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] 
 
   const seen = [...statuses].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`);
   process.stderr.write(`${seen.join(', ')}\n`);
-  // Fuzz that is all refused at the door, or all accepted, tests nothing.
+  // Fuzz that is all refused at once, or all accepted, tests nothing.
   expect(accepted.length).toBeGreaterThan(REQUESTS / 20);
   expect(statuses.get(400)).toBeGreaterThan(REQUESTS / 20);
 
@@ -254,7 +254,7 @@ test(`${REQUESTS} fuzzed requests never harm the collector nor an event [R-410] 
   );
 });
 
-/** Whatever was asked, an answer is 201 or an Error of the table, and none of the collector's own. */
+/** To any request, an answer is 201 or an Error of the table, and no internal error. */
 function check(answer: RawAnswer, which: string): void {
   if (answer.status === 100) return;
   if (answer.status === 201) {

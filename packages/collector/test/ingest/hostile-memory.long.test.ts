@@ -111,7 +111,7 @@ function peakMiB(pid: number | undefined): number {
 }
 
 test.each(['on', 'off'])(
-  '[R-803] with encryption %s, memory stays below what the guide says under hostile bodies and connections',
+  '[R-803] with encryption %s, memory stays below the limit in the guide under hostile bodies and connections',
   async (encryption) => {
     const directory = temporaryDirectory();
     onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));

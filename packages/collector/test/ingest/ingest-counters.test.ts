@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
 import { TIME_BOUNDS_MS } from '../../src/numbers.js';
 
-test('every answer is counted under its kind and code, and no pair is missing or told twice', () => {
+test('every answer is counted under its kind and code, and each pair is there once', () => {
   const counters = new IngestCounters();
   counters.accepted('outcome', 0.3);
   counters.accepted('outcome', 20_000);
@@ -24,7 +24,7 @@ test('every answer is counted under its kind and code, and no pair is missing or
   expect(counts.at(-1)).toBe(1);
 });
 
-test('what was read does not change with what is counted later', () => {
+test('counters that were read do not change with later counts', () => {
   const counters = new IngestCounters();
   const before = counters.read();
   const copy = structuredClone(before);

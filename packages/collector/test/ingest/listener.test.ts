@@ -51,7 +51,7 @@ async function expectOnlyError(bytes: string | Uint8Array, code: ErrorCode): Pro
   expect(connection.rest).toBe('');
 }
 
-/** A request written by hand, with these lines after the usual headers and these bytes behind the empty line. */
+/** A request written by hand, with these lines after the usual headers and these bytes after the empty line. */
 function byHand(
   lines: string,
   rest: string,
@@ -99,7 +99,7 @@ describe('the length of a body', () => {
   ];
 
   test.each(LENGTHS.map(([what, lines, rest = json]) => [what, lines, rest] as const))(
-    'said in two ways or in none is refused, and nothing behind it is read: %s [R-410]',
+    'given in two ways or in none is refused, and nothing after it is read: %s [R-410]',
     async (_what, lines, rest) => {
       const smuggled = sampleEvent();
       const request = byHand(lines, rest) + post({ body: JSON.stringify(smuggled) }).toString('latin1');
@@ -108,7 +108,7 @@ describe('the length of a body', () => {
     },
   );
 
-  test('that is chunked in HTTP/1.0, where there was no such thing, is refused [R-410]', async () => {
+  test('that is chunked in HTTP/1.0, which does not have it, is refused [R-410]', async () => {
     const request = post({
       version: 'HTTP/1.0',
       headers: { 'Transfer-Encoding': 'chunked' },
@@ -117,7 +117,7 @@ describe('the length of a body', () => {
     await expectOnlyError(request, 'malformed_request');
   });
 
-  test('that is shorter than said leaves no one with an event [R-410]', async () => {
+  test('that is larger than the body stores no event [R-410]', async () => {
     const event = sampleEvent();
     const connection = await open();
     connection.write(post({ body: JSON.stringify(event) }).subarray(0, -1));
@@ -144,7 +144,7 @@ describe('a chunked body', () => {
     expect(storedBodies(collector.dataDir, event.event_id)).toEqual([text]);
   });
 
-  test('may have extensions and trailers, which say nothing', async () => {
+  test('may have extensions and trailers, which are ignored', async () => {
     const trailers = 'X-API-Key: nonsense\r\nContent-Encoding: gzip\r\nX-Checksum: 1\r\n';
     const bytes = chunked(body(), 50, { extension: ';name=value;other="quoted"', trailers });
     expect((await sendChunked(bytes)).status).toBe(201);
@@ -193,7 +193,7 @@ async function answersTo(bytes: string | Uint8Array): Promise<RawAnswer[]> {
   return connection.answers();
 }
 
-describe('a request that is no proper HTTP', () => {
+describe('a malformed HTTP request', () => {
   const MALFORMED: readonly (readonly [what: string, bytes: () => string | Uint8Array])[] = [
     ['is a word', () => 'hello\r\n\r\n'],
     ['is of another protocol', () => Buffer.from([0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3])],
@@ -290,7 +290,7 @@ describe('Expect', () => {
   };
 
   test.each(['100-continue', '100-Continue'])(
-    '%s is told to go on before it sends its body, and is then answered',
+    '%s gets 100 Continue before it sends its body, and is then answered',
     async (expectation) => {
       const connection = await open();
       const { head, content } = expecting(expectation);
@@ -312,7 +312,7 @@ describe('Expect', () => {
     ['a wrong media type', 'unsupported_media_type', { headers: { 'Content-Type': 'text/plain' } }],
     ['too large a body', 'body_too_large', { headers: { 'Content-Length': '1048577' } }],
   ] as const)(
-    '100-continue with %s is refused and never told to go on [R-313]',
+    '100-continue with %s is refused and never gets 100 Continue [R-313]',
     async (_what, code, parts) => {
       const connection = await open();
       connection.write(expecting('100-continue', parts).head);
@@ -323,7 +323,7 @@ describe('Expect', () => {
   );
 
   test.each(['200-ok', 'json', '100-continued'])(
-    '%s cannot be met and is answered 417',
+    '%s is not supported and is answered 417',
     async (expectation) => {
       const { head, content } = expecting(expectation);
       expectError(
@@ -333,7 +333,7 @@ describe('Expect', () => {
     },
   );
 
-  test('cannot be met, but without a valid key no one learns of it', async () => {
+  test('of another kind is not reported without a valid key', async () => {
     expectError(await sendBytes(collector.port, expecting('json', { key: 'nonsense' }).head), 'key_invalid');
   });
 });
@@ -358,7 +358,7 @@ describe('pipelined requests', () => {
     expect(statuses).toEqual([201, 404, 409, 401, 405, 400, 201]);
   });
 
-  test('a hundred at once are each stored and answered', async () => {
+  test('a hundred at once are all stored and answered', async () => {
     const connection = await open();
     const events = Array.from({ length: 100 }, () => sampleEvent());
     connection.write(Buffer.concat(events.map((event) => post({ body: JSON.stringify(event) }))));
@@ -377,7 +377,7 @@ describe('pipelined requests', () => {
   ];
 
   test.each(REFUSED)(
-    'a hundred with %s, where no key was shown, get one answer, and nothing behind it is read [R-316]',
+    'a hundred with %s, without a key, get one answer, and nothing after it is read [R-316]',
     async (_what, parts) => {
       const connection = await open();
       const event = sampleEvent();
@@ -391,7 +391,7 @@ describe('pipelined requests', () => {
     },
   );
 
-  test('of which none was shown a key are not followed by a tunnel or an upgrade [R-316]', async () => {
+  test('without a key are not followed by a tunnel or an upgrade [R-316]', async () => {
     for (const behind of ['CONNECT collector.test:443', 'OPTIONS /event/outcome', 'GET /event/outcome']) {
       const connection = await open();
       const upgrade = 'Host: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
@@ -400,7 +400,7 @@ describe('pipelined requests', () => {
     }
   });
 
-  test('one after the other are each answered, also where no key was shown [R-316]', async () => {
+  test('one after the other are each answered, also without a key [R-316]', async () => {
     const connection = await open();
     for (const [, parts] of REFUSED.slice(0, 5)) {
       connection.write(post(parts));
@@ -428,19 +428,16 @@ describe('pipelined requests', () => {
     ['half a request and the end', () => byHand('Content-Length: 5000\r\n', '{')],
   ];
 
-  test.each(BEHIND)(
-    'a valid one before %s never gets an error that it did not earn [R-410]',
-    async (_what, bytes) => {
-      const event = sampleEvent();
-      const first = post({ body: JSON.stringify(event) });
-      const answers = await answersTo(Buffer.concat([first, Buffer.from(bytes() as Uint8Array)]));
-      // Its own answer, or none at all: then it is sent again.
-      if (answers.length > 0) {
-        expect(answers[0]?.status).toBe(201);
-        expect(storedBodies(collector.dataDir, event.event_id)).toHaveLength(1);
-      }
-    },
-  );
+  test.each(BEHIND)('a valid one before %s never gets an error of that one [R-410]', async (_what, bytes) => {
+    const event = sampleEvent();
+    const first = post({ body: JSON.stringify(event) });
+    const answers = await answersTo(Buffer.concat([first, Buffer.from(bytes() as Uint8Array)]));
+    // Its own answer, or none at all: then it is sent again.
+    if (answers.length > 0) {
+      expect(answers[0]?.status).toBe(201);
+      expect(storedBodies(collector.dataDir, event.event_id)).toHaveLength(1);
+    }
+  });
 
   test('are all answered before a fault in the body of one of them, also when that was refused [R-410]', async () => {
     const chunked = { headers: { 'Transfer-Encoding': 'chunked' }, body: 'xyz\r\n' };
@@ -460,7 +457,7 @@ describe('pipelined requests', () => {
     ['a request behind HTTP/1.0', { version: 'HTTP/1.0' }, () => post()],
     ['garbage', {}, () => Buffer.from('garbage\r\n\r\n')],
   ] as const)(
-    'a valid one before %s has its answer, which is the last [R-316]',
+    'a valid one before %s gets its answer, which is the last [R-316]',
     async (_what, parts, behind) => {
       const answers = await answersTo(Buffer.concat([post(), post(parts), behind()]));
       expect(answers.map(({ status }) => status)).toEqual([201, 201]);
@@ -468,18 +465,18 @@ describe('pipelined requests', () => {
   );
 
   test.each(['garbage\r\n\r\n', 'POST /event/outcome HT'])(
-    'a refused one whose answer waits for its turn, before %j, has it, and the connection ends [R-316]',
+    'a refused one whose answer waits for its turn, before %j, gets it, and the connection ends [R-316]',
     async (behind) => {
       const connection = await open();
       connection.socket.end(Buffer.concat([post(), post({ method: 'GET', body: '' }), Buffer.from(behind)]));
       const [first, second, ...more] = (await connection.answers()).map(({ status }) => status);
       expect([first, second]).toEqual([201, 405]);
-      // Where both were given before the end of the connection was seen, what is cut off there has an error of its own.
+      // If both were sent before the end of the connection was seen, the request cut off there has its own error.
       expect(more).toEqual(more.length === 0 ? [] : [400]);
     },
   );
 
-  test('a valid one whose answer has come, before garbage, is followed by the error of the garbage', async () => {
+  test('a valid one that was answered, before garbage, is followed by the error of the garbage', async () => {
     for (const [, bytes] of BEHIND.slice(0, 5)) {
       const connection = await open();
       connection.write(post());
@@ -512,7 +509,7 @@ describe('an early answer to a body that is not read', () => {
     },
   );
 
-  test.each([500, 60_000])('leaves the connection alive when the body is small: %i bytes', async (size) => {
+  test.each([500, 60_000])('leaves the connection open when the body is small: %i bytes', async (size) => {
     const connection = await open();
     connection.write(post({ key: 'nonsense', body: outcomeOfSize(size) }));
     expectError(await connection.answer(), 'key_invalid');
@@ -520,7 +517,7 @@ describe('an early answer to a body that is not read', () => {
     expect((await connection.answer())?.status).toBe(201);
   });
 
-  test('is not lost in a reset when a client that wants no further one sends its body later [R-316]', async () => {
+  test('is not lost in a reset when a client that wants to close sends its body later [R-316]', async () => {
     const connection = await open();
     const error = vi.fn();
     connection.socket.on('error', error);
@@ -535,7 +532,7 @@ describe('an early answer to a body that is not read', () => {
     expect(error).not.toHaveBeenCalled();
   });
 
-  test('is not followed by another one when the rest of the body turns out broken', async () => {
+  test('is not followed by another one when the rest of the body is malformed', async () => {
     const connection = await open();
     connection.write(
       post({ key: 'nonsense', headers: { 'Transfer-Encoding': 'chunked' }, body: '5\r\n12345\r\n' }),
@@ -547,7 +544,7 @@ describe('an early answer to a body that is not read', () => {
   });
 });
 
-describe('other ways to begin', () => {
+describe('other methods and versions', () => {
   test('HEAD is answered with no body, and the next request as usual', async () => {
     const connection = await open();
     connection.write(post({ method: 'HEAD', body: '' }));
@@ -557,7 +554,7 @@ describe('other ways to begin', () => {
     expect((await connection.answer())?.status).toBe(201);
   });
 
-  test('OPTIONS of CORS gets nothing that would let a page of another origin in', async () => {
+  test('OPTIONS of CORS gets no header that would permit another origin', async () => {
     const answer = await send(collector.port, {
       method: 'OPTIONS',
       headers: { Origin: 'https://elsewhere.test', 'Access-Control-Request-Method': 'POST' },
@@ -574,7 +571,7 @@ describe('other ways to begin', () => {
     expect(answers[0]?.header('Allow')).toBe('POST');
   });
 
-  test('CONNECT with a reset behind it harms nobody', async () => {
+  test('CONNECT followed by a reset affects no other client', async () => {
     for (let i = 0; i < 20; i++) {
       const connection = await open();
       connection.write(
@@ -589,7 +586,7 @@ describe('other ways to begin', () => {
   });
 
   test.each(['websocket', 'h2c', 'TLS/1.3'])(
-    'Upgrade to %s is not taken up, the event is',
+    'Upgrade to %s is ignored, and the event is accepted',
     async (protocol) => {
       const headers = { Connection: 'Upgrade, HTTP2-Settings', Upgrade: protocol, 'HTTP2-Settings': '' };
       const event = sampleEvent();
@@ -609,7 +606,7 @@ describe('other ways to begin', () => {
 });
 
 describe('a connection', () => {
-  test('whose client has ended its side is answered, what it sent being whole [R-316]', async () => {
+  test('whose client has ended its side is answered for its complete requests [R-316]', async () => {
     const events = [sampleEvent(), sampleEvent()];
     const bytes = Buffer.concat(events.map((event) => post({ body: JSON.stringify(event) })));
     const answers = await answersTo(bytes);
@@ -632,7 +629,7 @@ describe('a connection', () => {
     expect((await connection.answers()).map(({ status }) => status)).toEqual([201]);
   });
 
-  test('may bring its bytes one at a time', async () => {
+  test('may send its bytes one at a time', async () => {
     const connection = await open();
     connection.socket.setNoDelay(true);
     for (const byte of post()) {
@@ -642,7 +639,7 @@ describe('a connection', () => {
     expect((await connection.answer())?.status).toBe(201);
   });
 
-  test('that is reset in the middle of a body leaves no trace of its event', async () => {
+  test('that is reset in the middle of a body leaves nothing of its event', async () => {
     const event = sampleEvent();
     for (let i = 0; i < 50; i++) {
       const connection = await open();

@@ -18,7 +18,7 @@ const DNS = 'dns:triage.example.org';
 
 const authority = new Authority();
 const clients = new Authority('Client CA');
-/** No one has told the collector of these, though the second bears the name of one that it knows. */
+/** The collector does not trust these, although the second has the name of one that it trusts. */
 const strangers = new Authority('Stranger CA');
 const forgers = new Authority('Client CA');
 
@@ -100,11 +100,11 @@ describe.each(Object.keys(COMING) as Coming[])('a client with %s [R-821]', (comi
   const verified = VERIFIED.includes(coming);
   const good = GOOD.includes(coming);
 
-  test('is let in, or turned away in the handshake, where one is required', async () => {
+  test('is accepted, or rejected in the handshake, where one is required', async () => {
     expect(await postTo('required', keys.unbound, coming)).toEqual(verified ? accepted : 'turned away');
   });
 
-  test('is let in with a key that is not bound where one is optional', async () => {
+  test('is accepted with a key that is not bound where one is optional', async () => {
     expect(await postTo('optional', keys.unbound, coming)).toEqual(accepted);
   });
 
@@ -117,12 +117,12 @@ describe.each(Object.keys(COMING) as Coming[])('a client with %s [R-821]', (comi
     },
   );
 
-  test('needs a key, whatever it is that it has', async () => {
+  test('needs a key, whatever certificate it has', async () => {
     expect(await postTo('optional', 'cek', coming)).toEqual({ status: 401, code: 'key_invalid' });
   });
 });
 
-test('an authority of the same name is another one [R-821]', async () => {
+test('an authority with the same name is not the same authority [R-821]', async () => {
   const forged: Sender = { ca: authority.certificate, client: forgers.issue({ names: [URI, DNS] }) };
   for (const auth of ['required', 'optional'] as const) {
     for (const key of [keys.uri, keys.dns]) {
@@ -141,20 +141,20 @@ test('the certificate is asked for with the key, before the permission [R-821] [
   });
 });
 
-test('who has not proven the key learns nothing of its certificate [R-821]', async () => {
+test('a sender without the right secret learns nothing of the certificate for the key [R-821]', async () => {
   const wrong = `${keys.uri.slice(0, -4)}AAAA`;
   expect(await postTo('optional', wrong, 'nothing')).toEqual({ status: 401, code: 'key_invalid' });
 });
 
-test('a refusal for the lack of it is logged with the id of the key [R-821]', async () => {
+test('a refusal for a missing certificate is logged with the id of the key [R-821]', async () => {
   await postTo('optional', keys.uri, 'that of another');
-  // Not each of them: so many lines a second and no more.
+  // Not each of them: the lines per second are limited.
   const line = new RegExp(`"code":"certificate_required".*"keyId":"${keys.uri.slice(4, 16)}"`);
   await expect.poll(() => running.optional?.output.stderr).toMatch(line);
   expect(running.optional?.output.stderr).not.toContain(keys.uri.slice(17));
 });
 
-test('a connection may outlive its certificate, and a bound key is refused on it from then on [R-821]', async () => {
+test('a connection may outlast its certificate, and a bound key is refused on it from then on [R-821]', async () => {
   const port = running.required?.port ?? 0;
   // Again with more time where the machine takes longer than that to connect.
   for (let [seconds, isOpen] = [6, false]; !isOpen; seconds *= 4) {
@@ -200,7 +200,7 @@ test.skipIf(!hasCurl)(
     };
     const bound = await create('optional', '--client-certificate', URI);
     expect(bound).toContain('in client.crt and client.key');
-    // The running collector hears of the key within a second.
+    // The running collector reads the key within a second.
     const works = (line: string) => expect.poll(() => paste(line)).toBe('{"status":"accepted"}');
     await works(bound);
     await works(await create('required'));
@@ -211,7 +211,7 @@ test.skipIf(!hasCurl)(
   },
 );
 
-test('authorities that are exchanged count from the next connection on [R-821]', async () => {
+test('changed authorities apply from the next connection on [R-821]', async () => {
   const collector = running.required;
   const use = async (ca: Authority) => {
     const told = () => collector?.output.stderr.match(/TLS certificate in use/g)?.length ?? 0;
@@ -227,7 +227,7 @@ test('authorities that are exchanged count from the next connection on [R-821]',
   expect(await postTo('required', keys.uri, 'its own certificate')).toEqual(accepted);
 });
 
-test('a session is not taken up again: every connection proves its certificate [R-821]', async () => {
+test('a session is not resumed: every connection proves its certificate [R-821]', async () => {
   const port = running.optional?.port ?? 0;
   const client = sender('its own certificate');
   const { session } = await resume(port, client);
@@ -236,7 +236,7 @@ test('a session is not taken up again: every connection proves its certificate [
   expect((await resume(port, older, (await resume(port, older)).session)).resumed).toBe(false);
 });
 
-test('where no TLS is spoken a bound key is refused [R-821]', async () => {
+test('without TLS a bound key is refused [R-821]', async () => {
   const dataDir = temporaryDirectory();
   const { text } = await issueKey(dataDir, { clientCertificate: DNS });
   const plain = await start(dataDir);

@@ -195,7 +195,7 @@ test('[R-2040] no path of any port answers with a byte of a stored body', async 
   );
   for (let at = 0; at < asked.length; at += AT_ONCE)
     answers.push(...(await Promise.all(asked.slice(at, at + AT_ONCE).map(answerTo))));
-  // A repeat, another event with the id of a stored one, and what is sent where it does not belong.
+  // A repeat, another event with the id of a stored one, and bodies sent to wrong places.
   const conflict = JSON.stringify(sampleEvent('inference-start', { event_id: runId }));
   const other = JSON.stringify({ event_id: runId });
   for (const target of EVENT_KINDS.map((kind) => EVENT_PATHS[kind]))
@@ -215,7 +215,7 @@ test('[R-2040] no path of any port answers with a byte of a stored body', async 
   expect(all).toContain('"kept":true');
   expect(all).not.toMatch(/^content-encoding:/im);
   expect(leakedIn(all)).toEqual([]);
-  // It would be found.
+  // The test would find it.
   for (const coding of ['latin1', 'hex', 'base64'] as const)
     expect(leakedIn(Buffer.from(printed).toString(coding))).toHaveLength(words.size);
 });
@@ -229,7 +229,7 @@ function sources(): string[] {
   });
 }
 
-test('[R-2040] neither the collector nor a package of it names the viewer as a part, or starts it', () => {
+test('[R-2040] neither the collector nor one of its packages depends on the viewer, or starts it', () => {
   for (const name of ['protocol', 'collector', 'postgres', 'exports', 'report']) {
     const about = JSON.parse(fs.readFileSync(path.join(PACKAGES, name, 'package.json'), 'utf8')) as object;
     expect(JSON.stringify(about), name).not.toContain('clinical-events/viewer');

@@ -118,7 +118,7 @@ function expectError(answer: RawAnswer, code: ErrorCode): void {
   );
 }
 
-describe('of two faults the earlier is answered [R-313]', () => {
+describe('of two faults the first is answered [R-313]', () => {
   const pairs = CHECKS.flatMap((first, i) => CHECKS.slice(i + 1).map((second) => [first, second] as const));
 
   test.each(pairs)('%s before %s', async (first, second) => {
@@ -130,11 +130,11 @@ describe('of two faults the earlier is answered [R-313]', () => {
     expectError(await send(collector.port, faulty(CHECKS.slice(CHECKS.indexOf(first)))), ANSWERS[first]);
   });
 
-  test('no fault at all is accepted', async () => {
+  test('a request without a fault is accepted', async () => {
     expect((await send(collector.port, faulty([]))).status).toBe(201);
   });
 
-  test('a chunked body that is too large is found so before it is looked at', async () => {
+  test('a chunked body that is too large is refused before it is examined', async () => {
     const parts = faulty(['size', 'body']);
     const headers = { ...parts.headers, 'Transfer-Encoding': 'chunked' };
     expectError(
@@ -154,14 +154,17 @@ describe('of two faults the earlier is answered [R-313]', () => {
     connection.close();
   });
 
-  test.each(['gzip, chunked', 'chunked, chunked'])('framing by %s is of the form', async (coding) => {
-    const parts = faulty(['key']);
-    const headers = { ...parts.headers, 'Transfer-Encoding': coding };
-    const body = chunked(parts.body ?? '');
-    expectError(await send(collector.port, { ...parts, headers, body }), 'malformed_request');
-  });
+  test.each(['gzip, chunked', 'chunked, chunked'])(
+    'a coding of %s is a fault of the framing',
+    async (coding) => {
+      const parts = faulty(['key']);
+      const headers = { ...parts.headers, 'Transfer-Encoding': coding };
+      const body = chunked(parts.body ?? '');
+      expectError(await send(collector.port, { ...parts, headers, body }), 'malformed_request');
+    },
+  );
 
-  test('a size that is announced too large is refused before any of the body has come', async () => {
+  test('a size announced as too large is refused before any of the body has come', async () => {
     const connection = await RawConnection.open(collector.port);
     const headers = { 'Content-Length': String(MAX_BODY + 1) };
     connection.write(requestBytes({ key: collector.key, headers }));
@@ -170,7 +173,7 @@ describe('of two faults the earlier is answered [R-313]', () => {
   });
 });
 
-describe('a path or method that is none', () => {
+describe('an unknown path or method', () => {
   const PATHS = [
     ...['/', '/event', '/event/', '/event/outcome/', '//event/outcome', '/event//outcome'],
     ...['/event/Outcome', '/EVENT/OUTCOME', '/event/%6Futcome', '/event/./outcome'],
@@ -179,7 +182,7 @@ describe('a path or method that is none', () => {
     ...['http://collector.test/event/nothing', 'ftp://collector.test/event/outcome'],
     'http://collector.test',
   ];
-  test.each(PATHS)('%s is 404, anyone who asks [R-308]', async (target) => {
+  test.each(PATHS)('%s is 404 for everyone [R-308]', async (target) => {
     const body = JSON.stringify(sampleEvent('outcome'));
     expectError(await send(collector.port, { target, key: collector.key, body }), 'not_found');
     expectError(await send(collector.port, { target, method: 'OPTIONS' }), 'not_found');
@@ -190,7 +193,7 @@ describe('a path or method that is none', () => {
     '/event/outcome?pretty=1',
     '/event/outcome?a=/event/none#x',
     'http://collector.test/event/outcome?x=1',
-  ])('%s is the endpoint: a query is ignored, and a key in it is none [R-308]', async (target) => {
+  ])('%s is the endpoint: a query is ignored, and a key in it does not count [R-308]', async (target) => {
     const event = sampleEvent('outcome');
     const body = JSON.stringify(event);
     expect((await send(collector.port, { target, key: collector.key, body })).status).toBe(201);
@@ -242,7 +245,7 @@ describe('a key', () => {
     expectError(await post(key()), 'key_invalid');
   });
 
-  test('whose secret is wrong is answered like an unknown one, to the byte [R-404]', async () => {
+  test('whose secret is wrong gets the same answer as an unknown one, byte for byte [R-404]', async () => {
     const undated = (answer: RawAnswer) => answer.raw.replace(/(Date|X-Request-Id): .*\r\n/g, '');
     const wrong = await post(newKeyText(collector.key.slice(4, 16)));
     expect(undated(wrong)).toBe(undated(await post(newKeyText(newKeyId()))));
@@ -252,11 +255,11 @@ describe('a key', () => {
     expectError(await post(keys.get('key')), 'key_expired');
   });
 
-  test('counts white space around it as none', async () => {
+  test('may have white space around it', async () => {
     expect((await post(` \t${collector.key}\t `)).status).toBe(201);
   });
 
-  test('has its header found in any case of letters', async () => {
+  test('is found in its header in any case of letters', async () => {
     const headers = { 'X-API-Key': undefined, 'x-aPi-kEy': collector.key };
     const answer = await send(collector.port, { headers, body: JSON.stringify(sampleEvent()) });
     expect(answer.status).toBe(201);
@@ -267,7 +270,7 @@ describe('a key', () => {
     ['a valid one first', () => [collector.key, 'nonsense']],
     ['a valid one last', () => ['nonsense', collector.key]],
     ['an empty one first', () => ['', collector.key]],
-  ])('in two headers is two readings of one request, and refused: %s', async (_what, both) => {
+  ])('in two headers is ambiguous, and refused: %s', async (_what, both) => {
     const answer = await send(collector.port, {
       headers: { 'X-API-Key': both() },
       body: JSON.stringify(sampleEvent()),
@@ -275,7 +278,7 @@ describe('a key', () => {
     expectError(answer, 'malformed_request');
   });
 
-  test('behind more headers than are read is not taken for a missing one: the request is refused whole', async () => {
+  test('after too many headers is not taken for a missing one: the whole request is refused', async () => {
     const headers = { a: Array<string>(2100).fill(''), 'X-API-Key': [collector.key, 'nonsense'] };
     expectError(
       await send(collector.port, { headers, body: JSON.stringify(sampleEvent()) }),
@@ -294,7 +297,7 @@ describe('a key', () => {
   });
 
   test.each(EVENT_KINDS)(
-    'that permits only %s is accepted there and refused elsewhere, saying what it lacks [R-405] [R-503]',
+    'that permits only %s is accepted there and refused elsewhere, with the missing permission [R-405] [R-503]',
     async (kind) => {
       const { text } = await issueKey(collector.dataDir, { permissions: [kind] });
       await expect.poll(async () => (await post(text, kind)).status).toBe(201);
@@ -306,7 +309,7 @@ describe('a key', () => {
     },
   );
 
-  test('over its rate is told for how long to wait, and others are not [R-409]', async () => {
+  test('over its rate gets the time to wait, and others are accepted [R-409]', async () => {
     const answer = await post(keys.get('rate'));
     expectError(answer, 'rate_limited');
     expect(Number(answer.header('Retry-After'))).toBeGreaterThan(900);
@@ -339,17 +342,17 @@ describe('the profile', () => {
     fs.rmSync(fullDirectory, { recursive: true, force: true });
   });
 
-  test('of a collector is minimum unless it is told otherwise [R-114]', async () => {
+  test('of a collector is minimum by default [R-114]', async () => {
     expect(await statusAt(collector.port, collector.key, bare())).toBe(201);
   });
 
-  test('full of a key asks for more than a collector at minimum [R-114]', async () => {
+  test('full of a key requires more than a collector at minimum [R-114]', async () => {
     const { text } = await issueKey(collector.dataDir, { profile: 'full' });
     await expect.poll(() => statusAt(collector.port, text, sampleEvent())).toBe(201);
     expect(await statusAt(collector.port, text, bare())).toBe(400);
   });
 
-  test('full of a collector binds its keys, apart from one at minimum [R-114]', async () => {
+  test('full of a collector applies to its keys, apart from one at minimum [R-114]', async () => {
     expect(await statusAt(full.port, fullKeys.own, bare())).toBe(400);
     expect(await statusAt(full.port, fullKeys.full, bare())).toBe(400);
     expect(await statusAt(full.port, fullKeys.minimum, bare())).toBe(201);

@@ -9,7 +9,7 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   const capacity = 16;
   const { ingest, port, ledger } = await collectorWithoutLedger(capacity);
   const waiting: RawConnection[] = [];
-  /** @returns how many of so many events got a place in the queue, each from a connection of its own. */
+  /** @returns how many of these events got a place in the queue, each from its own connection. */
   const queue = async (key: string, count: number): Promise<number> => {
     const before = ingest.pending;
     for (let i = 0; i < count; i++) {
@@ -32,11 +32,11 @@ test('[R-845] events of one key that wait for a slow ledger leave room for those
   }
   ledger.send();
   for (const connection of waiting) expect((await connection.answer())?.status).toBe(201);
-  // What has its answer counts no longer.
+  // Answered events do not count any more.
   expect(await queue('greedy', 1)).toBe(1);
 });
 
-test('[R-845] a key whose event took long is refused while another key sends, and that one is not', async () => {
+test('[R-845] a key whose event took long is refused while another key sends, and the other key is not', async () => {
   const { ingest, port, ledger } = await collectorWithoutLedger(16);
   /** @returns the status of an event, which takes the ledger so long if it gets there. */
   const statusOf = async (key: string, tookMs = 0): Promise<number | undefined> => {
@@ -59,12 +59,12 @@ test('[R-845] a key whose event took long is refused while another key sends, an
   for (let i = 0; i < 10; i++) expect(await statusOf('modest')).toBe(201);
 });
 
-test('[R-845] a ledger that answers nothing leads to quick refusals, and what was accepted stays whole', async () => {
+test('[R-845] a ledger that does not answer leads to quick refusals, and accepted events are kept', async () => {
   const capacity = 2048;
   const { ingest, port, ledger } = await collectorWithoutLedger(capacity);
   const bodies = new Map<RawConnection, string>();
   let refusal: RawAnswer | undefined;
-  // One event a connection: who has a place in the line gets no answer, and waits.
+  // One event a connection: those with a place in the line get no answer, and wait.
   while (refusal === undefined && bodies.size < capacity) {
     const connection = await RawConnection.open(port);
     onTestFinished(() => connection.close());

@@ -43,7 +43,7 @@ async function limited(...[tls]: [tls?: { ca: string; directory: string }]) {
       connection.write(bytes);
       return connection;
     },
-    /** Resolves when the ledger has taken so many events in all. */
+    /** Resolves when the ledger has taken this many events in all. */
     stored: async (events: number): Promise<void> => {
       await expect.poll(take, { interval: 1 }).toBe(events);
     },
@@ -67,7 +67,7 @@ describe('[R-803] when all connections are taken', () => {
     ['another', OTHER],
   ])('by %s address', (_whose, newcomer) => {
     test.each(HALVES)(
-      'with %s on each, a sender gets in, and none with a key is cut',
+      'with %s on each, a sender gets in, and none with a key is cut off',
       async (_what, half) => {
         const { open, stored, acknowledge } = await limited();
         const whole = await open(ONE, post('honest'));
@@ -98,7 +98,7 @@ describe('[R-803] when all connections are taken', () => {
     await expect.poll(async () => (await open(ONE, 'P')).ending(100)).toBe('open');
   });
 
-  test('by handshakes that do not go on, and by TLS on which nothing comes, a sender gets in and is not cut', async () => {
+  test('by unfinished handshakes, and by TLS without a request, a sender gets in and is not cut off', async () => {
     const directory = temporaryDirectory();
     onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
     const authority = new Authority();
@@ -143,7 +143,7 @@ describe('[R-803] places', () => {
     destroy(): void {
       this.destroyed = true;
     }
-    /** A socket says so later than it is destroyed. */
+    /** A socket reports this later than it is destroyed. */
     close(): void {
       this.destroyed = true;
       this.emit('close');
@@ -163,7 +163,7 @@ describe('[R-803] places', () => {
   const survivors = (sockets: readonly FakeSocket[]) =>
     sockets.flatMap(({ destroyed }, i) => (destroyed ? [] : [i]));
 
-  test('go from anyone who has the most without a key, the oldest first', () => {
+  test('are taken from the address with the most without a key, the oldest first', () => {
     const { enter, lost, held } = fill(10, (i) => (i < 3 ? ONE : OTHER));
     enter('127.0.0.3');
     enter(OTHER);
@@ -171,14 +171,14 @@ describe('[R-803] places', () => {
     expect(survivors(held)).toEqual([0, 1, 2, 5, 6, 7, 8, 9]);
   });
 
-  test('of a newcomer are safe from a flood out of another network, whatever its rate', () => {
+  test('of a newcomer are safe from a flood of another network, whatever its rate', () => {
     const { enter } = fill(10, () => OTHER);
     const newcomer = enter(ONE);
     for (let i = 0; i < 1000; i++) enter(OTHER);
     expect(newcomer.destroyed).toBe(false);
   });
 
-  test('are never more than the limit, and one with a key keeps its own, anyone who comes and goes', () => {
+  test('are never more than the limit, and one with a key keeps its own, whoever comes and goes', () => {
     const action = fc.record({
       what: fc.constantFrom('enter', 'enter', 'enter', 'key', 'close'),
       which: fc.nat(30),

@@ -28,7 +28,7 @@ async function running(...args: string[]) {
 }
 
 describe('[R-316] the id of a request', () => {
-  test('is in each answer, is never the same, and is never what the client sent', async () => {
+  test('is in each answer, is unique, and is never that of the client', async () => {
     const { port, key } = await running();
     const body = JSON.stringify(sampleEvent());
     const sent = { 'X-Request-Id': '0123456789abcdef0123' };
@@ -48,7 +48,7 @@ describe('[R-316] the id of a request', () => {
     expect(new Set([...ids, sent['X-Request-Id']]).size).toBe(ids.length + 1);
   });
 
-  test('is in the log line of a refusal, so that a single 400 is found', async () => {
+  test('is in the log line of a refusal, so that a single 400 can be found', async () => {
     const { port, key, stopped } = await running();
     const ids: unknown[] = [];
     for (let i = 0; i < 3; i++) ids.push((await send(port, { key, body: '{}' })).header('X-Request-Id'));
@@ -61,7 +61,7 @@ describe('[R-316] the id of a request', () => {
   });
 });
 
-test('[R-316] refusals where no key was proven are summed up by code, with one example', async () => {
+test('[R-316] refusals without a valid key are summed up by code, with one example', async () => {
   const { port, key, stopped } = await running();
   const bad = { missing: requestBytes({}), wrong: requestBytes({ key: 'nonsense' }) };
   const examples: unknown[] = [];
@@ -86,10 +86,10 @@ test('[R-316] refusals where no key was proven are summed up by code, with one e
   expect(count('validation_failed', 'refused')).toHaveLength(3);
 });
 
-describe('[R-316] the number of those that are not listed', () => {
+describe('[R-316] the number of refusals that are not listed', () => {
   afterEach(() => vi.useRealTimers());
 
-  test('is reported at the end of a period in which nothing more comes', () => {
+  test('is reported at the end of a period without further refusals', () => {
     vi.useFakeTimers();
     const lines: Line[] = [];
     const note = (fields: object): void => void lines.push(fields as Line);
@@ -103,7 +103,7 @@ describe('[R-316] the number of those that are not listed', () => {
   });
 });
 
-test('[R-803] connections that are closed because all are taken are counted, and summed up in the log', async () => {
+test('[R-803] connections that are closed because all places are taken are counted, and summed up in the log', async () => {
   const collector = await running(...limits({ ...UNHURRIED, 'max-connections': 4 }));
   const { port, key, stopped } = collector;
   const open = async (bytes: string | Uint8Array = ''): Promise<RawConnection> => {

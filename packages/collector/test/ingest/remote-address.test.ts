@@ -25,24 +25,24 @@ async function remoteOf(collector: OneCollector, headers: Record<string, string>
 }
 
 describe('the log names [R-823]', () => {
-  test('the client that a trusted proxy names, also over IPv6 that stands for IPv4', async () => {
+  test('the client that a trusted proxy names, also over IPv4-mapped IPv6', async () => {
     expect(await remoteOf(behindProxy, { 'X-Forwarded-For': '1.1.1.1, 203.0.113.9' })).toBe('203.0.113.9');
     expect(await remoteOf(behindProxy, { Forwarded: 'for="[2001:db8::1]:99"' })).toBe('2001:db8::1');
   });
 
-  test('the proxy when what it says is no address', async () => {
+  test('the proxy when its value is no address', async () => {
     expect(await remoteOf(behindProxy, { 'X-Forwarded-For': '203.0.113.9, "msg":"forged"' })).toBe(
       '::ffff:127.0.0.1',
     );
   });
 
-  test('the connection when no one is trusted', async () => {
+  test('the connection when no proxy is trusted', async () => {
     expect(await remoteOf(byItself, { 'X-Forwarded-For': '203.0.113.9' })).toBe('127.0.0.1');
   });
 });
 
 test.each([['--trusted-proxies', 'proxy.example', '"proxy.example" is neither an address nor a network']])(
-  'a start with %s %s does not begin [R-823]',
+  'a start with %s %s is refused [R-823]',
   async (option, value, why) => {
     const dataDir = temporaryDirectory();
     const { code, stderr } = await run(['serve', '--port', '0', '--data-dir', dataDir, option, value]);

@@ -29,7 +29,7 @@ async function withLimitedKey() {
 
 const statusOf = async (connection: RawConnection) => (await connection.answer())?.status;
 
-test('[R-845] a connection on which too much was sent lives on, and each request on it is answered', async () => {
+test('[R-845] a connection that sent too much remains open, and each request on it is answered', async () => {
   const { connection, post, otherKey } = await withLimitedKey();
   connection.write(post());
   expect(await statusOf(connection)).toBe(201);
@@ -65,7 +65,7 @@ class Refused {
   }
 }
 
-describe('[R-845] connections on which too much was sent', () => {
+describe('[R-845] connections that sent too much', () => {
   beforeEach(() => {
     vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
   });
@@ -73,7 +73,7 @@ describe('[R-845] connections on which too much was sent', () => {
 
   const pausedOf = (all: readonly Refused[]) => all.map(({ paused }) => paused);
 
-  test('are not read from, and go on ten at a tick, who began first before the others', () => {
+  test('are not read from, and resume ten at a tick, in the order in which they began to wait', () => {
     const resting = new RestingConnections();
     const all = Array.from({ length: 25 }, () => new Refused(resting));
     expect([new Set(pausedOf(all)), resting.size]).toEqual([new Set([true]), 25]);
@@ -89,7 +89,7 @@ describe('[R-845] connections on which too much was sent', () => {
     expect(again.paused).toBe(false);
   });
 
-  test("that are closed meanwhile leave the line, and use up nobody's turn", () => {
+  test('that are closed meanwhile leave the queue, and use no turn', () => {
     const resting = new RestingConnections();
     const closed = Array.from({ length: 5000 }, () => new Refused(resting));
     const all = Array.from({ length: 25 }, () => new Refused(resting));
@@ -99,7 +99,7 @@ describe('[R-845] connections on which too much was sent', () => {
     expect(resting.size).toBe(15);
   });
 
-  test('go on when Retry-After said, however many they are', () => {
+  test('resume at the time in Retry-After, however many they are', () => {
     const resting = new RestingConnections();
     expect(resting.retryAfter).toBe(1);
     const all = Array.from({ length: 2500 }, () => new Refused(resting));
@@ -110,7 +110,7 @@ describe('[R-845] connections on which too much was sent', () => {
     expect([new Set(pausedOf(all)), resting.size]).toEqual([new Set([false]), 0]);
   });
 
-  test('are known to have held up what is read first when they go on, but not what someone else sends', async () => {
+  test('count as delayed for what is read first when they resume, but not for another sender', async () => {
     const resting = new RestingConnections();
     const { request } = new Refused(resting);
     const heldUp = (principal = PRINCIPAL) => resting.heldUp(request.socket, principal);
@@ -122,7 +122,7 @@ describe('[R-845] connections on which too much was sent', () => {
     expect(heldUp()).toBe(false);
   });
 
-  test('all go on when the collector stops, and are let be when they are to be closed', () => {
+  test('all resume when the collector stops, and do not wait when they are to be closed', () => {
     const resting = new RestingConnections();
     const all = Array.from({ length: 25 }, () => new Refused(resting));
     const closing = new Refused(resting, false);
@@ -133,7 +133,7 @@ describe('[R-845] connections on which too much was sent', () => {
   });
 });
 
-test('[R-845] a collector that stops does not wait for a connection that rests', async () => {
+test('[R-845] a collector that stops does not wait for a connection that is paused', async () => {
   const { running, connection, post } = await withLimitedKey();
   for (let i = 0; i < 3; i++) {
     connection.write(post());

@@ -32,7 +32,7 @@ test('a pair that fits is read, with the authorities [R-821]', async () => {
   expect([x509.subject, pem.cert]).toEqual(['CN=first', fs.readFileSync(files.cert, 'utf8')]);
 });
 
-test('the chain stands after the certificate [R-821]', async () => {
+test('the chain comes after the certificate [R-821]', async () => {
   const files = pairOnDisk();
   fs.appendFileSync(files.cert, authority.certificate);
   expect((await ServerCertificate.read(files)).x509.subject).toBe('CN=first');
@@ -76,12 +76,12 @@ describe('files that cannot be used are reported by name, without their content 
     expect(faults[0]?.message).not.toMatch(/BEGIN|secret/);
   });
 
-  test('authorities without a certificate, which would let no one in [R-821]', async () => {
+  test('authorities without a certificate, with which no client could connect [R-821]', async () => {
     const files = pairOnDisk();
     expect(await faultsOf({ ...files, clientCa: files.key })).toMatchObject([{ file: 'clientCa' }]);
   });
 
-  test('of several files every fault is reported, and of which [R-841]', async () => {
+  test('of several files every fault is reported, with its file [R-841]', async () => {
     const files = pairOnDisk();
     fs.rmSync(files.cert);
     fs.writeFileSync(files.key, 'secret');
@@ -146,10 +146,10 @@ test('a pair whose links now lead elsewhere is used: certbot, and the secrets of
   expect(troubles).toEqual([]);
 });
 
-test('a pair that is written file by file is not tried before it is whole [R-821]', async () => {
+test('a pair that is written file by file is not used before it is complete [R-821]', async () => {
   const { files, presented, troubles } = await followed();
   const { certificate, key } = authority.issue({ commonName: 'second' });
-  // The half of it keeps changing, so no two looks see the same.
+  // Half of it keeps changing, so that no two looks see the same.
   let written = performance.now();
   let longest = 0;
   const write = (file: string, text: string) => {
@@ -200,7 +200,7 @@ test('a pair that is not valid yet is reported once, and used from then on [R-82
   expect([presented, troubles.length]).toEqual([['CN=early'], 1]);
 });
 
-test('a reload reads at once, uses what is new, returns whether it is in use, and never rejects [R-821]', async () => {
+test('a reload reads at once, uses a new pair, returns whether it is in use, and never rejects [R-821]', async () => {
   const { certificate, files, presented, troubles, renew } = await followed();
   certificate.stop();
   expect([await certificate.reload(), presented]).toEqual([true, []]);
@@ -211,7 +211,7 @@ test('a reload reads at once, uses what is new, returns whether it is in use, an
   expect([presented.length, troubles.length]).toEqual([1, 2]);
 });
 
-test('once a day the pair is presented again, which renews the keys of session tickets [R-821]', async () => {
+test('the pair is presented again once a day, which renews the keys of session tickets [R-821]', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { presented } = await followed();

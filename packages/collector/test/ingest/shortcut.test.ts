@@ -16,7 +16,7 @@ import { collectorWithoutLedger } from '../running/collector-without-ledger.js';
 
 /** Beyond it a piece of a request is not waited for any more, and the connection is handed over. */
 const PATIENCE_MS = 5;
-/** Turns of the event loop after which nothing is on its way any more. */
+/** Turns of the event loop after which nothing is in transit. */
 const QUIET_TURNS = 24;
 
 const RESTING_MS = 60;
@@ -172,7 +172,7 @@ interface Talk {
   readonly waits: boolean;
 }
 
-/** Who has shown a key may send before it is answered; what anyone else sends then is dropped, which time decides. */
+/** A client with a key may send before it is answered; from others such data is dropped, depending on time. */
 const PROOF = Buffer.from(
   'POST /event/outcome HTTP/1.1\r\nHost: h\r\nX-API-Key: one\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}',
 );
@@ -261,7 +261,7 @@ async function collector(hasShortcut: boolean) {
       await rest(socket, received);
       if (waits) await sleep(PATIENCE_MS + 2);
     }
-    // Behind a refusal the connection rests.
+    // After a refusal the connection is paused.
     await Promise.all([sleep(RESTING_MS), rest(socket, received)]);
     await rest(socket, received);
     const isOpen = socket.readyState === 'open';
@@ -283,7 +283,7 @@ async function collector(hasShortcut: boolean) {
 }
 
 test.each([true, false])(
-  '[R-1880] an event came by import where its sender says so, and by an endpoint otherwise: shortcut %s',
+  '[R-1880] an event came by import if its sender says so, and otherwise by an endpoint: shortcut %s',
   async (has) => {
     const talk = await collector(has);
     const said = [
@@ -315,7 +315,7 @@ test.each([true, false])(
   },
 );
 
-test('[R-410] plain and odd requests, cut anywhere, are answered and stored the same with the shortcut and without', async () => {
+test('[R-410] plain and odd requests, cut anywhere, are answered and stored the same with and without the shortcut', async () => {
   const [withIt, without] = [await collector(true), await collector(false)];
   let events = 0;
   const several = fc.array(TALK, { minLength: AT_A_TIME, maxLength: AT_A_TIME });

@@ -22,7 +22,7 @@ const opened: RawConnection[] = [];
 beforeEach(async () => {
   dataDir = temporaryDirectory();
   key = (await issueKey(dataDir)).text;
-  // What waits for one of these to pass does so for longer than a test may take.
+  // These are longer than a test may take.
   running = await start(dataDir, limits({ ...UNHURRIED, 'shutdown-timeout-ms': '10m' }));
 });
 
@@ -38,7 +38,7 @@ async function open(): Promise<RawConnection> {
   return connection;
 }
 
-/** On return the collector has read all that was written before: who is answered came behind it. */
+/** On return the collector has read all that was written before: whatever is answered came after it. */
 async function allIsRead(): Promise<void> {
   for (let i = 0; i < 2; i++) {
     const behind = await open();
@@ -49,8 +49,8 @@ async function allIsRead(): Promise<void> {
 
 const bytesOf = (event: object) => requestBytes({ key, body: JSON.stringify(event) });
 
-describe('told to stop [R-609]', () => {
-  test('it answers every request that had begun: 201 and stored, or 503, or not at all', async () => {
+describe('a collector that is stopping [R-609]', () => {
+  test('answers every request that had begun: 201 and stored, or 503, or not at all', async () => {
     const sending = await Promise.all(
       Array.from({ length: 60 }, async (_, i) => {
         const event = sampleEvent('outcome', { text: 'x'.repeat(i * 500) });
@@ -62,7 +62,7 @@ describe('told to stop [R-609]', () => {
         return { event, connection, rest: bytes.subarray(cut), begun: cut > bytes.indexOf('\r\n\r\n') };
       }),
     );
-    // Anyone who is answered came behind them: all that was begun has been read.
+    // Whatever is answered came after them: all that was begun has been read.
     for (let i = 0; i < 2; i++) {
       const whole = await open();
       whole.write(bytesOf(sampleEvent('outcome')));
@@ -87,7 +87,7 @@ describe('told to stop [R-609]', () => {
     expect(answers.filter((answer) => answer?.status === 201).length).toBeGreaterThan(40);
   });
 
-  test('under load, each answer is 201 for what is stored or 503, and then the connection ends', async () => {
+  test('under load, gives 201 for stored events or 503, and then ends each connection', async () => {
     const accepted: string[] = [];
     const others: RawAnswer[] = [];
     const senders = Array.from({ length: 16 }, async () => {
@@ -110,7 +110,7 @@ describe('told to stop [R-609]', () => {
     for (const answer of others) expectShuttingDown(answer);
   });
 
-  test('a request that begins after that is refused with 503, behind one that had begun and is accepted', async () => {
+  test('refuses a later request with 503, after an earlier one that is accepted', async () => {
     const [begun, late] = [sampleEvent(), sampleEvent()];
     const connection = await open();
     connection.write(bytesOf(begun).subarray(0, -1));
@@ -127,7 +127,7 @@ describe('told to stop [R-609]', () => {
     expect((await storedEvents(dataDir)).map(({ event_id }) => event_id)).toEqual([begun.event_id]);
   });
 
-  test('it does not wait for connections that are idle, used or never used', async () => {
+  test('does not wait for connections that are idle, used or never used', async () => {
     for (let i = 0; i < 10; i++) {
       const connection = await open();
       if (i % 2 === 0) continue;
@@ -137,7 +137,7 @@ describe('told to stop [R-609]', () => {
     expect(await running.stop()).toBe(0);
   });
 
-  test('it does not wait forever for a body that does not come', async () => {
+  test('does not wait forever for a body that does not come', async () => {
     expect(await running.stop()).toBe(0);
     running = await start(dataDir, limits({ ...UNHURRIED, 'shutdown-timeout-ms': SHUTDOWN_MS }));
     const connection = await open();
@@ -150,7 +150,7 @@ describe('told to stop [R-609]', () => {
     expect(await storedEvents(dataDir)).toEqual([]);
   });
 
-  test('it takes no new connection', async () => {
+  test('takes no new connection', async () => {
     const late = await open();
     late.write(bytesOf(sampleEvent()).subarray(0, -1));
     await allIsRead();
@@ -166,7 +166,7 @@ describe('told to stop [R-609]', () => {
     expect(running.process.exitCode).toBeNull();
   });
 
-  test('by SIGINT it ends as it does by SIGTERM', async () => {
+  test('by SIGINT ends as by SIGTERM', async () => {
     running.process.kill('SIGINT');
     expect(await running.exited).toBe(0);
     expect(running.output.stderr).toContain('"exitCode":0');

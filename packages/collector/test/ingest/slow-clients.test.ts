@@ -20,7 +20,7 @@ const collector = oneCollector(
 );
 /** Here only the limit of the headers can end a request while a test runs. */
 const patient = oneCollector(limits({ ...LIMITS, 'request-timeout-ms': '1h' }));
-/** Here no time ends a connection. */
+/** Here no time-out ends a connection. */
 const unhurried = oneCollector(limits({ ...UNHURRIED, 'max-connections': MAX_CONNECTIONS }));
 const post = (parts: RequestParts = {}) =>
   requestBytes({ key: collector.key, body: JSON.stringify(sampleEvent()), ...parts });
@@ -129,19 +129,16 @@ describe.concurrent('a client that is too slow', () => {
     ['short', { key: 'nonsense', headers: { 'Content-Length': '500' } }],
     ['long', { key: 'nonsense', headers: { 'Content-Length': '500000' } }],
     ['chunked', { key: 'nonsense', headers: { 'Transfer-Encoding': 'chunked' } }],
-  ] as const)(
-    'with a %s body that was refused gets its one answer and no second [R-410]',
-    async (_what, parts) => {
-      const connection = await RawConnection.open(collector.port);
-      connection.write(post({ ...parts, body: '' }));
-      expect((await connection.answer())?.status).toBe(401);
-      expect(await connection.answer()).toBeUndefined();
-      expect(connection.rest).toBe('');
-      connection.close();
-    },
-  );
+  ] as const)('with a %s body that was refused gets one answer only [R-410]', async (_what, parts) => {
+    const connection = await RawConnection.open(collector.port);
+    connection.write(post({ ...parts, body: '' }));
+    expect((await connection.answer())?.status).toBe(401);
+    expect(await connection.answer()).toBeUndefined();
+    expect(connection.rest).toBe('');
+    connection.close();
+  });
 
-  test('when it does not use its connection is cut off without a word [R-803]', async () => {
+  test('when it does not use its connection is cut off without an answer [R-803]', async () => {
     const connection = await RawConnection.open(collector.port);
     // Before the answer, which may be seen long after it was given.
     const begun = performance.now();
@@ -153,7 +150,7 @@ describe.concurrent('a client that is too slow', () => {
     connection.close();
   });
 
-  test('does not hold up one that is not', async () => {
+  test('does not delay a fast one', async () => {
     await sleep(200);
     for (let i = 0; i < 10; i++) {
       const answer = await send(collector.port, { key: collector.key, body: JSON.stringify(sampleEvent()) });
@@ -168,7 +165,7 @@ describe('the limit of connections [R-803]', () => {
     for (const connection of opened.splice(0)) connection.close();
   });
 
-  test('is held, those within it are served, and a place that falls free is given away', async () => {
+  test('is kept, those within it are served, and a free place is used again', async () => {
     const { port, key } = unhurried;
     for (let i = 0; i < MAX_CONNECTIONS + 12; i++) opened.push(await RawConnection.open(port));
     for (const connection of opened) if (!connection.socket.destroyed) connection.write(post({ key }));

@@ -56,7 +56,7 @@ afterAll(async () => {
   for (const directory of [dataDir, certificates]) fs.rmSync(directory, { recursive: true, force: true });
 });
 
-/** All that comes back for these bytes, the client's side of the connection being ended behind them. */
+/** All that is returned for these bytes, after which the client ends its side of the connection. */
 async function answersTo(bytes: Uint8Array): Promise<string> {
   const socket = await handshake(running.port, { ...sender, options: { allowHalfOpen: true } as object });
   let text = '';
@@ -68,12 +68,12 @@ async function answersTo(bytes: Uint8Array): Promise<string> {
   return text;
 }
 
-test('whose client has ended its side of TLS is answered [R-316]', async () => {
+test('a client that has ended its side of TLS is answered [R-316]', async () => {
   const bytes = requestBytes({ key, body: JSON.stringify(outcomeEvent()) });
   expect(await answersTo(bytes)).toMatch(/^HTTP\/1\.1 201 /);
 });
 
-test('over TLS, too, a hundred requests at once, where no key was shown, get one answer [R-316]', async () => {
+test('over TLS, too, a hundred requests at once without a key get one answer [R-316]', async () => {
   const bytes = Array<Buffer>(100).fill(requestBytes({ target: '/event/none' }));
   expect((await answersTo(Buffer.concat(bytes))).split('HTTP/1.1 404')).toHaveLength(2);
 });
@@ -102,7 +102,7 @@ describe('a handshake [R-821]', () => {
     await expect(handshake(running.port, only('TLSv1.2', { ciphers }))).rejects.toThrow(/handshake failure/);
   });
 
-  test('agrees on HTTP/1.1, and not on a protocol that is not spoken', async () => {
+  test('agrees on HTTP/1.1, and not on an unsupported protocol', async () => {
     const both = await handshake(running.port, { ...sender, options: { ALPNProtocols: ['h2', 'http/1.1'] } });
     expect(both.alpnProtocol).toBe('http/1.1');
     both.destroy();
@@ -110,7 +110,7 @@ describe('a handshake [R-821]', () => {
     await expect(h2).rejects.toThrow(/no application protocol/);
   });
 
-  test('is not repeated when a client asks for it, which costs the collector more than the client', async () => {
+  test('is not renegotiated, which would cost the collector more than the client', async () => {
     const socket = await handshake(running.port, only('TLSv1.2'));
     const refused = new Promise((resolve) => socket.once('error', resolve));
     socket.renegotiate({}, () => undefined);
@@ -118,8 +118,8 @@ describe('a handshake [R-821]', () => {
   });
 });
 
-describe('a client that is no good [R-821]', () => {
-  test('and speaks plain HTTP is closed without a byte, and noted', async () => {
+describe('a faulty client [R-821]', () => {
+  test('that speaks plain HTTP is closed without a byte, and logged', async () => {
     const refusals = logged('refused').length;
     const connection = await RawConnection.open(running.port);
     connection.write(requestBytes({ key, body: '{}' }));
@@ -146,7 +146,7 @@ describe('a client that is no good [R-821]', () => {
   test.each([
     ['says nothing', []],
     ['stops in its first message', [0x16, 0x03, 0x01, 0x02, 0x00, 0x01]],
-  ])('and %s is cut off in time', async (_what, bytes) => {
+  ])('that %s is cut off in time', async (_what, bytes) => {
     const { port } = await hurried();
     const begun = performance.now();
     const connection = await RawConnection.open(port);
@@ -155,7 +155,7 @@ describe('a client that is no good [R-821]', () => {
     expect(performance.now() - begun).toBeGreaterThan(HEADERS_MS - 100);
   });
 
-  test('and is done with the handshake has to send its request in time as well', async () => {
+  test('that has finished the handshake must send its request in time as well', async () => {
     const collector = await hurried();
     let text = '';
     // Again where the handshake itself took longer.
@@ -170,7 +170,7 @@ describe('a client that is no good [R-821]', () => {
     expect(logged('refused', collector).filter(({ code }) => code === 'request_timeout')).toEqual([]);
   });
 
-  test('and sends bytes of its own below the encryption harms nobody', async () => {
+  test('that sends bytes of its own below the encryption affects no other', async () => {
     const socket = net.connect(running.port, '127.0.0.1');
     socket.on('error', () => undefined);
     const secure = await new Promise<TLSSocket>((resolve, reject) => {
@@ -182,7 +182,7 @@ describe('a client that is no good [R-821]', () => {
     expect((await post(running.port, key, sender)).status).toBe(201);
   });
 
-  test('counts as a connection before its handshake, and is the first to go when all are taken', async () => {
+  test('counts as a connection before its handshake, and is the first to be closed when all are taken', async () => {
     const silent: RawConnection[] = [];
     while (silent.length < MAX_CONNECTIONS) silent.push(await RawConnection.open(running.port));
     expect(silent.filter(({ socket }) => socket.closed)).toEqual([]);
@@ -193,7 +193,7 @@ describe('a client that is no good [R-821]', () => {
 });
 
 describe('the certificate [R-821]', () => {
-  test('is told at the start, and nothing of its key', () => {
+  test('is logged at the start, without its key', () => {
     expect(logged('TLS certificate in use')[0]).toMatchObject({
       subject: 'CN=first',
       issuer: 'CN=Test CA',
@@ -203,13 +203,13 @@ describe('the certificate [R-821]', () => {
     expect(running.output.stderr).not.toContain('PRIVATE');
   });
 
-  test('is renewed under load without a failed request, and connections go on', async () => {
+  test('is renewed under load without a failed request, and connections continue', async () => {
     const agent = new https.Agent({ keepAlive: true, maxSockets: 4 });
     const failed: unknown[] = [];
     let sent = 0;
     let stopped = false;
     const senders = Array.from({ length: 12 }, async (_, i) => {
-      // Four go on with the connections that they have; the others open one for each event.
+      // Four continue with the connections that they have; the others open one for each event.
       const own = i < 4 ? { ...sender, agent } : sender;
       while (!stopped) {
         const status = await post(running.port, key, own).then(({ status }) => status, String);
@@ -230,7 +230,7 @@ describe('the certificate [R-821]', () => {
     expect((await storedEvents(dataDir)).length).toBeGreaterThanOrEqual(sent);
   });
 
-  test('whose key does not fit is kept out and told once; the next good one is taken', async () => {
+  test('whose key does not fit is refused and reported once; the next valid one is used', async () => {
     const before = await shownName(running.port, sender);
     const troubles = () =>
       logged('the TLS certificate has changed and cannot be used; the old one stays in use');
@@ -249,14 +249,14 @@ describe('the certificate [R-821]', () => {
     renew('fourth');
     running.process.kill('SIGHUP');
     await expect.poll(() => logged('configuration reloaded').length, { interval: 20 }).toBe(reloads + 1);
-    // By itself it would have looked at the files twice more first, two seconds apart.
+    // Without the signal it would have read the files twice more first, two seconds apart.
     expect(await shownName(running.port, sender)).toBe('fourth');
   });
 });
 
-test('the first start prints a curl line that says whom to believe [R-505]', async () => {
+test('the first start prints a curl line with the authority to trust [R-505]', async () => {
   const directory = temporaryDirectory();
-  // Of its own: the one that runs would take a pair in `certificates` up, at some time.
+  // Of its own: the running one would load a pair in `certificates` at some time.
   const pair = temporaryDirectory();
   const issued = authority.issue({ commonName: 'first start', names: NAMES, days: 90 });
   const collector = await start(directory, writePair(pair, issued));
@@ -266,7 +266,7 @@ test('the first start prints a curl line that says whom to believe [R-505]', asy
   expect(collector.output.stdout).toContain(`--cacert ${path.join(pair, 'tls.crt')} `);
 });
 
-test('a session is taken up again, but not past a renewed certificate [R-821]', async () => {
+test('a session is resumed, but not after the certificate was renewed [R-821]', async () => {
   const first = await resume(running.port, sender);
   expect((await resume(running.port, sender, first.session)).resumed).toBe(true);
   renew('fifth');
@@ -275,7 +275,7 @@ test('a session is taken up again, but not past a renewed certificate [R-821]', 
   expect((await resume(running.port, sender, first.session)).resumed).toBe(false);
 });
 
-test('what was reloaded and did not change is not told again, and the last line says what came of it [R-842]', async () => {
+test('a certificate that a reload did not change is not reported again, and the last line has the result [R-842]', async () => {
   const told = () =>
     logged('TLS certificate in use').length + logged('the TLS certificate expires soon').length;
   const reloads = () => logged('configuration reloaded').length;
@@ -315,14 +315,14 @@ describe('a start [R-821]', () => {
     }
   }
 
-  test('with a certificate that ends soon warns', async () => {
+  test('with a certificate that expires soon warns', async () => {
     await startWith(renew('soon', 12.5), (collector) => {
       expect(logged('the TLS certificate expires soon', collector)).toMatchObject([{ days: 12 }]);
       return Promise.resolve();
     });
   });
 
-  test('with one that has expired says so and listens, for a client that does not look at it loses nothing', async () => {
+  test('with an expired one warns and listens, for a client that does not check it loses no event', async () => {
     const code = await startWith(renew('past', -1), async (collector) => {
       expect(
         logged('the TLS certificate has expired: clients that check it stay away', collector),
@@ -340,7 +340,7 @@ describe('a start [R-821]', () => {
     });
   });
 
-  test('is ended in order, and without waiting for them, while handshakes are open', async () => {
+  test('stops in order while handshakes are open, without waiting for them', async () => {
     const open: RawConnection[] = [];
     const code = await startWith(
       [...renew('ending'), ...limits({ 'shutdown-timeout-ms': '10m' })],
@@ -366,7 +366,7 @@ describe('a start [R-821]', () => {
       ['--tls-cert', '/nonexistent.crt', '--tls-key', '/nonexistent.key'],
       '/nonexistent.crt cannot be read: ENOENT',
     ],
-  ])('with %j does not begin', async (options, why) => {
+  ])('with %j is refused', async (options, why) => {
     const directory = temporaryDirectory();
     const { code, stderr } = await run(['serve', '--port', '0', '--data-dir', directory, ...options]);
     expect([code, stderr]).toEqual([2, expect.stringContaining(why)]);

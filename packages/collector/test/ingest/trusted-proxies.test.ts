@@ -45,11 +45,11 @@ describe('the address of a client [R-823]', () => {
     ['Forwarded', 'for=203.0.113.9, host="a, for=1.1.1.1"'],
     ['Forwarded', 'for=203.0.113.9, host="a, for=\\"1.1.1.1\\""'],
     ['Forwarded', '203.0.113.9'],
-  ])('is the proxy itself when its last word is no address: %s: %s', (name, value) => {
+  ])('is the proxy itself when the last value is no address: %s: %s', (name, value) => {
     expect(clientOf([[name, value]])).toBe(PROXY);
   });
 
-  test('is that of the connection when it comes from no one who is trusted', () => {
+  test('is that of the connection when it does not come from a trusted proxy', () => {
     expect(clientOf([['X-Forwarded-For', '1.1.1.1']], '203.0.113.9')).toBe('203.0.113.9');
     expect(clientOf([['X-Forwarded-For', '1.1.1.1']], PROXY, new TrustedProxies(''))).toBe(PROXY);
   });
@@ -64,7 +64,7 @@ describe('the address of a client [R-823]', () => {
     expect(clientOf(fields)).toBe('203.0.113.9');
   });
 
-  test('is the proxy when the two headers do not agree, since the proxy may have written only one', () => {
+  test('is the proxy when the two headers disagree, because the proxy may have written only one', () => {
     const forwarded = ['Forwarded', 'for=1.1.1.1'] as const;
     expect(clientOf([forwarded, ['X-Forwarded-For', '203.0.113.9']])).toBe(PROXY);
     expect(clientOf([forwarded, ['X-Forwarded-For', '1.1.1.1']])).toBe('1.1.1.1');
@@ -89,14 +89,14 @@ const untrusted = fc.oneof(
   fc.ipV6().filter((address) => !/^f[cd]|^0|^::/i.test(address)),
 );
 
-test('whatever stands in the headers, the address is one [R-823]', () => {
+test('whatever the headers contain, the result is an address [R-823]', () => {
   const fields = fc.array(fc.tuple(fc.constantFrom('Forwarded', 'X-Forwarded-For'), hostile), {
     maxLength: 4,
   });
   fc.assert(fc.property(fields, (headers) => isIP(clientOf(headers) ?? '') !== 0));
 });
 
-test('whatever a client writes to the left of what the proxy appends changes nothing [R-823]', () => {
+test('values that a client writes before those of the proxy change nothing [R-823]', () => {
   fc.assert(
     fc.property(hostile, untrusted, fc.boolean(), fc.boolean(), (written, client, standard, newField) => {
       const name = standard ? 'Forwarded' : 'X-Forwarded-For';
@@ -128,31 +128,31 @@ describe('the list of proxies', () => {
     expect(() => new TrustedProxies(text)).toThrow(Unusable);
   });
 
-  test('may name everybody', () => {
+  test('may name all addresses', () => {
     const everybody = new TrustedProxies('0.0.0.0/0,::/0');
     expect(clientOf([['X-Forwarded-For', '1.1.1.1, 2001:db8::1']], PROXY, everybody)).toBe('1.1.1.1');
     expect(clientOf([['X-Forwarded-For', '1.1.1.1']], '::ffff:8.8.8.8', everybody)).toBe('1.1.1.1');
   });
 
-  test('holds the IPv4 addresses of a network of IPv6 only where it is one of mapped addresses', () => {
+  test('contains IPv4 addresses under an IPv6 network only if that is one of mapped addresses', () => {
     const written = [['X-Forwarded-For', '1.1.1.1']] as const;
     expect(clientOf(written, PROXY, new TrustedProxies('::/80'))).toBe(PROXY);
     expect(clientOf(written, PROXY, new TrustedProxies('::ffff:10.0.0.0/104'))).toBe('1.1.1.1');
   });
 });
 
-describe('proxies of which a client may be one [R-823]', () => {
+describe('the warning about proxies that may be clients [R-823]', () => {
   test.each([
     ...['0.0.0.0/0', '128.0.0.0/1', '8.0.0.0/8', '10.0.0.0/7', '1.0.0.0/9, 3.0.0.0/9', '::/0', '2000::/3'],
     ...['2001:db8::/16', '::ffff:0:0/96', '::ffff:8.0.0.0/104'],
-  ])('are told of %s', (text) => {
+  ])('is given for %s', (text) => {
     expect(new TrustedProxies(text).exposure).toMatch(/public addresses/);
   });
 
   test.each([
     ...['', '10.0.0.0/8', '10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 127.0.0.0/8, 100.64.0.0/10'],
     ...['192.0.2.7', '104.16.0.0/13, 172.64.0.0/13', 'fc00::/7, fe80::/10', '2606:4700::/32', '::1', '::/80'],
-  ])('are not told of %j', (text) => {
+  ])('is not given for %j', (text) => {
     expect(new TrustedProxies(text).exposure).toBeUndefined();
   });
 });

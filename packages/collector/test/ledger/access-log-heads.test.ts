@@ -17,7 +17,7 @@ beforeEach(() => {
   onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
 });
 
-/** What a log has been given, and what was told. */
+/** The entries of a log, and the reports. */
 class World {
   readonly entries: Candidate[] = [];
   readonly altered: string[] = [];
@@ -56,7 +56,7 @@ function headOf(...lines: readonly string[]): AccessHead {
 }
 
 describe('[R-718] the heads of the access log', () => {
-  test('come when lines have come, and not otherwise', async () => {
+  test('are stored when lines have come, and not otherwise', async () => {
     const world = new World();
     const heads = world.open();
     await heads.look();
@@ -74,7 +74,7 @@ describe('[R-718] the heads of the access log', () => {
     expect(id.replaceAll('-', '')).toBe(Buffer.from(entry?.eventId ?? []).toString('hex'));
   });
 
-  test('go on from the newest one in the log, which is not written twice', async () => {
+  test('continue from the newest one in the log, which is not written twice', async () => {
     append('one', 'two');
     const before = new World();
     await before.open().close();
@@ -91,7 +91,7 @@ describe('[R-718] the heads of the access log', () => {
     expect(unknown.heads).toEqual(after.heads);
   });
 
-  test('leave a torn line until it has ended', async () => {
+  test('do not cover a torn line until it is complete', async () => {
     const world = new World();
     const heads = world.open();
     fs.writeFileSync(file, 'one\n{"at":"20');
@@ -107,7 +107,7 @@ describe('[R-718] the heads of the access log', () => {
     ['cut', () => fs.truncateSync(file, 4), /truncated/, ['one']],
     ['changed among its lines', () => fs.writeFileSync(file, 'x'.repeat(99)), /lines were changed/, []],
   ])(
-    'tell while it runs that the file was %s, and go on with what is there',
+    'report while it runs that the file was %s, and continue with what is there',
     async (_how, change, told, left) => {
       append('one', 'two');
       const world = new World();
@@ -129,7 +129,7 @@ describe('[R-718] the heads of the access log', () => {
   test.each([
     ['fewer lines', ['one'], 'it has 1 whole lines, and the log has a head of 2'],
     ['other lines', ['one', 'TWO', 'three'], 'its first 2 lines are not those that the log has a head of'],
-  ])('tell at a start that there are %s than the log has a head of', async (_what, lines, told) => {
+  ])('report at a start that there are %s than the log has a head of', async (_what, lines, told) => {
     append('one', 'two');
     const before = new World();
     await before.open().close();
@@ -150,7 +150,7 @@ describe('[R-718] the heads of the access log', () => {
     ['a pipe', () => void execFileSync('mkfifo', [file])],
     ['a link', () => fs.symlinkSync('/dev/zero', file)],
     ['a directory', () => fs.mkdirSync(file)],
-  ])('are held up by nothing that stands in its place: %s', async (_what, make) => {
+  ])('are not delayed by something else in the place of the file: %s', async (_what, make) => {
     make();
     const world = new World();
     const heads = world.open();
@@ -166,7 +166,7 @@ describe('[R-718] the heads of the access log', () => {
     expect(world.heads).toEqual([headOf('one')]);
   });
 
-  test('are tried again when they could not be stored', async () => {
+  test('are stored later when they could not be stored', async () => {
     append('one');
     const world = new World();
     const heads = world.open();
@@ -179,7 +179,7 @@ describe('[R-718] the heads of the access log', () => {
     expect(world.troubles).toEqual([new Error('no space')]);
   });
 
-  test('let other work have its turn while a million lines are read at a start', async () => {
+  test('leave time for other work while a million lines are read at a start', async () => {
     const lines = Buffer.from(`${'x'.repeat(99)}\n`.repeat(1_000_000));
     fs.writeFileSync(file, lines);
     const world = new World();
@@ -219,7 +219,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     file: `access-${year}.log`,
   });
 
-  test('close each file with all its lines, and begin again in the next', async () => {
+  test('close each file with all its lines, and begin again in the next file', async () => {
     const world = new World();
     const heads = world.open();
     log(one, two);
@@ -280,7 +280,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     }
   });
 
-  test('need no closed file that was moved away', async () => {
+  test('do not need a closed file that was moved away', async () => {
     log(one, three);
     const world = new World();
     const heads = world.open();
@@ -298,7 +298,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
   });
 
   test.each(['a line', 'nothing'])(
-    'never close a file that was moved away before, where the next file has %s, and compare it again once it is back',
+    'never close a missing file, where the next file has %s, and compare it once it is back',
     async (has) => {
       log(one, two);
       const [before, whileRunning] = [new World(), new World()];
@@ -324,7 +324,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     },
   );
 
-  test('turn to the next file where something else is in place of a file that is not closed yet', async () => {
+  test('continue in the next file where something else is in place of a file that is not closed yet', async () => {
     log(one, two);
     const world = new World();
     const heads = world.open();
@@ -338,7 +338,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     expect(world.heads).toEqual([headOf(one, two), inYear(2027, three)]);
   });
 
-  test('are compared again once the file is back in the place of something else', async () => {
+  test('are compared again once the file has replaced something else in its place', async () => {
     log(one, two);
     const world = new World();
     const heads = world.open();
@@ -356,7 +356,7 @@ describe('[R-2056] the heads of an access log with a file for each year', () => 
     expect(world.heads).toEqual([headOf(one, two), headOf(), headOf(two, one)]);
   });
 
-  test('never close a file with fewer lines than under a head, or with other lines', async () => {
+  test('never close a file with fewer lines than its head, or with other lines', async () => {
     log(one, two);
     const before = new World();
     await before.open().close();

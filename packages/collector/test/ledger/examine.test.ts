@@ -105,7 +105,7 @@ describe('a fault [R-314]', () => {
     expect(faultOf(deep(8), 8)).toEqual({ code: 'nesting_too_deep' });
   });
 
-  test('of JSON says where, in details', () => {
+  test('of JSON gives its offset in details', () => {
     expect(faultOf('{"a":1 "b":2}')).toEqual({
       code: 'invalid_json',
       message: 'The body is not JSON: unexpected character at line 1, column 8.',
@@ -121,9 +121,9 @@ describe('a fault [R-314]', () => {
   });
 });
 
-describe('what is taken from a good body', () => {
+describe('the result for a valid body', () => {
   test.each([(id: string) => id, (id: string) => id.toUpperCase()])(
-    'is its id as 16 bytes, in either case',
+    'has its id as 16 bytes, in either case',
     (spelt) => {
       const id = randomUUID();
       expect(Buffer.from(examined(outcomeText('1', spelt(id))).eventId).toString('hex')).toBe(
@@ -132,18 +132,18 @@ describe('what is taken from a good body', () => {
     },
   );
 
-  test.each(EVENT_KINDS)('is the run that it names: %s [R-203]', (kind) => {
+  test.each(EVENT_KINDS)('has the run that it names: %s [R-203]', (kind) => {
     const run = randomUUID();
     const { runId } = examined(JSON.stringify(sampleEvent(kind, { run_id: run.toUpperCase() })), kind);
     expect(Buffer.from(runId).toString('hex')).toBe(run.replaceAll('-', ''));
   });
 
-  test.each(EVENT_KINDS)('is, without a run, the run that it opens or none: %s [R-201]', (kind) => {
+  test.each(EVENT_KINDS)('has, without a named run, the run that it opens or none: %s [R-201]', (kind) => {
     const { runId, eventId } = examined(JSON.stringify(sampleEvent(kind)), kind);
     expect(runId).toEqual(kind === 'inference-start' ? eventId : new Uint8Array(16));
   });
 
-  test.each(EVENT_KINDS)('goes with the parent that it names, or with none: %s [R-204]', (kind) => {
+  test.each(EVENT_KINDS)('has the parent that it names, or none: %s [R-204]', (kind) => {
     const parent = randomUUID();
     const parentOf = (more: Record<string, unknown>) =>
       Buffer.from(examined(JSON.stringify(sampleEvent(kind, more)), kind).parentId).toString('hex');
@@ -151,18 +151,18 @@ describe('what is taken from a good body', () => {
     expect([parentOf({}), parentOf({ parent_event_id: null })]).toEqual(['0'.repeat(32), '0'.repeat(32)]);
   });
 
-  test('is never a member that only has its name', () => {
+  test('never has a nested member of the same name', () => {
     const body = outcomeText('{"event_id":"x","run_id":"y"}').replace('{', '{"__proto__":{"run_id":"z"},');
     expect(examined(body).runId).toEqual(new Uint8Array(16));
   });
 });
 
 describe('a body of many values [R-314]', () => {
-  /** Beyond what is parsed; members among them, so that a name is looked up among many. */
+  /** Larger than what is parsed; members among them, so that a name is looked up among many. */
   const MANY = `"many":[${'0,'.repeat(600)}0],${Array.from({ length: 600 }, (_, i) => `"m${i}":{}`).join()}`;
   const withMany = (body: string) => `${body.slice(0, -1)},${MANY}}`;
 
-  /** Sets the field at a pointer; a parent that is no object becomes one. */
+  /** Sets the field at a pointer; a parent that is not an object becomes one. */
   function set(event: Record<string, unknown>, pointer: string, value: unknown): void {
     const [first = '', second] = pointer.slice(1).split('/');
     if (second === undefined) event[first] = value;
@@ -178,7 +178,7 @@ describe('a body of many values [R-314]', () => {
     ),
   );
 
-  test('gets the verdict that it gets by its whole value', () => {
+  test('gets the same result as from a check of its whole value', () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...EVENT_KINDS),
@@ -199,7 +199,7 @@ describe('a body of many values [R-314]', () => {
     );
   });
 
-  test('is no event when it is no object', () => {
+  test('is not an event when it is not an object', () => {
     for (const body of [`[${'{},'.repeat(1000)}{}]`, ` [${'1,'.repeat(1000)}1]`]) {
       expect(faultOf(body)).toMatchObject({
         code: 'validation_failed',
@@ -208,14 +208,14 @@ describe('a body of many values [R-314]', () => {
     }
   });
 
-  test('says where it stops being JSON [R-314]', () => {
+  test('says where its JSON is invalid [R-314]', () => {
     const body = withMany(outcomeText('"😀"'));
     expect(faultOf(`${body}x`)).toMatchObject({ code: 'invalid_json', details: { offset: body.length } });
     const cut = body.slice(0, -1);
     expect(faultOf(cut)).toMatchObject({ code: 'invalid_json', details: { offset: cut.length } });
   });
 
-  test('is refused when a name repeats, however it is spelt and wherever', () => {
+  test('is refused when a name repeats, in any spelling and place', () => {
     expect(faultOf(withMany(outcomeText('{"a":[{"bé":1,"b\\u00e9":2}]}')))).toEqual({
       code: 'duplicate_key',
     });
@@ -225,7 +225,7 @@ describe('a body of many values [R-314]', () => {
     expect(faultOf(withMany(outcomeText('{"a":{"b":1},"b":{"a":1}}')))).toBeUndefined();
   });
 
-  test('is not built: no text of more than a field is given to the parser', () => {
+  test('is not built: the parser gets no text longer than a field', () => {
     const parse = vi.spyOn(JSON, 'parse');
     onTestFinished(() => parse.mockRestore());
     expect(faultOf(withMany(outcomeText('1')))).toBeUndefined();

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { DELAY_BOUNDS_MS, SIZE_BOUNDS, TIME_BOUNDS_MS } from '../../src/numbers.js';
 import { createCounterMemory, LedgerCounters } from '../../src/ledger/ledger-counters.js';
 
-test('what one side counts the other reads, without a number lost to its size', () => {
+test('one side reads what the other counts, and large numbers are exact', () => {
   const memory = createCounterMemory();
   const written = new LedgerCounters(memory);
   const read = new LedgerCounters(memory);
@@ -39,7 +39,7 @@ test('what one side counts the other reads, without a number lost to its size', 
   expect(flushes.counts.at(-1)).toBe(1);
 });
 
-test('[R-1435] of a log in a database there is more to tell, and of one in a directory nothing of it', () => {
+test('[R-1435] a log in a database has more counters, and a log in a directory has none of these', () => {
   const memory = createCounterMemory();
   const written = new LedgerCounters(memory);
   const shared = () => new LedgerCounters(memory).read().shared;

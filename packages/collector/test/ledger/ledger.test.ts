@@ -26,7 +26,7 @@ interface Settled {
 /** For what the ledger does by itself, about once a second. */
 const WAIT = { timeout: 300_000, interval: 50 };
 
-/** A ledger over a store that does as it is told, with its writer in the same thread. */
+/** A ledger over a store that the test controls, with its writer in the same thread. */
 class Bench {
   readonly states: [LedgerState, unknown][] = [];
   readonly batches: Candidate[][] = [];
@@ -125,7 +125,7 @@ function event(filler = ''): string {
 const acceptAll: Append = (batch) => batch.map(() => 'accepted');
 
 describe('the ledger', () => {
-  test('answers each event with what became of it, faults among them, in the order in which they came', async () => {
+  test('answers each event with its outcome, faults included, in the order in which the events came', async () => {
     const byName: Record<string, Outcome> = { a: 'accepted', d: 'duplicate', c: 'conflict', u: 'unreadable' };
     const bench = new Bench((batch) => batch.map(({ organisation }) => byName[organisation] ?? 'accepted'));
     for (const name of ['a', 'bad', 'd', 'c', 'worse', 'u', 'a']) {
@@ -163,7 +163,7 @@ describe('the ledger', () => {
     expect(batches.sum).toBe(7);
   });
 
-  test('counts what was not stored, and what no one knows of', async () => {
+  test('counts events that were not stored, and those whose outcome is unknown', async () => {
     let error: Error = new NotCommitted('full');
     const bench = new Bench(() => {
       throw error;
@@ -171,13 +171,13 @@ describe('the ledger', () => {
     expect(await bench.ask('a', 'b')).toEqual(['notCommitted', 'notCommitted']);
     error = new CommitUnknown('gone');
     expect(await bench.ask('c')).toEqual(['unknown']);
-    // After that the store is not asked any more.
+    // After that the store is not called again.
     expect(await bench.ask('d', 'e')).toEqual(['unknown', 'unknown']);
     expect(bench.counters.read().outcomes).toMatchObject({ accepted: 0, notCommitted: 2, unknown: 3 });
     await bench.stop();
   });
 
-  test('asks the store for nothing when no event passed its examination', async () => {
+  test('does not call the store when no event was valid', async () => {
     const bench = new Bench(acceptAll);
     bench.send('bad', 'x');
     expect((await bench.answered()).map(({ answer }) => answer)).toEqual(['fault']);
@@ -185,7 +185,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('gathers what comes during a flush into one batch, and bounds a batch in number and in bytes', async () => {
+  test('collects events that come during a flush in one batch, limited in number and in bytes', async () => {
     let release: (() => void) | undefined;
     const bench = new Bench(async (batch) => {
       if (bench.batches.length === 1) await new Promise<void>((resolve) => (release = resolve));
@@ -212,7 +212,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('[R-409] refuses while the store cannot commit, tries each batch, and is open again after the first new event that is stored', async () => {
+  test('[R-409] refuses while the store cannot commit, tries each batch, and is open again after the first new stored event', async () => {
     let full = true;
     const cause = new NotCommitted('no space');
     const bench = new Bench((batch) => {
@@ -223,7 +223,7 @@ describe('the ledger', () => {
     expect(await bench.ask('a', 'b')).toEqual(['notCommitted', 'notCommitted']);
     expect(await bench.ask('a')).toEqual(['notCommitted']);
     expect(bench.states).toEqual([['refusing', cause]]);
-    // A repeat writes nothing, so it says nothing of the disk.
+    // A repeat writes nothing, so it does not test the disk.
     expect(await bench.ask('repeat')).toEqual(['accepted']);
     expect(bench.states.length).toBe(1);
     full = false;
@@ -235,7 +235,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('[R-718] stores an entry of the log’s own in a batch of its own, which no count of events has', async () => {
+  test('[R-718] stores an entry of the log’s own in a separate batch, and does not count it as an event', async () => {
     const bench = new Bench(acceptAll);
     const entry = ownEntry(ENTRY_KINDS.accessLogHead, 'accesslog000', { lines: 1 });
     for (const name of ['a', 'b']) bench.send(name);
@@ -251,7 +251,7 @@ describe('the ledger', () => {
     expect(bench.sequencedAt).toEqual([bench.batches.length]);
   });
 
-  test('[R-718] takes events as before when an entry of the log’s own could not be stored', async () => {
+  test('[R-718] accepts events as before when an entry of the log’s own could not be stored', async () => {
     const cause = new NotCommitted('no space');
     const bench = new Bench((batch) => {
       if (batch.some(({ kind }) => typeof kind === 'number')) throw cause;
@@ -264,7 +264,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('has failed for good when no one knows whether an entry of the log’s own was stored', async () => {
+  test('has failed for good when it is unknown whether an entry of the log’s own was stored', async () => {
     const cause = new CommitUnknown('a flush failed');
     const bench = new Bench(() => {
       throw cause;
@@ -307,7 +307,7 @@ describe('the ledger', () => {
     await bench.stop();
   });
 
-  test('[R-1435] refuses without an event while a look at the store finds that none would be stored', async () => {
+  test('[R-1435] refuses without an event while a look at the store finds that no event could be stored', async () => {
     const bench = new Bench(acceptAll);
     const cause = new NotCommitted('no standby');
     bench.look = () => {
@@ -337,36 +337,33 @@ describe('the ledger', () => {
     ['cannot know what it committed', () => new CommitUnknown('a flush failed'), false],
     ['throws anything else', () => new TypeError('a fault of ours'), false],
     ['rejects', () => new Error('later'), true],
-  ])(
-    'has failed for good once the store %s, and tells no one that anything is stored',
-    async (_, failureOf, later) => {
-      const failure = failureOf();
-      let failing = false;
-      const bench = new Bench((batch) => {
-        if (!failing) return acceptAll(batch);
-        if (later) return Promise.reject(failure);
-        throw failure;
-      });
-      expect(await bench.ask('a')).toEqual(['accepted']);
-      failing = true;
-      expect(await bench.ask('a', 'b')).toEqual(['unknown', 'unknown']);
-      failing = false;
-      const { length } = bench.batches;
-      expect(await bench.ask('c', 'd')).toEqual(['unknown', 'unknown']);
-      expect(bench.batches.length).toBe(length);
-      expect(bench.states.map(([state]) => state)).toEqual(['failed']);
-      expect(bench.states[0]?.[1]).toBeInstanceOf(CommitUnknown);
-      await bench.stop();
-    },
-  );
+  ])('has failed for good once the store %s, and reports nothing as stored', async (_, failureOf, later) => {
+    const failure = failureOf();
+    let failing = false;
+    const bench = new Bench((batch) => {
+      if (!failing) return acceptAll(batch);
+      if (later) return Promise.reject(failure);
+      throw failure;
+    });
+    expect(await bench.ask('a')).toEqual(['accepted']);
+    failing = true;
+    expect(await bench.ask('a', 'b')).toEqual(['unknown', 'unknown']);
+    failing = false;
+    const { length } = bench.batches;
+    expect(await bench.ask('c', 'd')).toEqual(['unknown', 'unknown']);
+    expect(bench.batches.length).toBe(length);
+    expect(bench.states.map(([state]) => state)).toEqual(['failed']);
+    expect(bench.states[0]?.[1]).toBeInstanceOf(CommitUnknown);
+    await bench.stop();
+  });
 
-  test('answers "unknown" to events for which the store gave no outcome, or one that is not in the contract', async () => {
+  test('answers "unknown" to events for which the store returned no outcome, or an undefined one', async () => {
     const bench = new Bench(() => ['accepted', 'stored!' as Outcome]);
     expect(await bench.ask('a', 'b', 'c')).toEqual(['accepted', 'unknown', 'unknown']);
     await bench.stop();
   });
 
-  test('answers everything that was published before it was told to stop, then closes the store', async () => {
+  test('answers everything that was published before a stop, then closes the store', async () => {
     const bench = new Bench(async (batch) => {
       await new Promise((resolve) => setTimeout(resolve, 20));
       expect(bench.closed).toBe(false);

@@ -1,4 +1,4 @@
-/** What is asked of a log while something else fails, or comes between. */
+/** Requests to a log while something else fails, or happens in between. */
 import { SALT_BYTES } from '@clinical-events/protocol';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -17,9 +17,9 @@ const HOLD = '00000000-0000-4000-8000-000000000000';
 
 let actions: Actions;
 let told: string[];
-/** What the log does not take. */
+/** The entries that the log refuses. */
 let isRefused: (body: Buffer) => boolean;
-/** What another has put into the log behind an entry. */
+/** The entry that another collector stores after an entry. */
 let comesBehind: (body: Buffer) => Buffer | undefined;
 
 beforeEach(() => {
@@ -72,7 +72,7 @@ class Memory implements Requests {
   }
 }
 
-/** What is done to keys and names, in its order; and the directories that each finds away. */
+/** The calls about keys and names, in their order; and the missing directories that each finds. */
 let calls: string[];
 let away: Record<string, string[]>;
 
@@ -108,7 +108,7 @@ function lifecycleOf(requests: Requests): Lifecycle {
   });
 }
 
-/** Of so many sequences that it takes two entries. */
+/** With enough sequences to need two entries. */
 function erasure(): Action {
   const every = (first: number) => SequenceSet.of(Array.from({ length: 40_000 }, (_, i) => first + 2 * i));
   const keys = [1, 100_001].map((first, i) => ({
@@ -120,8 +120,8 @@ function erasure(): Action {
 const considered = { policy: null, holds: [] };
 const done = () => actions.logged.map(({ said }) => `${said.does}${'part' in said ? said.part : ''}`);
 
-describe('[R-1342] an erasure of which a part was begun', () => {
-  test('takes no further part over a hold that has begun meanwhile, and says so', async () => {
+describe('[R-1342] an erasure of which one part is stored', () => {
+  test('stores no further part after a hold has begun meanwhile, and says so', async () => {
     const requests = new Memory();
     const lifecycle = lifecycleOf(requests);
     await layRequest(requests, { action: erasure(), considered });
@@ -142,7 +142,7 @@ describe('[R-1342] an erasure of which a part was begun', () => {
     });
   });
 
-  test('takes no further part over a hold that another collector has begun between two', async () => {
+  test('stores no further part after another collector has begun a hold between two parts', async () => {
     const requests = new Memory();
     await layRequest(requests, { action: erasure(), considered });
     const hold = Buffer.from(
@@ -154,7 +154,7 @@ describe('[R-1342] an erasure of which a part was begun', () => {
     expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused' });
   });
 
-  test('is brought to its end while requests cannot be read, which is told', async () => {
+  test('is completed while requests cannot be read, which is reported', async () => {
     const requests = new Memory();
     const lifecycle = lifecycleOf(requests);
     await layRequest(requests, { action: erasure(), considered });
@@ -171,7 +171,7 @@ describe('[R-1342] an erasure of which a part was begun', () => {
   });
 });
 
-test('[R-1335] an erasure that is done while its answer cannot be written is answered later, and is done once', async () => {
+test('[R-1335] an erasure that is done while its answer cannot be written is answered later, and done once', async () => {
   const requests = new Memory();
   await layRequest(requests, { action: erasure(), considered });
   requests.isWritable = false;
@@ -186,7 +186,7 @@ test('[R-1335] an erasure that is done while its answer cannot be written is ans
   expect(done()).toEqual(['erase1', 'erase2', 'done']);
 });
 
-test('[R-1341] what is no policy is set by nobody, however it is laid, and keeps nothing else waiting', async () => {
+test('[R-1341] an invalid policy is never set, whatever it contains, and blocks nothing else', async () => {
   const requests = new Memory();
   const policy = (text: string) =>
     `{"format":"clinical-events/action/v1","action":"${HOLD}","does":"policy","considered":{"policy":null,"holds":[]},"policy":${text}}`;
@@ -210,14 +210,17 @@ describe('[R-1550] a refusal', () => {
   test.each([
     ['a hold', { action: HOLD, does: 'hold', record: 'ab'.repeat(32) }],
     ['a policy', { action: HOLD, does: 'policy', policy: {} }],
-  ] as const)('says whether %s has come since it was considered, and nothing is begun', async (_, since) => {
-    const requests = new Memory();
-    actions.add(1, Date.now(), Buffer.from(JSON.stringify(actionFields(since))));
-    await layRequest(requests, once());
-    await lifecycleOf(requests).look();
-    expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused', because: 'changed' });
-    expect(actions.logged).toHaveLength(1);
-  });
+  ] as const)(
+    'says that %s was stored after the request was considered, and nothing is begun',
+    async (_, since) => {
+      const requests = new Memory();
+      actions.add(1, Date.now(), Buffer.from(JSON.stringify(actionFields(since))));
+      await layRequest(requests, once());
+      await lifecycleOf(requests).look();
+      expect(await answerTo(requests, ERASURE)).toMatchObject({ state: 'refused', because: 'changed' });
+      expect(actions.logged).toHaveLength(1);
+    },
+  );
 
   test('for another reason says so', async () => {
     const requests = new Memory();
@@ -227,20 +230,20 @@ describe('[R-1550] a refusal', () => {
   });
 });
 
-describe('[R-1338] the key of names', () => {
+describe('[R-1338] the names key', () => {
   const RELEASE = '11111111-1111-4111-8111-111111111111';
   const rotation = { action: RELEASE, does: 'rotate', epoch: 1 } as const;
   const START = ['seal again', 'end old names'];
   const NAMES = ['renew names', ...START];
 
-  test('is replaced once the keys of payloads are destroyed, and before the log says that this is done', async () => {
+  test('is replaced after the keys of payloads are destroyed, and before the log says that this is done', async () => {
     const requests = new Memory();
     await layRequest(requests, { action: erasure(), considered });
     await lifecycleOf(requests).look();
     expect(calls).toEqual(['erase', 'erase', 'note', 'note', 'destroy', ...NAMES, 'done']);
   });
 
-  test('is replaced behind each rotation, of which the log says nothing before', async () => {
+  test('is replaced after each rotation and before the log has the rotation', async () => {
     const requests = new Memory();
     await layRequest(requests, { action: rotation, considered });
     await lifecycleOf(requests).look();
@@ -248,7 +251,7 @@ describe('[R-1338] the key of names', () => {
   });
 
   test.for(['renew names', 'end old names'])(
-    'that waits for a directory to %s leaves all waiting for it',
+    'that waits for a directory to %s delays everything that follows',
     async (what) => {
       const requests = new Memory();
       away = { [what]: ['/keys'] };
@@ -265,12 +268,12 @@ describe('[R-1338] the key of names', () => {
     },
   );
 
-  test('that was replaced when the process ended has its end with the next start', async () => {
+  test('whose replacement was interrupted by the end of the process is completed at the next start', async () => {
     await lifecycleOf(new Memory()).look();
     expect(calls).toEqual(START);
   });
 
-  test('[R-1342] is no part of a release: entry, note, key, record, and again with each start', async () => {
+  test('[R-1342] is not part of a release: entry, note, key and record are, again at each start', async () => {
     const requests = new Memory();
     actions.add(
       1,

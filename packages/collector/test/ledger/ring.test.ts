@@ -114,7 +114,7 @@ describe('a ring', () => {
         async (calls, bytes, capacity) => {
           const pair = new Pair(bytes, capacity, maxBody);
           const limit = 2 ** Math.ceil(Math.log2(capacity));
-          /** Reservations: what the event will have, what is promised. */
+          /** Reservations: what the event will have, what is reserved. */
           const open: { size: number; reserved: number }[] = [];
           const pushed: Buffer[] = [];
           const held: Buffer[] = [];
@@ -131,7 +131,7 @@ describe('a ring', () => {
               const fault = given === 'fault' ? faultOf(checked) : undefined;
               assert.deepEqual(pair.settled[checked], { event: checked, answer: given, fault });
             }
-            // Nothing that is not answered yet has been written over.
+            // No unanswered event has been overwritten.
             for (let i = checked; i < held.length; i++) {
               assert.ok(held[i]?.equals(pushed[i] ?? Buffer.alloc(0)), `event ${i}`);
             }
@@ -144,7 +144,7 @@ describe('a ring', () => {
               ...{ kind: EVENT_KINDS[event % 5], profile: PROFILES[event % 2], door: DOORS[event % 3] },
               ...{ organisation: `org-${event % 7}`, keyId: `key-${event % 11}`, receivedAt: 1000.5 + event },
             });
-            // What the reader writes into the room for the salt disturbs no one.
+            // What the reader writes into the room for the salt has no effect.
             queued.salted.fill(0xff, 0, SALT_BYTES);
             held.push(queued.salted.subarray(SALT_BYTES));
             return true;
@@ -197,7 +197,7 @@ describe('a ring', () => {
           expect(pair.settled.length).toBe(pushed.length);
           for (const { reserved } of open) pair.writer.release(reserved);
           expect(pair.writer.pending).toBe(0);
-          // Everything that was promised has been given back: as much fits as at first.
+          // Everything reserved was released: as much fits as at first.
           const fresh = new Pair(bytes, capacity, maxBody);
           const fits = (writer: RingWriter<unknown>) => {
             let count = 0;
@@ -214,7 +214,7 @@ describe('a ring', () => {
     expect(refused).toBeGreaterThan(runs(50));
   });
 
-  test('[R-409] refuses when its bytes are promised, and when its slots are, and has room again after the answers', async () => {
+  test('[R-409] refuses when its bytes or its slots are reserved, and has room again after the answers', async () => {
     const pair = new Pair(8 * (1000 + 128), 1024, 1000);
     let promised = 0;
     while (pair.writer.reserve(1000)) promised++;
@@ -223,7 +223,7 @@ describe('a ring', () => {
     expect(pair.writer.reserve(0)).toBe(false);
     expect(pair.writer.extend(1)).toBe(false);
     for (let i = 0; i < promised; i++) push(pair, i, body(i, 1000));
-    // A key is shorter than what is set aside for it; what is left of that is free again.
+    // A key is shorter than what is set aside for it; the rest of that is free again.
     const nobody = { organisation: '', keyId: '' };
     while (pair.writer.reserve(0)) {
       pair.writer.push({ event: promised }, 0, 'outcome', 'full', 'endpoint', nobody, 0, []);
@@ -245,7 +245,7 @@ describe('a ring', () => {
     expect(slots.writer.reserve(1)).toBe(true);
   });
 
-  test('begins at its start again also behind an event that ends exactly where it does', async () => {
+  test('begins at its start again also after an event that ends exactly at its end', async () => {
     const pair = new Pair(2 * (1000 + 128), 16, 1000);
     const sender = { organisation: 'o', keyId: 'k' };
     for (const [event, size] of [1000, 1000, 250, 300].entries()) {
@@ -284,7 +284,7 @@ describe('a ring', () => {
     expect(Atomics.load(bell, 0)).toBe(2);
   });
 
-  test('is crowded while more than half of it is promised or taken, in bytes or in number', () => {
+  test('is crowded while more than half of it is reserved or in use, in bytes or in number', () => {
     const pair = new Pair(1 << 20, 16, 1000);
     expect(pair.writer.crowded).toBe(false);
     pair.writer.reserve(600_000);

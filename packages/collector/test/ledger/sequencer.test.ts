@@ -65,7 +65,7 @@ function committedIn(stored: () => readonly Made[]): Committed {
   };
 }
 
-/** Lets the timers go on, and what they began come to its end: the sequencer gives other work a turn at each batch. */
+/** Runs the timers, and what they start to its end: the sequencer yields to other work at each batch. */
 async function elapse(milliseconds: number): Promise<void> {
   await vi.advanceTimersByTimeAsync(milliseconds);
   for (let turns = 0; turns < 30; turns++) await turn();
@@ -98,7 +98,7 @@ class World {
     this.stored.push(...batch);
   }
 
-  /** The newest checkpoint on the disk, its root held against the events. */
+  /** The newest checkpoint on the disk, its root compared with the events. */
   latest(): { size: number } {
     const checkpoint = parseCheckpoint(parseNote(this.disk.bytesOf(LATEST).toString()).text);
     expect(checkpoint.origin).toBe(ORIGIN);
@@ -117,7 +117,7 @@ async function refusalOf(opening: Promise<unknown>): Promise<Error> {
 }
 
 describe('the tree over the ledger', () => {
-  test('[R-901] comes out the same over more than a tile, in one go, in many, and after restarts', async () => {
+  test('[R-901] is the same over more than a tile, built at once, in parts, and after restarts', async () => {
     const all = events(1500);
     const roots = new Set<string>();
     for (const cuts of [[], [1], [255, 256, 257], [100, 512, 1024, 1499]]) {
@@ -137,7 +137,7 @@ describe('the tree over the ledger', () => {
     expect([...roots]).toEqual([rootOf(all).toString('base64')]);
   });
 
-  test('[R-903] begins with a signed checkpoint of nothing, and signs one about every interval while events come', async () => {
+  test('[R-903] begins with a signed checkpoint of the empty tree, and signs one per interval while events come', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -177,7 +177,7 @@ describe('the tree over the ledger', () => {
       if (operation === 'datasyncLater' || operation === 'replace') steps.push(operation);
     };
     await tree.close();
-    // Two levels are flushed; the one that is kept goes before the head, so that the head is the last to know.
+    // Two levels are flushed; the kept checkpoint is written before the head, so that the head is the last.
     expect(steps).toEqual(['datasyncLater', 'datasyncLater', 'sign', 'replace', 'replace', 'publish']);
   });
 
@@ -199,7 +199,7 @@ describe('the tree over the ledger', () => {
     }
   });
 
-  test('[R-903] keeps the last checkpoint of an orderly end also when nothing came after it', async () => {
+  test('[R-903] keeps the last checkpoint of an orderly end also when no event came after it', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -213,7 +213,7 @@ describe('the tree over the ledger', () => {
     expect(world.published).toHaveLength(2);
   });
 
-  test('[R-903] does not ask a signer once more at the end that has just failed', async () => {
+  test('[R-903] does not ask a signer again at the end if it has just failed', async () => {
     const world = new World();
     let asked = 0;
     let fail: (() => void) | undefined;
@@ -234,7 +234,7 @@ describe('the tree over the ledger', () => {
     expect(asked).toBe(2);
   });
 
-  test('[R-903] without a signer that can sign goes on growing, and catches up when it can', async () => {
+  test('[R-903] grows while the signer cannot sign, and catches up when it can', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -261,7 +261,7 @@ describe('the tree over the ledger', () => {
     expect(new Set(world.troubles)).toEqual(new Set(['no checkpoint could be made; it is tried again']));
     // Its hashes are on the disk meanwhile, and not in memory.
     expect(await TreeFiles.read(DATA, world.disk.files).hashCount(0)).toBe(1000);
-    // It is not asked at every interval while it fails.
+    // It is not called at every interval while it fails.
     expect(asked).toBeLessThan(7);
     down = false;
     await elapse(60_000);
@@ -278,7 +278,7 @@ describe('the tree over the ledger', () => {
   });
 });
 
-test('where another process is at it and signs nothing, checkpoints are not said to be made again', async () => {
+test('while another process sequences and signs nothing, checkpoints are not reported as made again', async () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());
   const world = new World();
@@ -305,7 +305,7 @@ test('where another process is at it and signs nothing, checkpoints are not said
   await world.tree?.close();
 });
 
-test('[R-903] a newest checkpoint that another hand has changed or removed is not replaced, and it is reported', async () => {
+test('[R-903] a newest checkpoint that was changed or removed is not replaced, and it is reported', async () => {
   for (const change of [
     (disk: MemoryDisk) => disk.remove(LATEST),
     (disk: MemoryDisk) => disk.put(LATEST, Buffer.from('another\n')),
@@ -369,7 +369,7 @@ describe('a crash or a failing disk', () => {
     }
   });
 
-  test('whose flush fails puts the same hashes again before it signs', async () => {
+  test('whose flush fails writes the same hashes again before a checkpoint is signed', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -388,7 +388,7 @@ describe('a crash or a failing disk', () => {
     expect(next.troubles).toEqual([]);
   });
 
-  test('[R-903] that was full for a minute costs no checkpoint more than an interval once there is room', async () => {
+  test('[R-903] that was full for a minute delays a checkpoint by one interval only once there is room', async () => {
     vi.useFakeTimers();
     onTestFinished(() => void vi.useRealTimers());
     const world = new World();
@@ -443,10 +443,10 @@ describe('[R-904] a start refuses', () => {
     await world.open();
   });
 
-  test('events that are not those that were signed, and leaves the hashes that tell which', async () => {
+  test('events that are not those that were signed, and leaves the hashes that show which', async () => {
     const world = await closed(1000);
     world.stored[500] = candidate();
-    // An intact tree is believed; verify looks at every event. Damaged, it is held against the events.
+    // An intact tree is believed; verify looks at every event. Damaged, it is compared with the events.
     const level = '/data/tree/level-0';
     const bytes = world.disk.bytesOf(level);
     bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1;

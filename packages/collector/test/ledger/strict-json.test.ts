@@ -6,7 +6,7 @@ import { runs } from '../../../../test/property-runs.js';
 
 const DEPTH = 64;
 
-/** What is read of a text: its value, or the code of its fault. */
+/** The result of reading a text: its value, or the code of its fault. */
 function outcome(text: string, maxDepth = DEPTH): { value: unknown } | string {
   const { fault, ...reading } = readJson(text, maxDepth);
   return fault === undefined ? { value: (reading as { value: unknown }).value } : fault.code;
@@ -72,7 +72,7 @@ class Reference {
   }
 
   #string(): string {
-    // eslint-disable-next-line no-control-regex -- RFC 8259 section 7 names these very characters.
+    // eslint-disable-next-line no-control-regex -- RFC 8259 section 7 names exactly these characters.
     const spelt = this.#match(/"(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y).slice(1, -1);
     const short: Record<string, string> = { b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' };
     return spelt.replace(/\\(?:u(.{4})|(.))/g, (_all, hex: string | undefined, one: string) =>
@@ -134,7 +134,7 @@ describe('a text is read', () => {
     expect(outcome(text)).toEqual({ value: JSON.parse(text) as unknown });
   });
 
-  test('and __proto__ becomes a member like any other, of nothing but its object', () => {
+  test('and __proto__ becomes an ordinary member of its own object only', () => {
     const { value } = outcome('{"__proto__":{"polluted":true}}') as { value: object };
     expect(Object.getPrototypeOf(value)).toBe(Object.prototype);
     expect(Object.hasOwn(value, '__proto__')).toBe(true);
@@ -153,7 +153,7 @@ describe('a repeated name is refused [R-314]', () => {
     expect(outcome(text)).toBe('duplicate_key');
   });
 
-  test('also when the one that is dropped holds more members than the one that is kept, or fewer', () => {
+  test('also when the first object has more members than the second, or fewer', () => {
     for (let dropped = 0; dropped < 5; dropped++) {
       for (let kept = 0; kept < 5; kept++) {
         const object = (size: number) => `{${Array.from({ length: size }, (_, i) => `"k${i}":0`).join()}}`;
@@ -163,13 +163,13 @@ describe('a repeated name is refused [R-314]', () => {
   });
 });
 
-test('a name with an escape is never taken for one with a backslash that was read before [R-314]', () => {
+test('a name with an escape is never confused with an earlier name with a backslash [R-314]', () => {
   expect(outcome('{"x":0,"\\\\":1}')).toEqual({ value: { x: 0, '\\': 1 } });
   expect(outcome('{"x":0,"\\n":1,"\\\\":2}')).toEqual({ value: { x: 0, '\n': 1, '\\': 2 } });
   expect(outcome('{"x":0,"\\n":1,"\\u000a":2}')).toBe('duplicate_key');
 });
 
-describe('what is no JSON is refused [R-314]', () => {
+describe('texts that are not JSON are refused [R-314]', () => {
   const WORDS = String.raw`{}{} [1]2 NaN Infinity -Infinity undefined True nul +1 01 1. .5 0x10 1e --1 {'a':1} {a:1}
     {"a":1,} [1,] [,1] {"a":} {"a"} {:1} {1:2} { } [ ] [} {] " "\" "\x41" "\u12"`;
   const SPACED = ['', ' ', '\ufeff{}', '{} {}', '[1 2]', '{"a" 1}', '"\n"', '"\t"', '"\0"', 'null\0'];
@@ -190,13 +190,10 @@ describe('what is no JSON is refused [R-314]', () => {
     ['\ufeff{"a":1}', 0, 'it begins with a byte order mark'],
     ['{"a":1', 6, 'it ends too soon, at line 1, column 7'],
     ['{"a":tru', 5, 'it ends too soon, at line 1, column 6'],
-  ])(
-    'and %j says where, in UTF-16 units, and nothing of what stands there [R-314]',
-    (text, offset, cause) => {
-      const fault = { code: 'invalid_json', offset, message: `The body is not JSON: ${cause}.` };
-      expect(readJson(text, DEPTH)).toEqual({ fault });
-    },
-  );
+  ])('and %j says where, in UTF-16 units, without any of its text [R-314]', (text, offset, cause) => {
+    const fault = { code: 'invalid_json', offset, message: `The body is not JSON: ${cause}.` };
+    expect(readJson(text, DEPTH)).toEqual({ fault });
+  });
 
   test.each([
     'x at position 4711',
@@ -204,7 +201,7 @@ describe('what is no JSON is refused [R-314]', () => {
     'x in JSON at position 4711 (line 1 column 2)',
     '" in JSON at position 4711',
     '{"a":x in JSON at position 4711',
-  ])('and a text that speaks like the parser is not believed: %s [R-403]', (text) => {
+  ])('and a text that resembles an error of the parser does not change it: %s [R-403]', (text) => {
     expect(JSON.stringify(readJson(text, DEPTH))).not.toContain('4711');
   });
 });
@@ -228,12 +225,12 @@ describe('nesting [R-314]', () => {
     expect(outcome(`["${'[{'.repeat(500)}","\\"[[["]`, 1)).toHaveProperty('value');
   });
 
-  test('of a million levels is refused without a stack', () => {
+  test('of a million levels is refused without recursion', () => {
     expect(outcome('['.repeat(1_000_000))).toBe('nesting_too_deep');
     expect(outcome('{"a":'.repeat(200_000))).toBe('nesting_too_deep');
   });
 
-  test('that more brackets close than open is no way around the limit', () => {
+  test('is not extended by more closing brackets than opening ones', () => {
     expect(outcome(`${']'.repeat(100)}${'['.repeat(100)}`)).toBe('invalid_json');
   });
 });
@@ -247,7 +244,7 @@ test('a megabyte of quotes and backslashes is read in time that grows with its l
 });
 
 describe('on arbitrary texts the reading agrees with a parser that keeps the names of each object [R-314]', () => {
-  /** Few names, in several spellings, so that they meet. */
+  /** Few names, in several spellings, so that some are equal. */
   const NAMES = String.raw`"a" "\u0061" "b" "" "__proto__" "\u005f_proto__" ":" "\"" "{" "1" "\n" "\u000a" "\\" "\u005c" "a\\" "a\/"`;
   const name = fc.constantFrom(...NAMES.split(' '));
   const leaf = fc.oneof(
@@ -264,7 +261,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
     array: fc.array(tie('json'), { maxLength: 4 }).map((items) => `[${items.join()}]`),
   }));
   const character = fc.constantFrom(...Array.from('{}[]":,\\ae01 \n-'));
-  /** Some characters taken out, put in or doubled: mostly no JSON any more, sometimes another one. */
+  /** Some characters removed, inserted or doubled: mostly invalid JSON, sometimes another valid text. */
   const mutated = fc
     .tuple(json, fc.array(fc.tuple(fc.nat(), fc.nat(4), character), { maxLength: 3 }))
     .map(([text, changes]) =>
@@ -276,7 +273,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
       }, text),
     );
 
-  /** The same text among so many values that none of them is built [R-314]. */
+  /** The same text among enough values that none of them is built [R-314]. */
   const agreesAmongMany = (text: string): void => {
     const many = `[${text}${',0'.repeat(520)}]`;
     const { value } = Reference.outcome(many);
@@ -285,7 +282,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
 
   const agrees = (text: string) => {
     const expected = Reference.outcome(text);
-    // A text that is no JSON may be found too deep before it is found to be none.
+    // Invalid JSON may be found too deep before it is found invalid.
     if (expected.depth <= DEPTH) expect(outcome(text)).toEqual(expected.value);
     if (expected.depth < DEPTH) agreesAmongMany(text);
     for (const limit of [1, 2, 3]) {
@@ -303,7 +300,7 @@ describe('on arbitrary texts the reading agrees with a parser that keeps the nam
     fc.assert(fc.property(mutated, agrees), { numRuns: runs(3000) });
   });
 
-  test('of JSON in which one member was put in again', () => {
+  test('of JSON in which one member was inserted again', () => {
     let repeated = 0;
     const again = fc.tuple(fc.jsonValue(), fc.nat()).map(([value, place]) => {
       const text = JSON.stringify(value);

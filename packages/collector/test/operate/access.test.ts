@@ -31,7 +31,7 @@ const basic = (user: string, password: string) =>
   `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`;
 
 describe('[R-831] an operator token', () => {
-  test('is asked for everywhere but at the health endpoints, from loopback too', async () => {
+  test('is required everywhere except at the health endpoints, from loopback too', async () => {
     const directory = scratch();
     const file = tokenFile(directory, `${TOKEN}\n`);
     const args = ['--management-host', '0.0.0.0', '--management-token-file', file];
@@ -71,7 +71,7 @@ describe('[R-831] an operator token', () => {
     // With a token the name does not matter: anyone who has it may come through a proxy.
     const named = { headers: { authorization: `Bearer ${TOKEN}`, host: 'collector.hospital.test' } };
     expect((await get(port, '/metrics', named)).status).toBe(200);
-    // Guessing is slowed down, logged without what was guessed, and does not lock out who has the right one.
+    // Guesses are slowed down, logged without their text, and do not lock out the right token.
     const guesses = await Promise.all(
       Array.from({ length: 20 }, (_, i) =>
         get(port, '/metrics', { headers: { authorization: `Bearer guess-${i}` } }),
@@ -106,23 +106,26 @@ describe('[R-831] an operator token', () => {
     ['has two lines', `${TOKEN}\n${TOKEN}\n`, 0o600, 'one line'],
     ['has a space', `${TOKEN} ${TOKEN}`, 0o600, 'visible ASCII'],
     ['is a book', 'x'.repeat(2000), 0o600, 'too long'],
-  ])('of a file that %s is refused, and not repeated', async (_name, content, mode, reason) => {
-    const directory = scratch();
-    const file = path.join(directory, 'token');
-    if (content !== undefined) tokenFile(directory, content, mode);
-    const dataDir = path.join(directory, 'data');
-    const args = ['serve', '--port', '0', '--data-dir', dataDir, '--management-token-file', file];
-    const { code, stderr } = await run(args);
-    expect(code).toBe(2);
-    expect(stderr).toContain(`--management-token-file: ${file}`);
-    expect(stderr).toContain(reason);
-    expect(stderr).not.toContain(TOKEN);
-    expect(fs.existsSync(dataDir)).toBe(false);
-  });
+  ])(
+    'of a file that %s is refused, and its content is not repeated',
+    async (_name, content, mode, reason) => {
+      const directory = scratch();
+      const file = path.join(directory, 'token');
+      if (content !== undefined) tokenFile(directory, content, mode);
+      const dataDir = path.join(directory, 'data');
+      const args = ['serve', '--port', '0', '--data-dir', dataDir, '--management-token-file', file];
+      const { code, stderr } = await run(args);
+      expect(code).toBe(2);
+      expect(stderr).toContain(`--management-token-file: ${file}`);
+      expect(stderr).toContain(reason);
+      expect(stderr).not.toContain(TOKEN);
+      expect(fs.existsSync(dataDir)).toBe(false);
+    },
+  );
 });
 
 describe('[R-831] the management port', () => {
-  test('that is taken is a clear error, and the ledger is not opened', async () => {
+  test('that is in use is a clear error, and the ledger is not opened', async () => {
     const [one, other] = [scratch(), scratch()];
     const port = String(await freePort());
     await running(one, ['--management-port', port]);
@@ -134,7 +137,7 @@ describe('[R-831] the management port', () => {
     expect(fs.existsSync(path.join(other, 'ledger'))).toBe(false);
   });
 
-  test('[R-725] and so is the port for events, with the option that names another', async () => {
+  test('[R-725] and the port for events in use: the error names the option for another port', async () => {
     const dataDir = scratch();
     const port = String(await freePort());
     await running(scratch(), ['--management-port', port]);
@@ -145,7 +148,7 @@ describe('[R-831] the management port', () => {
     expect(stderr).toContain('Choose another --port');
   });
 
-  test('cannot be the one that events come to', async () => {
+  test('cannot be the port for events', async () => {
     const dataDir = scratch();
     const { code, stderr } = await run([
       ...['serve', '--port', '8085', '--management-port', '8085', '--data-dir', dataDir],

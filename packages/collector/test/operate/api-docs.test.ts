@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => browser.close());
 
-test('[R-831] a browser shows the interface from what the collector serves itself, within a strict policy', async () => {
+test('[R-831] a browser shows the interface only from files of the collector, within a strict policy', async () => {
   const origin = `http://127.0.0.1:${managementPort(collector.running)}`;
   const page = await browser.newPage();
   const elsewhere: string[] = [];
@@ -32,14 +32,14 @@ test('[R-831] a browser shows the interface from what the collector serves itsel
   expect(await page.locator('.opblock').count()).toBe(5);
   await page.getByText('/event/inference-start').first().click();
   await page.getByText('event_id_conflict').first().waitFor();
-  // Events go to another port: there is nothing to try out here.
+  // Events are sent to another port, so there is nothing to try here.
   expect(await page.getByText('Try it out').count()).toBe(0);
   expect(await page.getByText('Authorize').count()).toBe(0);
   expect(elsewhere).toEqual([]);
   expect(complaints).toEqual([]);
 });
 
-test('[R-831] the interface can be read on a phone and in the dark, an operation open', async () => {
+test('[R-831] the interface is readable on a phone and in the dark, with an open operation', async () => {
   const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   const page = await browser.newPage({ viewport: { width: 390, height: 900 } });
   await page.goto(`http://127.0.0.1:${managementPort(collector.running)}/docs`);
@@ -50,7 +50,7 @@ test('[R-831] the interface can be read on a phone and in the dark, an operation
   const light = await ground();
   await page.emulateMedia({ colorScheme: 'dark' });
   await expect.poll(ground).not.toBe(light);
-  // Swagger UI lets its colours change slowly: between two themes nothing can be read for a moment.
+  // Swagger UI lets its colours change slowly: between two themes the text is unreadable for a moment.
   await page.evaluate('Promise.allSettled(document.getAnimations().map(({ finished }) => finished))');
   const contrast = `axe.run({ runOnly: ['color-contrast'] }).then(({ violations }) =>
     violations.flatMap(({ nodes }) => nodes.map(({ html }) => html)))`;

@@ -11,7 +11,7 @@ import { get, managementPort } from './managed.js';
 const collector = oneCollector();
 const port = () => managementPort(collector.running);
 
-/** Everybody on the host asks, each again as soon as it has its answer. @returns how many answers there were. */
+/** All addresses of the host send requests, each again after its answer. @returns how many answers there were. */
 async function flood(
   path: string,
   clients: number,
@@ -39,7 +39,7 @@ async function flood(
 }
 
 describe('[R-831] a flood of the management port', () => {
-  test('gets few answers, and holds up neither events nor a probe', async () => {
+  test('gets few answers, and delays neither events nor a probe', async () => {
     const begun = performance.now();
     const answered = await flood('/metrics', 28, 3000);
     for (let i = 0; i < 20; i++) {
@@ -55,7 +55,7 @@ describe('[R-831] a flood of the management port', () => {
   });
 
   test.each(['/metrics', '/livez', '/nowhere'])(
-    'by 300 connections that ask for %s leaves each probe from the same address its answer',
+    'by 300 connections that ask for %s leaves answers for probes from the same address',
     async (path) => {
       const { over } = await flood(path, 300, 3000);
       for (let i = 0; i < 5; i++) expect((await get(port(), '/livez')).status).toBe(200);
@@ -63,7 +63,7 @@ describe('[R-831] a flood of the management port', () => {
     },
   );
 
-  test('takes not more than half of the connections for one address', async () => {
+  test('gets at most half of the connections for one address', async () => {
     const sockets = Array.from({ length: 60 }, () => net.connect(port(), '127.0.0.1'));
     onTestFinished(() => sockets.forEach((socket) => socket.destroy()));
     for (const socket of sockets) socket.on('error', () => undefined);
@@ -93,7 +93,7 @@ describe('[R-831] a flood of the management port', () => {
       .toBe(200);
   });
 
-  test('from two addresses that take all places and more leaves one to a third', async () => {
+  test('from two addresses that would take all connections leaves one to a third', async () => {
     const sockets = Array.from({ length: 700 }, (_, i) =>
       net.connect({ port: port(), host: '127.0.0.1', localAddress: `127.0.0.${i % 2 === 0 ? 3 : 4}` }),
     );

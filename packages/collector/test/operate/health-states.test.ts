@@ -30,7 +30,7 @@ async function running(...args: Parameters<typeof start>): Promise<Running> {
   return collector;
 }
 
-/** The checks that fail, as /readyz tells them; none when it is ready. */
+/** The failed checks that /readyz lists; none when it is ready. */
 async function notReady(port: number): Promise<string[]> {
   const { status, body } = await get(port, '/readyz');
   if (status === 200) {
@@ -53,10 +53,10 @@ async function live(port: number): Promise<boolean> {
   return status === 200 && body === 'ok';
 }
 
-test('[R-832] it lives and is not ready while the ledger is being opened', async () => {
+test('[R-832] a collector is live and not ready while the ledger is being opened', async () => {
   const { dataDir } = await scratch();
   const port = await freePort();
-  // The ledger's thread takes its time, until it is let.
+  // The thread of the ledger waits until the test releases it.
   const isLet = path.join(temporaryDirectory(), 'is-let');
   onTestFinished(() => fs.rmSync(path.dirname(isLet), { recursive: true, force: true }));
   const slow = `
@@ -79,7 +79,7 @@ test('[R-832] it lives and is not ready while the ledger is being opened', async
   expect((await get(port, '/readyz?verbose')).body).toContain('[+]startup ok');
 });
 
-test('[R-604] [R-832] while events cannot be stored it lives and is not ready, and by itself it is again when they can', async () => {
+test('[R-604] [R-832] while events cannot be stored it is live and not ready, and becomes ready again by itself', async () => {
   const { dataDir, key } = await scratch();
   const collector = await running(dataDir, [
     '--max-body-bytes',
@@ -105,7 +105,7 @@ test('[R-604] [R-832] while events cannot be stored it lives and is not ready, a
 });
 
 test.skipIf(!canMount)(
-  '[R-1323] while the directory of the keys is read-only it starts, says so, and is not ready until that can be written',
+  '[R-1323] while the directory of the keys is read-only it starts, says so, and is not ready until it is writable',
   async () => {
     const { dataDir, key } = await scratch();
     const keys = temporaryDirectory();
@@ -120,14 +120,14 @@ test.skipIf(!canMount)(
       message: 'Not ready: events cannot be stored: the payload keys cannot be written.',
       details: { reasons: [{ check: 'storage', cause: 'keys_unwritable' }] },
     });
-    // Who asks shows no token, and is told no path.
+    // The request has no token, so the answer has no path.
     expect(body).not.toContain(keys);
     expect(await live(port)).toBe(true);
     expect(collector.output.stderr).toContain(`the keys of payloads in ${keys} cannot be written`);
     expect(collector.output.stderr).toMatch(
       /"reason":"the payload keys cannot be written: .*EROFS.*","because":"keys_unwritable","msg":"events cannot be stored; senders are told to retry"/,
     );
-    // Before anyone could know that it listens.
+    // Before it reports that it listens.
     expect(collector.output.stderr).toMatch(/events cannot be stored[^]*"msg":"listening"/);
     expect((await Scrape.of(port)).value('collector_ready')).toBe(0);
     expect((await post(collector.port, key, JSON.stringify(sampleEvent()))).status).toBe(503);
@@ -137,7 +137,7 @@ test.skipIf(!canMount)(
   },
 );
 
-test('[R-832] told to stop it is not ready at once, while what was begun is finished', async () => {
+test('[R-832] on a stop it is not ready at once, while open requests are completed', async () => {
   const { dataDir, key } = await scratch();
   const collector = await running(dataDir);
   const port = managementPort(collector);
@@ -160,7 +160,7 @@ test('[R-832] told to stop it is not ready at once, while what was begun is fini
   probe.destroy();
 });
 
-test('[R-832] while the thread that takes events hangs, /livez fails, and passes again when it goes on', async () => {
+test('[R-832] while the thread that takes events hangs, /livez fails, and passes again when it continues', async () => {
   const { dataDir } = await scratch();
   const hangs = path.join(dataDir, '..', `${path.basename(dataDir)}-hangs`);
   onTestFinished(() => fs.rmSync(hangs, { force: true }));

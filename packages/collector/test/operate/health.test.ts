@@ -9,7 +9,7 @@ interface Given {
   readonly phase?: Phase;
   readonly state?: LedgerState;
   readonly reason?: StorageReason;
-  /** For so long the ledger's thread has said nothing; undefined: it was never open. */
+  /** How long the thread of the ledger has been silent; undefined: it was never open. */
   readonly silent?: number | undefined;
 }
 
@@ -30,7 +30,7 @@ function failing(checks: ReturnType<typeof healthOf>): string[] {
   return checks.flatMap(({ name, failure }) => (failure ? [name] : []));
 }
 
-test('[R-832] it is ready when nothing fails', () => {
+test('[R-832] a collector is ready when nothing fails', () => {
   const checks = health();
   expect([isLive(checks), isReady(checks)]).toEqual([true, true]);
   expect(healthText('readyz', checks)).toBe(
@@ -44,7 +44,7 @@ test.each([
   [{ silent: 10_001 }, 'ledger_thread'],
   [{ state: 'refusing' }, 'storage'],
   [{ state: 'failed' }, 'storage'],
-] as const)('[R-604] [R-832] with %o it lives, and is not ready because of %s', (facts, name) => {
+] as const)('[R-604] [R-832] with %o it is live, and not ready because of %s', (facts, name) => {
   const checks = health(facts);
   expect([isLive(checks), isReady(checks)]).toEqual([true, false]);
   expect(failing(checks)).toEqual([name]);
@@ -52,7 +52,7 @@ test.each([
   expect(healthText('readyz', checks)).toContain(`[-]${name} failed: `);
 });
 
-test('[R-1323] each reason has a word that stays the same', () => {
+test('[R-1323] each reason has a fixed cause', () => {
   const causes = (given: Given) => health(given).flatMap(({ failure }) => failure?.cause ?? []);
   expect(causes({ phase: 'starting', silent: undefined })).toEqual(['starting']);
   expect(causes({ phase: 'stopping' })).toEqual(['stopping']);
@@ -67,7 +67,7 @@ test('[R-1323] each reason has a word that stays the same', () => {
   ]);
 });
 
-test('[R-1435] it is not ready while nothing can be signed, and lives', () => {
+test('[R-1435] it is live and not ready while nothing can be signed', () => {
   const at = (stalledMs: number) => healthOf({ ...WELL, ...holding({ shared: { ...SHARED, stalledMs } }) });
   expect(isReady(at(4999))).toBe(true);
   expect([isLive(at(7300)), failing(at(7300))]).toEqual([true, ['signing']]);
@@ -76,17 +76,17 @@ test('[R-1435] it is not ready while nothing can be signed, and lives', () => {
   );
 });
 
-test('[R-832] a thread that says nothing for a minute wants a new start', () => {
+test('[R-832] a thread that is silent for a minute fails /livez', () => {
   expect(isLive(health({ silent: 60_000 }))).toBe(true);
   const checks = health({ silent: 60_001 });
   expect(isLive(checks)).toBe(false);
   expect(healthText('livez', checks)).toContain('[-]ledger_thread failed');
-  // While it is being opened, or closes, no one asks it.
+  // While it is being opened or closed, it is not checked.
   expect(isLive(health({ phase: 'stopping', silent: 60_001 }))).toBe(true);
   expect(isLive(health({ phase: 'starting', silent: 60_001 }))).toBe(true);
 });
 
-test('[R-832] the thread that takes events is asked too: silent for five seconds, it wants a new start', () => {
+test('[R-832] the thread that takes events is checked too: silent for five seconds, it fails /livez', () => {
   const silent = (silentMs: number) => healthOf({ ...WELL, silentMs });
   expect([isLive(silent(5000)), isReady(silent(5000))]).toEqual([true, true]);
   expect([isLive(silent(5001)), failing(silent(5001))]).toEqual([false, ['http_thread']]);

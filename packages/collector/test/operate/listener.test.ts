@@ -27,7 +27,7 @@ describe('[R-831] the management listener', () => {
     }
   });
 
-  test('answers what is not there, and what is no request, with an Error body', async () => {
+  test('answers an unknown path, and an invalid request, with an Error body', async () => {
     for (const path of [
       '/nothing',
       '/event/outcome',
@@ -49,7 +49,7 @@ describe('[R-831] the management listener', () => {
   });
 
   test.each(['evil.test', 'localhost.evil.test', '127.0.0.1.evil.test', '10.0.0.1', 'localhost:80:90'])(
-    'on loopback gives nothing to a page that calls it %s (DNS rebinding), and health to anybody',
+    'on loopback refuses a page that calls it %s (DNS rebinding), except for health',
     async (host) => {
       for (const path of PATHS) {
         const { status, body } = await get(port(), path, { headers: { Host: host } });
@@ -64,7 +64,7 @@ describe('[R-831] the management listener', () => {
   );
 
   test.each(['localhost', 'LocalHost:8081', '127.0.0.1', '127.0.0.1:1', '[::1]:8081'])(
-    'on loopback answers who calls it %s, through whatever port',
+    'on loopback answers a client that calls it %s, through any port',
     async (host) => {
       expect((await get(port(), '/metrics', { headers: { Host: host } })).status).toBe(200);
     },

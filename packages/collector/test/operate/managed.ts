@@ -18,7 +18,7 @@ export interface GetOptions {
   readonly host?: string;
 }
 
-/** The port that the log names. */
+/** The port named in the log. */
 export function managementPort({ output }: Pick<Running, 'output'>): number {
   const found = /"port":(\d+),"token":\w+,"msg":"management listening"/.exec(output.stderr)?.[1];
   if (found === undefined) throw new Error(`no management listener in the log: ${output.stderr}`);
@@ -67,7 +67,7 @@ export class Scrape {
     return family;
   }
 
-  /** The one number with these labels; undefined when there is none. */
+  /** The one value with these labels; undefined without one. */
   value(name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
     const line = this.family(name).metrics.find((candidate) =>
       Object.entries(labels).every(([label, value]) => candidate.labels?.[label] === value),

@@ -30,7 +30,7 @@ const requests = (scrape: Scrape, kind: string, code: string) =>
   scrape.value('collector_requests_total', { kind, code }) ?? NaN;
 
 describe('[R-833] metrics', () => {
-  test('count every request by kind, status and code, and events by what became of them', async () => {
+  test('count every request by kind, status and code, and events by outcome', async () => {
     const { key } = collector;
     const limited = await createKey(collector.dataDir, '--rate-limit', '0.001/s:1');
     const event = sampleEvent('human-output');
@@ -107,7 +107,7 @@ describe('[R-833] metrics', () => {
         body: JSON.stringify(sampleEvent('outcome', { text: 'x'.repeat(size) })),
       });
       connection.write(bytes.subarray(0, bytes.length / 2));
-      // Most often long enough for the first half to be read alone.
+      // Usually long enough for the first half to be read by itself.
       await sleep(20);
       connection.write(bytes.subarray(bytes.length / 2));
       expect((await connection.answer())?.status).toBe(201);
@@ -117,7 +117,7 @@ describe('[R-833] metrics', () => {
     expect(uses(seen)).toBe(sizes.length);
   });
 
-  test('tell of the process, the queue, the disk, the checkpoint and the index', async () => {
+  test('include the process, the queue, the disk, the checkpoint and the index', async () => {
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     const scrape = await scrapeUntil(
       (now) =>
@@ -147,7 +147,7 @@ describe('[R-833] metrics', () => {
     for (const { name, help } of scrape.families) expect(help.length, name).toBeGreaterThan(8);
   });
 
-  test('come as OpenMetrics to anyone who asks for that, with the same numbers, and as text to others', async () => {
+  test('come as OpenMetrics on request, with the same numbers, and otherwise as text', async () => {
     const open = await get(port(), '/metrics', {
       headers: { Accept: 'application/openmetrics-text;version=1.0.0,text/plain;q=0.5' },
     });
@@ -162,7 +162,7 @@ describe('[R-833] metrics', () => {
     expect(line.exec(open.body)?.[0]).toBe(line.exec(plain.body)?.[0]);
   });
 
-  test('have no label that a request could make: what is sent at random changes no name and no label', async () => {
+  test('have no label from a request: random requests change no name and no label', async () => {
     const labels = async () => {
       const all = new Set<string>();
       for (const { name, metrics } of (await Scrape.of(port())).families) {
@@ -202,7 +202,7 @@ describe('[R-833] metrics', () => {
     expect(values('organisation')).toEqual(new Set(['default']));
   });
 
-  test('[R-833] neither they nor the console hold a key, a payload, an id of an event or of a person, or a path', async () => {
+  test('[R-833] neither they nor the console contain a key, a payload, an id of an event or of a person, or a path', async () => {
     const event = sampleEvent('inference-start', {
       run_id: '0b0e7c3e-6f5a-4b1e-9c52-3f7d6f0a9a11',
       inputs: { prompt: 'UNHEARD-OF-SYMPTOM' },

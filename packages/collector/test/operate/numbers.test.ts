@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { cellsOf, NUMBERS } from '../../src/operate/numbers.js';
 import { holding, PRIVACY, SHARED, WELL } from './well.js';
 
-test('[R-833] a name is declared once, ends in _total when it is a counter, and only then, and says what it is', () => {
+test('[R-833] a name is declared once, ends in _total exactly for a counter, and has a description', () => {
   const names = NUMBERS.map(({ name }) => name);
   expect(names.length).toBeGreaterThan(60);
   expect(new Set(names).size).toBe(names.length);
@@ -10,7 +10,7 @@ test('[R-833] a name is declared once, ends in _total when it is a counter, and 
   expect(NUMBERS.filter(({ help }) => help.length < 9)).toEqual([]);
 });
 
-test('[R-1435] only a log in a database has the numbers of one', () => {
+test('[R-1435] only a log in a database has the numbers of such a log', () => {
   const lines = (facts: typeof WELL, name: string) =>
     NUMBERS.find((number) => number.name === name)?.lines(facts);
   const shared = { ...WELL, ...holding({ shared: SHARED }), alarms: new Set(['lost'] as const) };
@@ -21,7 +21,7 @@ test('[R-1435] only a log in a database has the numbers of one', () => {
     expect(lines(WELL, `collector_${name}`)).toEqual([]);
 });
 
-test('[R-835] a number with a cell is on the console while it is known, and a trouble only while there is one', () => {
+test('[R-835] a number with a cell is on the console while it is known, and one of a trouble only during it', () => {
   const labels = (facts: typeof WELL) => cellsOf(facts).map(({ label, value }) => [label, value]);
   expect(labels({ ...WELL, privacy: undefined })).toEqual([]);
   const calm = labels(WELL).map(([label]) => label);

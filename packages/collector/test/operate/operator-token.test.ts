@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { OperatorToken } from '../../src/operate/operator-token.js';
 import { scratchDirectory } from '../access/scratch-keys.js';
 
-test('[R-831] a token matches itself and nothing else, whatever ends its line', () => {
+test('[R-831] a token matches only itself, whatever ends its line', () => {
   const token = 'correct-horse-battery-staple-0123456789';
   const file = scratchDirectory('token');
   for (const end of ['', '\n', '\r\n']) {
@@ -18,7 +18,7 @@ test('[R-831] a token matches itself and nothing else, whatever ends its line', 
   }
 });
 
-test('[R-831] a token is not read from a pipe, on which a start would wait', () => {
+test('[R-831] a token is not read from a pipe, which would block a start', () => {
   const pipe = scratchDirectory('pipe');
   execFileSync('mkfifo', [pipe]);
   expect(() => OperatorToken.read(pipe)).toThrow(/is not a regular file/);

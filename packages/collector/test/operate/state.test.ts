@@ -21,7 +21,7 @@ const state = async () => (await getJson(port(), '/console/state.json')) as unkn
 const warned = async () => (await state()).warnings.map(({ id }) => id);
 
 describe("[R-833] the console's state", () => {
-  test('has a sample a second, and rates', async () => {
+  test('has one sample per second, and rates', async () => {
     for (let i = 0; i < 5; i++)
       expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     // A second is sampled when it is over; a busy machine has some before the first event, or one that is longer.
@@ -43,7 +43,7 @@ describe("[R-833] the console's state", () => {
     expect(await state()).toMatchObject({ version: version(), commit: commit() });
   });
 
-  test('tells of keys by their ids, when they were used and when they end', async () => {
+  test('lists keys with their ids, when they were used and when they end', async () => {
     const text = await createKey(collector.dataDir, '--expires', '3d', '--note', 'ward 7');
     const keyId = text.slice(4, 16);
     await expect.poll(warned).toContain('key_expires_soon');
@@ -60,7 +60,7 @@ describe("[R-833] the console's state", () => {
       .toBe('revoked');
   });
 
-  test('tells what collector verify found last, when that was asked for', async () => {
+  test('has the last result of collector verify with --note', async () => {
     expect((await state()).last_verify).toBeNull();
     expect((await run(['verify', '--data-dir', collector.dataDir])).code).toBe(0);
     expect(fs.existsSync(path.join(collector.dataDir, 'checkpoints', 'verify.json'))).toBe(false);
@@ -68,15 +68,15 @@ describe("[R-833] the console's state", () => {
     const events = (await state()).ledger.events;
     await expect.poll(async () => (await state()).last_verify).toMatchObject({ intact: true, events });
     expect((await Scrape.of(port())).value('collector_verify_intact')).toBe(1);
-    // Where it cannot be written the verdict stands all the same.
+    // If it cannot be written, the result is printed all the same.
     fs.mkdirSync(path.join(collector.dataDir, 'checkpoints', 'verify.json.unfinished'));
     const { code, stdout, stderr } = await run(['verify', '--note', '--data-dir', collector.dataDir]);
     expect([code, stdout]).toEqual([0, expect.stringContaining('INTACT')]);
     expect(stderr).toMatch(/^collector: the verdict could not be recorded: .*EISDIR/);
   });
 
-  test('warns that no checkpoint can be made where that cannot be written down either, until one is', async () => {
-    // As on a full disk: neither the checkpoint nor why there is none can be written.
+  test('warns that no checkpoint can be made, also where that cannot be written down, until one is', async () => {
+    // As on a full disk: neither the checkpoint nor the reason for its absence can be written.
     const drafts = ['latest.draft', 'trouble.json.unfinished'].map((name) =>
       path.join(collector.dataDir, 'checkpoints', name),
     );
@@ -85,7 +85,7 @@ describe("[R-833] the console's state", () => {
     expect((await post(collector.port, collector.key, JSON.stringify(sampleEvent()))).status).toBe(201);
     await expect.poll(warned).toContain('checkpoints_fail');
     expect(Date.parse((await state()).checkpoints_fail_since ?? '')).toBeLessThanOrEqual(Date.now());
-    // On a full disk nothing may be stored at all, and the reason stands in the log alone.
+    // On a full disk nothing may be stored at all, and the reason is only in the log.
     const { what_to_do: advice } = (await state()).warnings.find(({ id }) => id === 'checkpoints_fail') ?? {};
     expect(advice).toMatch(/not signed\b.*\bread the log\b/);
     fs.rmdirSync(latest);
@@ -94,7 +94,7 @@ describe("[R-833] the console's state", () => {
   });
 });
 
-test('[R-811] the state and the metrics tell when the last back-up was made, and of how much; an old one is warned of', async () => {
+test('[R-811] the state and the metrics have the time and size of the last back-up; an old one causes a warning', async () => {
   const { dataDir } = collector;
   expect((await state()).last_backup).toBeNull();
   expect(await warned()).not.toContain('backup_old');
@@ -116,7 +116,7 @@ test('[R-811] the state and the metrics tell when the last back-up was made, and
   await expect.poll(warned).toContain('backup_old');
   expect((await state()).last_backup?.events_since).toBe(events - 1);
   expect(JSON.stringify(await state())).not.toContain(backups);
-  // Where it cannot be noted the back-up stands all the same.
+  // If it cannot be noted, the back-up is still complete.
   const note = path.join(dataDir, 'checkpoints', 'backup.json.unfinished');
   fs.mkdirSync(note);
   const { code, stdout, stderr } = await run(['backup', backups, '--keys-elsewhere', '--data-dir', dataDir]);
@@ -125,7 +125,7 @@ test('[R-811] the state and the metrics tell when the last back-up was made, and
   fs.rmdirSync(note);
 });
 
-test('[R-835] a key that was replaced is told as such, and whether it is in use', async () => {
+test('[R-835] a key that was replaced is reported as such, with whether it is in use', async () => {
   const old = await createKey(collector.dataDir);
   const keyId = old.slice(4, 16);
   const own = async () => (await state()).keys.find((key) => key.key_id === keyId);
@@ -140,7 +140,7 @@ test('[R-835] a key that was replaced is told as such, and whether it is in use'
   expect(warning?.what_to_do).toContain((await own())?.replaced_by ?? 'no key');
 });
 
-test('[R-835] the state and the metrics tell how complete the runs are, without an id', async () => {
+test('[R-835] the state and the metrics report the completeness of runs, without an id', async () => {
   const send = async (kind: EventKind, more: object) => {
     const event = sampleEvent(kind, { ...more });
     expect((await post(collector.port, collector.key, JSON.stringify(event), { kind })).status).toBe(201);

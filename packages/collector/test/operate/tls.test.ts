@@ -64,7 +64,7 @@ function getSecurely(port: number, at: string): Promise<{ status: number; body: 
 }
 
 describe('[R-821] with a certificate the management listener', () => {
-  test('speaks HTTPS, with the certificate as it is renewed', async () => {
+  test('serves HTTPS, also with a renewed certificate', async () => {
     const { directory, running, port } = await startWith();
     expect(running.output.stderr).toMatch(/"tls":true,"port":\d+,"token":true,"msg":"management listening"/);
     const { status, body, name } = await getSecurely(port, '/console/state.json');
@@ -77,7 +77,7 @@ describe('[R-821] with a certificate the management listener', () => {
     await expect.poll(async () => (await getSecurely(port, '/livez')).name).toBe('second');
   });
 
-  test('still tells health by plain HTTP, and the rest to this host alone', async () => {
+  test('serves health by plain HTTP, and the rest only on loopback', async () => {
     const { port } = await startWith();
     for (const at of ['/livez', '/readyz']) expect((await get(port, at)).status).toBe(200);
     expect((await get(port, '/metrics', { headers })).status).toBe(200);
@@ -91,7 +91,7 @@ describe('[R-821] with a certificate the management listener', () => {
     ]);
   });
 
-  test('closes what is neither, and what does not finish its handshake, and goes on', async () => {
+  test('closes other protocols and unfinished handshakes, and continues', async () => {
     const { port } = await startWith();
     const closed = (hello: string) =>
       new Promise<string>((resolve, reject) => {
@@ -117,7 +117,7 @@ describe('[R-821] with a certificate the management listener', () => {
   });
 });
 
-test('[R-821] an operator token that comes from other machines in the clear is warned of', async () => {
+test('[R-821] an operator token that comes from other machines in the clear causes a warning', async () => {
   const { port } = await startWith('plain');
   const state = JSON.parse((await get(port, '/console/state.json', { headers })).body) as {
     warnings: { id: string }[];

@@ -8,9 +8,9 @@ function ids(facts: Partial<Facts>): string[] {
   return warningsOf({ ...WELL, ...facts }).map(({ id, severity }) => `${severity} ${id}`);
 }
 
-test('[R-833] where all is well nothing is warned of', () => {
+test('[R-833] where all is well there is no warning', () => {
   expect(warningsOf(WELL)).toEqual([]);
-  // What is not known yet is no trouble either.
+  // Unknown values cause no warning either.
   expect(
     ids({
       disk: undefined,
@@ -164,12 +164,12 @@ test.each<[string, Partial<Facts>, string[]]>([
   for (const { title, what_to_do } of warningsOf({ ...WELL, ...facts })) {
     expect(what_to_do.length).toBeGreaterThan(20);
     expect(title).toMatch(/^[A-Z0-9]/);
-    // No path, no message of a sink, no words that came from outside.
+    // No path, no message of a sink, no text from outside.
     expect(title + what_to_do).not.toMatch(/\/mnt|witness\.test|note of an operator|undefined|NaN|Infinity/);
   }
 });
 
-test('[R-833] the gravest come first, and all at once are told', () => {
+test('[R-833] the most severe come first, and all are reported at once', () => {
   const found = warningsOf({
     ...WELL,
     storage: { state: 'refusing' },
@@ -205,7 +205,7 @@ test('[R-833] the gravest come first, and all at once are told', () => {
   expect(missing).toEqual(['checkpoints_fail']);
 });
 
-test('[R-811] a follower that stops is noticed within minutes, in words that name it', () => {
+test('[R-811] a follower that stops is reported within minutes, by name', () => {
   const stopped = (ago: number, most: number) =>
     warningsOf({
       ...WELL,
@@ -219,7 +219,7 @@ test('[R-811] a follower that stops is noticed within minutes, in words that nam
   expect(stopped(2 * 60_000, 60_000)).toHaveLength(1);
 });
 
-test('[R-833] what is not set up is a hint that says what to do, and no warning', () => {
+test('[R-833] a missing set-up is a hint with an instruction, and no warning', () => {
   const nothing = {
     ...{ ...WELL, sinks: [] },
     ...{ lastBackup: undefined, lastVerify: undefined, logBeganAt: NOW },
@@ -238,7 +238,7 @@ test('[R-833] what is not set up is a hint that says what to do, and no warning'
   expect(hintsOf(WELL)).toEqual([]);
 });
 
-test('no hint of a back-up where it is warned of already, or where back-ups are made otherwise', () => {
+test('no hint about a back-up where there is a warning, or where back-ups are made otherwise', () => {
   const late = { ...WELL, lastBackup: undefined, logBeganAt: NOW - 2 * DAY };
   expect(warningsOf(late).map(({ id }) => id)).toEqual(['backup_old']);
   expect(hintsOf(late)).toEqual([]);

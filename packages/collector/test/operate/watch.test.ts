@@ -14,7 +14,7 @@ const DISK_BYTES = EVENT_BYTES + 64;
 
 type EventsAt = (ms: number) => number;
 
-/** What a collector that was started at `from` says after some time. */
+/** The report of a collector that was started at `from`, after some time. */
 function growthAfter(ms: number, eventsAt: EventsAt, from = 0) {
   const watch = new GrowthWatch();
   const look = (at: number) => ({ at: at - from, events: eventsAt(at), bytes: eventsAt(at) * EVENT_BYTES });
@@ -33,13 +33,13 @@ const imported: EventsAt = (ms) => 1e6 * Math.min(1, Math.max(0, (ms - 2 * HOUR)
 /** Eight hours of every day. */
 const byDay: EventsAt = (ms) => 8000 * (Math.floor(ms / DAY) + Math.min(1, (ms % DAY) / (8 * HOUR)));
 
-test('growth is not told before it was watched for ten minutes', () => {
+test('growth is not reported before ten minutes of watching', () => {
   const early = growthAfter(9 * MINUTE, perDay(1e6));
   expect(early).toMatchObject({ watchedMs: 9 * MINUTE, eventsPerHour: undefined, bytesPerHour: undefined });
   expect(daysUntilFull(early, 1e9)).toBeUndefined();
 });
 
-test('growth is what came within the last day at most', () => {
+test('growth counts at most the last day', () => {
   expect(growthAfter(HOUR, perDay(2400)).eventsPerHour).toBeCloseTo(100, 6);
   const later = growthAfter(30 * HOUR, (ms) => Math.max(0, ms - 6 * HOUR) / HOUR);
   expect(later.watchedMs).toBe(DAY);
@@ -47,7 +47,7 @@ test('growth is what came within the last day at most', () => {
   expect(later.bytesPerHour).toBeCloseTo(EVENT_BYTES, 6);
 });
 
-test('[R-835] an import that is followed by quiet fills no disk', () => {
+test('[R-835] an import followed by no more events fills no disk', () => {
   for (const hours of [3, 11, 12, 13, 15, 24, 48, 71]) {
     const growth = growthAfter(hours * HOUR, imported);
     expect([hours, daysUntilFull(growth, 1)]).toEqual([hours, undefined]);
@@ -61,7 +61,7 @@ test('[R-835] an import that is followed by quiet fills no disk', () => {
   expect(growthAfter(5 * HOUR, imported).eventsPerHour).toBeCloseTo(200_000, 6);
 });
 
-test('[R-835] steady growth is foreseen after twelve hours, as it is', () => {
+test('[R-835] steady growth is forecast correctly after twelve hours', () => {
   const early = growthAfter(11 * HOUR, perDay(5000));
   expect([daysUntilFull(early, 1), early.steadyKnownInMs]).toEqual([undefined, HOUR]);
   for (const days of [0.5, 1, 2.7, 3, 7, 10]) {
@@ -70,25 +70,25 @@ test('[R-835] steady growth is foreseen after twelve hours, as it is', () => {
   }
 });
 
-test('[R-835] an import changes nothing of what is foreseen of a steady growth', () => {
+test('[R-835] an import does not change the forecast of a steady growth', () => {
   const both: EventsAt = (ms) => perDay(5000)(ms) + imported(ms - 4 * DAY);
   for (const days of [4.1, 4.2, 5, 7, 10]) {
     expect(daysUntilFull(growthAfter(days * DAY, both), 5000 * DISK_BYTES)).toBeCloseTo(1, 6);
   }
 });
 
-test('[R-835] a night is no end of growth: that of whole days is known after three of them', () => {
+test('[R-835] a night does not end growth: growth by whole days is known after three of them', () => {
   const early = growthAfter(2.5 * DAY, byDay);
   expect([daysUntilFull(early, 1), early.steadyKnownInMs]).toEqual([undefined, DAY / 2]);
   for (const days of [3, 3.9, 5.2, 8]) {
     expect(daysUntilFull(growthAfter(days * DAY, byDay), 8000 * DISK_BYTES * 7)).toBeCloseTo(7, 6);
   }
-  // Nor is a weekend.
+  // Nor does a weekend.
   const week: EventsAt = (ms) => 1000 * Math.min(5, ms / DAY) + 1000 * Math.max(0, ms / DAY - 7);
   expect(daysUntilFull(growthAfter(7 * DAY, week), 1000 * DISK_BYTES)).toBeCloseTo(1, 6);
 });
 
-test('[R-835] a collector that was started again forgets what came before, and takes no log for growth', () => {
+test('[R-835] a collector that was restarted forgets what came before, and does not take the log for growth', () => {
   const restarted = growthAfter(6 * HOUR, perDay(5000), 30 * DAY);
   expect(daysUntilFull(restarted, 1)).toBeUndefined();
   expect(restarted.eventsPerHour).toBeCloseTo(5000 / 24, 6);
@@ -98,13 +98,13 @@ test('[R-835] a collector that was started again forgets what came before, and t
   expect(daysUntilFull(quiet, 1)).toBe(Infinity);
 });
 
-test('[R-835] a sender that has become greedy is foreseen after half a day', () => {
+test('[R-835] a sender that sends much more is in the forecast after half a day', () => {
   const greedy: EventsAt = (ms) => perDay(100)(ms) + Math.max(0, perDay(1e6)(ms - 6 * DAY));
   const growth = growthAfter(6.5 * DAY, greedy);
   expect(daysUntilFull(growth, 1_000_100 * DISK_BYTES)).toBeCloseTo(1, 3);
 });
 
-test('a sample holds what came since the one before, and its quantiles are of that second alone', () => {
+test('a sample has the counts since the one before, and its quantiles are of that second only', () => {
   const counters = new IngestCounters();
   const samples = new Samples(500);
   const take = (now: number, monotonic: number) => samples.take({ now, monotonic, ingest: counters.read() });
@@ -133,7 +133,7 @@ test('the newest 300 are kept, oldest first', () => {
   expect(samples.list().map(({ at }) => at)).toEqual(Array.from({ length: 300 }, (_, i) => i + 2));
 });
 
-test('of too many keys the usable ones are shown, and the newest of the others while there is room', () => {
+test('of too many keys the usable ones are shown, and the newest of the others if there is room', () => {
   const uses = (revoked: number) =>
     Array.from({ length: 1500 }, (_, i) => {
       const key = { keyId: String(i), revokedAt: i < revoked ? 1 : undefined, expiresAt: undefined };

@@ -1,4 +1,4 @@
-/** What the warnings and the hints are made of, where all is well. */
+/** The input of the warnings and the hints, where all is well. */
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
 import { createCounterMemory, LedgerCounters, type SharedCounts } from '../../src/ledger/ledger-counters.js';
 import type { KeyState } from '../../src/access/key-ring.js';

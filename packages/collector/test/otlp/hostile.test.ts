@@ -47,7 +47,7 @@ test('[R-1923] requests that are much larger once decoded are not decoded all at
   const large = Array.from({ length: 12 }, () => sent(key, largeOnceDecoded()));
   await Promise.race(large);
   await sent(other, tracesOf([modelSpan()]));
-  // It has waited for its turn, and not for all that came before it.
+  // It has waited for its turn, and not for all requests before it.
   expect(answers.length).toBeLessThan(1 + large.length);
   await Promise.all(large);
   expect(answers.map(([, status]) => status)).toEqual(Array<number>(1 + large.length).fill(200));
@@ -71,7 +71,7 @@ async function announce(port: number, key: string): Promise<void> {
   await promise;
 }
 
-test('[R-1923] requests that announce 64 MiB and send nothing keep neither their key nor another one out', async () => {
+test('[R-1923] requests that announce 64 MiB and send nothing block neither their key nor another one', async () => {
   const dataDir = scratch();
   const keys = await Promise.all(Array.from({ length: 3 }, async () => (await issueKey(dataDir)).text));
   const running = await start(dataDir, ['--otlp-port', '0']);
@@ -98,7 +98,7 @@ async function pipelined(port: number, key: string, bodies: readonly string[]) {
   return { statuses: statuses(), text };
 }
 
-test('[R-1923] requests behind each other are answered in their order, and nothing of them is in a line or a page', async () => {
+test('[R-1923] pipelined requests are answered in their order, and none of their content is in a log line or a page', async () => {
   const dataDir = scratch();
   const [key, full] = await Promise.all([
     ...[issueKey(dataDir), issueKey(dataDir, { profile: 'full' })].map(async (made) => (await made).text),

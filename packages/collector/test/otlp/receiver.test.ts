@@ -22,7 +22,7 @@ import { scratch } from '../running/scratch.js';
 import { post, shownName } from '../running/tls-client.js';
 import { modelSpan, otlpPortOf, sendOtlp, tracesOf } from './sending.js';
 
-/** A collector that takes OTLP, for one test. */
+/** A collector that accepts OTLP, for one test. */
 async function takingOtlp(args: readonly string[] = [], dataDir = scratch()) {
   const key = (await issueKey(dataDir)).text;
   const running = await start(dataDir, ['--otlp-port', '0', ...args]);
@@ -36,7 +36,7 @@ async function metric(running: Running, pattern: RegExp): Promise<string[]> {
   return text.split('\n').filter((line) => pattern.test(line));
 }
 
-test('[R-1920] OTLP has a port of its own and is off unless it is given; the five endpoints stay where they are', async () => {
+test('[R-1920] OTLP has a port of its own and is off by default; the five endpoints are not on it', async () => {
   const dataDir = scratch();
   const key = (await issueKey(dataDir)).text;
   const without = await start(dataDir);
@@ -55,7 +55,7 @@ test('[R-1920] OTLP has a port of its own and is off unless it is given; the fiv
   );
 });
 
-test('[R-1921] a 200 says that every event of the request is durable: a kill loses none, and a repeat adds none', async () => {
+test('[R-1921] a 200 means that every event of the request is durable: a kill loses none, and a repeat adds none', async () => {
   const { dataDir, key, running, port } = await takingOtlp();
   const spans = Array.from({ length: 700 }, () => modelSpan());
   const body = tracesOf(spans);
@@ -70,7 +70,7 @@ test('[R-1921] a 200 says that every event of the request is durable: a kill los
   expect(await storedEvents(dataDir)).toEqual(stored);
 });
 
-test('[R-1921] the answer has the encoding of the request, whatever its coding, and a refusal is a google.rpc.Status', async () => {
+test('[R-1921] the answer has the encoding of the request, with any coding, and a refusal is a google.rpc.Status', async () => {
   const { key, port } = await takingOtlp();
   const json = tracesOf([modelSpan()]);
   for (const [coding, body] of [
@@ -122,7 +122,7 @@ test('[R-1923] a request may have 64 MiB before and after decompression, and any
   });
   const announced = { 'content-length': String((64 << 20) + 1), expect: '100-continue' };
   expect((await sendOtlp(port, key, '', { headers: announced })).status).toBe(413);
-  // Twenty million objects: more than can be held, or more than is read.
+  // Twenty million objects: more than fits in memory, or more than is read.
   const many = `{"resourceSpans":[${'{},'.repeat(20_000_000)}{}]}`;
   expect((await sendOtlp(port, key, zlib.gzipSync(many), { headers: gzip })).status).toBe(413);
   const spans = Array.from({ length: 10_000 }, () => modelSpan());
@@ -147,7 +147,7 @@ test('[R-1924] a key needs the permission otlp, which all includes and the five 
   expect(made.stdout).toMatch(/OTEL_EXPORTER_OTLP_HEADERS=x-api-key=cek_/);
 });
 
-test('[R-1921] spans that are about no model are ignored and counted by reason, and are no part of partial_success', async () => {
+test('[R-1921] spans without a model are ignored and counted by reason, and are not in partial_success', async () => {
   const { key, running, port } = await takingOtlp();
   const other = { ...modelSpan(), attributes: { 'http.request.method': 'GET' } };
   expect(await sendOtlp(port, key, tracesOf([other, modelSpan(), other]))).toMatchObject({
@@ -165,7 +165,7 @@ test('[R-1921] spans that are about no model are ignored and counted by reason, 
   ]);
 });
 
-test('[R-1921] what can never be stored is counted in partial_success, a metric and a log line, with its reason; the rest is stored', async () => {
+test('[R-1921] events that can never be stored are counted in partial_success, a metric and a log line, with the reason; the rest is stored', async () => {
   const { dataDir, running, port } = await takingOtlp();
   const full = (await issueKey(dataDir, { profile: 'full' })).text;
   // Profile full asks who the answer was for and about whom.
@@ -187,7 +187,7 @@ test('[R-1921] what can never be stored is counted in partial_success, a metric 
   expect(running.output.stderr).not.toContain('5.6 mmol');
 });
 
-test('[R-1921] where the disk is full in the midst of a request the answer is 503 with Retry-After, and a repeat stores the rest, each event once', async () => {
+test('[R-1921] if the disk fills during a request the answer is 503 with Retry-After, and a repeat stores the rest, each event once', async () => {
   const { dataDir, key, running, port } = await takingOtlp([
     ...limits({ 'segment-bytes': '1MiB' }),
     ...['--max-body-bytes', '64KiB'],
@@ -212,7 +212,7 @@ test('[R-1921] where the disk is full in the midst of a request the answer is 50
   expect(new Set(ids).size).toBe(3000);
 });
 
-test('[R-1921] an event id that came by another door first stays what it was: the span is rejected, and named by a log line', async () => {
+test('[R-1921] an event id that came another way first keeps its event: the span is rejected, and named by a log line', async () => {
   const { dataDir, key, port } = await takingOtlp();
   const span = modelSpan();
   expect((await sendOtlp(port, key, tracesOf([span]))).status).toBe(200);
@@ -224,7 +224,7 @@ test('[R-1921] an event id that came by another door first stays what it was: th
   expect([status, json.partialSuccess?.rejectedSpans]).toEqual([200, '1']);
   expect(json.partialSuccess?.errorMessage).toContain('event_id_conflict');
   await expect.poll(() => other.running.output.stderr).toContain('"codes":{"event_id_conflict":1}');
-  // By this door, the same span with other words is a repeat: the first one stands.
+  // Through OTLP, the same span with other content is a repeat: the first one is kept.
   const changed = { ...span, attributes: { ...span.attributes, 'gen_ai.request.model': 'gpt-5' } };
   expect(await sendOtlp(port, key, tracesOf([changed]))).toMatchObject({ status: 200, json: {} });
   expect(await storedEvents(dataDir)).toHaveLength(2);
@@ -240,7 +240,7 @@ test('[R-1921] a rate limit counts events, and not requests', async () => {
   expect(Number(refused.headers['retry-after'])).toBeGreaterThan(100);
 });
 
-test('[R-1923] beside requests of OTLP without end no ordinary sender is refused, and none of the requests is', async () => {
+test('[R-1923] with endless requests of OTLP no ordinary sender is refused, and none of the requests is', async () => {
   const { dataDir, key, running, port } = await takingOtlp();
   const ordinary = (await issueKey(dataDir)).text;
   let isOver = false;
@@ -259,7 +259,7 @@ test('[R-1923] beside requests of OTLP without end no ordinary sender is refused
   expect([...statuses]).toEqual([200]);
 });
 
-test('[R-1920] OTLP speaks TLS with the certificate of the collector, the renewed one too, and asks for that of the client', async () => {
+test('[R-1920] OTLP uses TLS with the certificate of the collector, also a renewed one, and asks for that of the client', async () => {
   const [dataDir, certificates] = [scratch(), scratch()];
   const authority = new Authority();
   const renew = (commonName: string) =>
@@ -282,7 +282,7 @@ test('[R-1920] OTLP speaks TLS with the certificate of the collector, the renewe
   await expect.poll(() => shownName(port, named('dns:app.test'))).toBe('second');
 });
 
-test('[R-1920] an orderly stop answers the requests whose bodies have come, and refuses the others', async () => {
+test('[R-1920] an orderly stop answers the requests whose bodies are complete, and refuses the others', async () => {
   const { dataDir, key, running, port } = await takingOtlp(limits({ 'shutdown-timeout-ms': '10m' }));
   const agent = new http.Agent({ keepAlive: true });
   const body = tracesOf(Array.from({ length: 3000 }, () => modelSpan()));
@@ -298,7 +298,7 @@ test('[R-1920] an orderly stop answers the requests whose bodies have come, and 
   expect(await storedEvents(dataDir)).toHaveLength(6000);
 });
 
-test('[R-873] a trial lists the events that are made of spans, each with what profile full would say', async () => {
+test('[R-873] a trial lists the events made from spans, each with its faults under profile full', async () => {
   const trial = launch(['serve', '--trial', '--port', '0', '--otlp-port', '0'], {
     env: { TMPDIR: scratch() },
   });

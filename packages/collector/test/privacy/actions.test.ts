@@ -1,4 +1,4 @@
-/** What actions say, as entries of the log have it: read by every start and every reader, whoever wrote them. */
+/** The content of actions in entries of the log: read by every start and every reader, whoever wrote them. */
 import { hash, randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import { describe, expect, test } from 'vitest';
@@ -20,7 +20,7 @@ import { runs } from '../../../../test/property-runs.js';
 
 const sha256Of = (...parts: readonly Uint8Array[]) => hash('sha256', Buffer.concat(parts), 'buffer');
 
-/** The example of docs/INTEGRITY.md, "Actions", by what stands before the bytes. */
+/** The example of docs/INTEGRITY.md, "Actions", by the text before the bytes. */
 function example(what: string): string {
   const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
   return new RegExp(`^\\| ${what}[^|]*\\| \`(.*?)\` +\\|$`, 'm').exec(page)?.[1] ?? '';
@@ -42,7 +42,7 @@ const keys = fc
   }));
 
 const sha256 = fc.stringMatching(/^[0-9a-f]{64}$/);
-/** An erasure without a plan has none of them. */
+/** An erasure without a plan has no such field. */
 const planned = fc.record(
   {
     ...{ plan: sha256, marks: sha256, record: sha256 },
@@ -72,7 +72,7 @@ function bodyOf(said: object): Buffer {
 }
 
 describe('an action', () => {
-  test('[R-1344] says in the log what it said before', () => {
+  test('[R-1344] is the same after it was written to the log and read', () => {
     fc.assert(
       fc.property(action, (said) => {
         const actions = new Actions();
@@ -83,7 +83,7 @@ describe('an action', () => {
     );
   });
 
-  test('[R-2031] has one text: whatever else stands for the same is no action', () => {
+  test('[R-2031] has one text: other texts of the same content are refused', () => {
     fc.assert(
       fc.property(action, (said) => {
         const [text, fields] = [bodyOf(actionFields(said)).toString(), actionFields(said)];
@@ -121,7 +121,7 @@ describe('an action', () => {
     );
   });
 
-  test('is none, and no error, where it is something else', () => {
+  test('is refused without an error where a member has another value', () => {
     const fields = fc.constantFrom(
       ...['format', 'action', 'does', 'reason', 'part', 'parts', 'keys', 'record', 'hold', 'epoch', 'policy'],
       ...['plan', 'marks', 'override_floor', 'incomplete', 'events'],
@@ -146,7 +146,7 @@ describe('an action', () => {
     );
   });
 
-  test('[R-1344] is none where a hash of its plan, marks or record, or a flag of it, is something else', () => {
+  test('[R-1344] is refused where a hash of its plan, marks or record, or a flag, has another value', () => {
     const sound = {
       ...{ format: 'clinical-events/action/v1', action: randomUUID(), does: 'erase', reason: 'court-order' },
       ...{ part: 1, parts: 1, keys: [] },
@@ -161,7 +161,7 @@ describe('an action', () => {
     for (const each of wrong) expect(actionFrom({ ...sound, ...each }), JSON.stringify(each)).toBeUndefined();
   });
 
-  test('of many events has parts that are together what it was, and none is longer than an event may be', () => {
+  test('of many events has parts that together equal it, none longer than an event may be', () => {
     fc.assert(
       fc.property(fc.array(keys, { minLength: 1, maxLength: 40 }), (taken) => {
         const by = { plan: 'a'.repeat(64), override: true } as const;

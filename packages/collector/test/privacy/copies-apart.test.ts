@@ -1,4 +1,4 @@
-/** Copies of the keys that were away, or were used apart: none of them is written over, forgotten, or taken for destroyed. */
+/** Copies of the keys that were missing or used separately: none is overwritten, forgotten, or taken for destroyed. */
 import { randomUUID } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
 import type { KeyEncryptionKey } from '../../src/privacy/key-encryption-key.js';
@@ -39,7 +39,7 @@ async function away(...those: readonly VaultCopy[]): Promise<() => Promise<void>
 }
 
 describe('[R-1325] copies of the keys', () => {
-  test('that were used apart, and each began an epoch, are refused, and none is written over', async () => {
+  test('that were used separately, and each began an epoch, are refused, and none is overwritten', async () => {
     await (await openKeys()).rotate();
     const apart = await directoryVaults(3).makePlace();
     const vault = await apart.open();
@@ -52,7 +52,7 @@ describe('[R-1325] copies of the keys', () => {
     expect(await records()).toEqual(before);
   });
 
-  test('are brought up to date from another where any byte of the record of an epoch has changed in the first', async () => {
+  test('are repaired from another if any byte of an epoch record has changed in the first', async () => {
     await openKeys();
     const first = the(copies[0]);
     const whole = the(await first.get(epochName(1)));
@@ -66,7 +66,7 @@ describe('[R-1325] copies of the keys', () => {
     }
   });
 
-  test('do not get an ended epoch back from one that was away while it ended', async () => {
+  test('do not get an ended epoch again from one that was missing when it ended', async () => {
     const keys = await openKeys();
     const third = the(copies[2]);
     const old = await third.get(epochName(1));
@@ -83,7 +83,7 @@ describe('[R-1325] copies of the keys', () => {
     expect(await third.get(epochName(1))).toBeUndefined();
   });
 
-  test('that do not answer are named where a hold or a bucket may be in them alone', async () => {
+  test('that do not answer are named where only they may have a hold or a bucket', async () => {
     const keys = await openKeys();
     const action = randomUUID();
     await keys.newHoldKey(action);
@@ -112,7 +112,7 @@ describe('[R-1325] copies of the keys', () => {
     expect(keys.holdKey(action)?.equals(own)).toBe(true);
   });
 
-  test('get another names key where all of them have lost it, and none while one cannot be asked', async () => {
+  test('get a new names key where all of them have lost it, and none while one cannot be read', async () => {
     const keys = await openKeys();
     const { tag, key } = keys.keyFor('a', 1);
     await keys.flush();
@@ -134,7 +134,7 @@ describe('[R-1325] copies of the keys', () => {
     expect(await numbers()).toEqual([number, number + 1]);
   });
 
-  test('have the newest names key alone once older ones are ended, and get none back from one that was away', async () => {
+  test('have only the newest names key once older ones are ended, and get none from one that was missing', async () => {
     const keys = await openKeys();
     const third = the(copies[2]);
     const numbers = async () =>
@@ -153,7 +153,7 @@ describe('[R-1325] copies of the keys', () => {
     await back();
   });
 
-  test('have the names keys of two processes that replace them at a time', async () => {
+  test('have the names keys of two processes that replace them at the same time', async () => {
     const [vault, others] = [await place.open(), await openKeys()];
     const keys = await openKeys(vault);
     const write = vault.write.bind(vault);

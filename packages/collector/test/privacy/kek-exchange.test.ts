@@ -1,4 +1,4 @@
-/** The key that wraps the others: exchanged, cut off at any write, and behind a KMS that does not do what it should. */
+/** The key that wraps the others: exchanged, interrupted at any write, and in a KMS that misbehaves. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -74,8 +74,8 @@ async function exchange(places: KeyPlaces, next: string, files: Files): Promise<
   return noted;
 }
 
-describe('[R-1996] an exchange of what wraps the keys', () => {
-  test('cut off at any write leaves keys that what is noted opens, and is finished by another run', async () => {
+describe('[R-1996] an exchange of the key that wraps the keys', () => {
+  test('interrupted at any write leaves keys that the noted place opens, and is completed by another run', async () => {
     const key = await filled({ directories, kek: '' });
     const next = newKek();
     for (const directory of directories) fs.cpSync(directory, `${directory}.old`, { recursive: true });
@@ -99,7 +99,7 @@ describe('[R-1996] an exchange of what wraps the keys', () => {
 });
 
 describe('[R-1996] the record of an erasure', () => {
-  test('is read by what is noted, while what wraps it is exchanged and afterwards', async () => {
+  test('is read with the noted key, during the exchange and afterwards', async () => {
     await filled({ directories, kek: '' });
     const next = newKek();
     const dataDir = path.join(root, 'data');
@@ -150,7 +150,7 @@ describe('[R-1323] a KMS', () => {
     ['gives a key that is too long', `echo ${Buffer.alloc(33).toString('base64')}`],
     ['says something else', 'echo "permission denied"'],
     ['fails', 'exit 1'],
-  ])('that %s is at fault, and no key is called damaged or written', async (_, script) => {
+  ])('that %s is reported, and no key is called damaged or written', async (_, script) => {
     does(WRAPS);
     const key = await filled(places());
     const before = everything();
@@ -169,7 +169,7 @@ describe('[R-1323] a KMS', () => {
   });
 
   test.each(['unwrap', 'wrap'] as const)(
-    'that hangs at %s is ended with all that it has started',
+    'that hangs at %s is killed with all processes that it started',
     async (verb) => {
       does(`sleep 300 & echo $! > "$0.pid"; wait`);
       const kek = openKek(places().kek, 500);
@@ -182,7 +182,7 @@ describe('[R-1323] a KMS', () => {
   );
 });
 
-/** A process that has ended and was not waited for is a zombie, and runs no more. */
+/** A process that has ended and was not waited for is a zombie, and does not run. */
 function isRunning(pid: number): boolean {
   try {
     return !/\) [ZX] /.test(fs.readFileSync(`/proc/${pid}/stat`, 'latin1'));

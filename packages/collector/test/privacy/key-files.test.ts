@@ -44,7 +44,7 @@ const STATE: KeyState = {
 };
 
 describe('[R-1323] a key state', () => {
-  test('is read as it was written, and no key stands in it in the clear', () => {
+  test('is read as it was written, and contains no key in the clear', () => {
     const file = encodeKeyState(STATE, EPOCH_KEY);
     expect(decodeKeyState(file, EPOCH_KEY)).toEqual(STATE);
     const { trees, ...header } = STATE;
@@ -66,7 +66,7 @@ describe('[R-1323] a key state', () => {
   });
 });
 
-test('[R-1323] a record that another process removes while it is read is missing; a directory that is gone is away', () => {
+test('[R-1323] a record that another process removes while it is read is missing; a removed directory is not there', () => {
   for (const [gone, isAway] of [
     ['epochs/0000001.json', false],
     ['', true],
@@ -98,7 +98,7 @@ describe('[R-1323] the key that wraps the others', () => {
     expect(Buffer.from(wrapped, 'base64').includes(key)).toBe(false);
   });
 
-  test('in a file that is missing, readable by others, or holds something else is refused without a word of it', () => {
+  test('in a file that is missing, readable by others, or invalid is refused without its content', () => {
     const file = path.join(directory, 'kek');
     expect(() => openKek(`file:${file}`)).toThrow(/cannot be read \(ENOENT\)/);
     fs.writeFileSync(file, 'not a key', { mode: 0o600 });
@@ -108,7 +108,7 @@ describe('[R-1323] the key that wraps the others', () => {
     expect(() => openKek(`file:${file}`)).toThrow(/other users than its owner may read it/);
   });
 
-  test('that is another one opens nothing', async () => {
+  test('of another value opens nothing', async () => {
     const [one, two] = ['one', 'two'].map((name) => {
       fs.writeFileSync(path.join(directory, name), newKekFile(), { mode: 0o600 });
       return openKek(`file:${path.join(directory, name)}`);
@@ -124,8 +124,8 @@ describe('[R-1323] the key that wraps the others', () => {
     return `command:${file}`;
   }
 
-  test('behind a program is asked by verb, over standard input', async () => {
-    // Turns the text around: enough to see that it is given, and taken back.
+  test('of a program is asked for by verb, over standard input', async () => {
+    // Reverses the text: enough to see that it is passed, and read back.
     const kek = openKek(program('read text; echo "$1" >> "$0.verbs"; echo "$text" | rev'));
     const key = Buffer.concat([randomBytes(30), Buffer.of(1, 2)]);
     const wrapped = await kek.wrap(key);
@@ -139,13 +139,13 @@ describe('[R-1323] the key that wraps the others', () => {
     ['echo secret >&2; exit 1', /ended with exit code 1/],
     ['echo AAAA', /did not print the base64 of a key/],
     ['head -c 100000 /dev/zero', /prints more than/],
-  ])('behind a program that does "%s" is told of, and nothing that it printed', (script, told) => {
+  ])('of a program that does "%s" is reported without the output of the program', (script, told) => {
     const kek = openKek(program(script));
     expect(() => kek.unwrap('QUJD')).toThrow(told);
     expect(() => kek.unwrap('QUJD')).not.toThrow(/secret|QUJD/);
   });
 
-  test('[R-1323] behind a program is asked while other work goes on, when an epoch begins', async () => {
+  test('[R-1323] of a program is asked for while other work continues, when an epoch begins', async () => {
     const kek = openKek(program('read text; echo "$text" | rev'));
     const key = Buffer.concat([randomBytes(30), Buffer.of(1, 2)]);
     expect(kek.unwrap(await kek.wrap(key))).toEqual(key);
@@ -165,7 +165,7 @@ describe('[R-1323] the key that wraps the others', () => {
     ['head -c 100000 /dev/zero', /prints more than/],
     ['echo AAAA', /did not print the base64 of a key/],
     [`echo ${Buffer.alloc(32).toString('base64')}`, /unwraps a different key/],
-  ])('[R-1323] behind a program that does "%s" begins nothing', async (script, told) => {
+  ])('[R-1323] of a program that does "%s" begins nothing', async (script, told) => {
     const kek = openKek(program(script));
     await expect(kek.wrap(randomBytes(32))).rejects.toThrow(told);
     const places = { directories: [path.join(directory, 'keys')], kek: program(script) };
@@ -177,7 +177,7 @@ describe('[R-1323] the key that wraps the others', () => {
         onTrouble: () => undefined,
       });
     await expect(open()).rejects.toThrow(told);
-    // It is as it was for a program that does what it should; and so is a rotation that cannot begin.
+    // For a working program all is unchanged, also after a rotation that cannot begin.
     program('read text; echo "$text" | rev');
     const writer = await open();
     expect(writer.keyFor('icu', 1).key).toBeDefined();
@@ -187,7 +187,7 @@ describe('[R-1323] the key that wraps the others', () => {
     expect(fs.readdirSync(path.join(directory, 'keys', 'epochs'))).toEqual(['0000001.json']);
   });
 
-  test('behind a program that is not there is told of', async () => {
+  test('of a program that does not exist is reported', async () => {
     const kek = openKek(`command:${path.join(directory, 'none')}`);
     await expect(kek.wrap(randomBytes(32))).rejects.toThrow(/cannot be started: ENOENT/);
     expect(() => kek.unwrap('AAAA')).toThrow(/cannot be started: ENOENT/);
@@ -202,7 +202,7 @@ describe('[R-1323] the key that wraps the others', () => {
 
 describe('[R-1320] a name in a derived file', () => {
   const cipher = new SyntheticIv(Buffer.alloc(32, 1));
-  test('is the same bytes each time, opens again, and is not there to be read', () => {
+  test('is the same bytes each time, opens again, and cannot be read', () => {
     for (const name of ['', 'patient-0010', 'Größe 🩺', 'x'.repeat(3000)]) {
       const sealed = cipher.seal(name);
       expect(cipher.seal(name)).toEqual(sealed);
@@ -211,7 +211,7 @@ describe('[R-1320] a name in a derived file', () => {
     }
   });
 
-  test('does not open by another key, or when it was changed', () => {
+  test('does not open with another key, or when it was changed', () => {
     const other = new SyntheticIv(Buffer.alloc(32, 2));
     const sealed = cipher.seal('patient-0010');
     expect(other.open(sealed)).toBeUndefined();

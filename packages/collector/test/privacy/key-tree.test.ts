@@ -15,7 +15,7 @@ import { runs } from '../../../../test/property-runs.js';
 const BUCKET = Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex');
 const ROOT: TreeNode = { level: 0, index: 0, value: Buffer.alloc(32, 7).toString('latin1') };
 
-/** The same by the words of the format, without a line of the code. */
+/** The same by the text of the format, without the code. */
 function keyByTheFormat(bucket: Buffer, root: Buffer, place: number): Buffer {
   let node = root;
   for (let level = 0; level < TREE_HEIGHT; level++) {
@@ -30,12 +30,12 @@ function keyByTheFormat(bucket: Buffer, root: Buffer, place: number): Buffer {
 }
 
 describe('[R-1320] the key of a place', () => {
-  test.each([0, 1, 2, 65_535, 524_287, 524_288, TREE_PLACES - 1])('is what the format says: %i', (place) => {
+  test.each([0, 1, 2, 65_535, 524_287, 524_288, TREE_PLACES - 1])('is that of the format: %i', (place) => {
     const key = new KeyTree(BUCKET, [ROOT]).keyAt(place);
     expect(Buffer.from(key ?? '', 'latin1')).toEqual(keyByTheFormat(BUCKET, Buffer.alloc(32, 7), place));
   });
 
-  test('is the same in whichever order keys are asked for', () => {
+  test('does not depend on the order in which keys are read', () => {
     const places = fc.array(fc.oneof(fc.nat(40), fc.nat(TREE_PLACES - 1)), { maxLength: 60 });
     fc.assert(
       fc.property(places, (asked) => {
@@ -53,9 +53,9 @@ describe('[R-1320] the key of a place', () => {
     expect(keys.size).toBe(4000);
   });
 
-  test('is not there where no node is above it', () => {
+  test('is missing where no node is above it', () => {
     const whole = new KeyTree(BUCKET, [ROOT]);
-    // What is left when place 5 is taken out: the siblings of the nodes on its way.
+    // What is left when place 5 is removed: the siblings of the nodes on its way.
     const left: TreeNode[] = [];
     for (let level = 1; level <= TREE_HEIGHT; level++) {
       const index = (5 >>> (TREE_HEIGHT - level)) ^ 1;
@@ -70,7 +70,7 @@ describe('[R-1320] the key of a place', () => {
     expect(whole.keyAt(-1)).toBeUndefined();
   });
 
-  test('[R-1320] is not there once its place was taken out, in whichever order, and every other is what it was', () => {
+  test('[R-1320] is missing once its place was removed, in any order, and every other is unchanged', () => {
     const few = fc.array(fc.oneof(fc.nat(40), fc.nat(TREE_PLACES - 1)), { maxLength: 40 });
     fc.assert(
       fc.property(few, few, fc.array(fc.nat(60), { maxLength: 30 }), (one, other, asked) => {
@@ -83,7 +83,7 @@ describe('[R-1320] the key of a place', () => {
         const after = new KeyTree(BUCKET, left);
         for (const place of [...asked, ...taken])
           expect(after.keyAt(place)).toBe(taken.has(place) ? undefined : whole.keyAt(place));
-        // Nor is any node left from which one of them follows.
+        // Nor is any node left from which one of them can be computed.
         for (const { level, index } of left)
           for (const place of taken) expect(place >>> (TREE_HEIGHT - level)).not.toBe(index);
       }),
@@ -91,7 +91,7 @@ describe('[R-1320] the key of a place', () => {
     );
   });
 
-  test('comes of a root that is random', () => {
+  test('comes from a random root', () => {
     expect(newRoot().value).toHaveLength(32);
     expect(newRoot().value).not.toBe(newRoot().value);
   });

@@ -101,7 +101,7 @@ async function live(place: VaultPlace, promises: Promises): Promise<void> {
   expect(await keys.endOldNames()).toEqual([]);
 }
 
-/** On each of these disks the promises are kept, and all can be done that is done to keys. */
+/** On each of these disks the promises are kept, and all operations on keys work. */
 async function expectContinued(
   place: VaultPlace,
   disks: readonly MemoryDisk[],
@@ -138,13 +138,13 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
     });
 
   describe(`keys of payloads in ${subject.name}`, () => {
-    using('[R-1325] what was flushed opens for every process, what was destroyed for none', async (place) => {
+    using('[R-1325] flushed keys open for every process, destroyed ones for none', async (place) => {
       const promises = new Promises();
       await live(place, promises);
       promises.expectOf(await readerOf(place));
     });
 
-    using('[R-1325] of two writers none loses a key of the other, or brings one back', async (place) => {
+    using('[R-1325] two writers neither lose a key of the other, nor restore one', async (place) => {
       const writers = [await openKeys(place), await openKeys(place)] as const;
       const kept = new Map<string, Given>();
       const destroyed: Given[] = [];
@@ -172,7 +172,7 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
       expectDestroyed(reader, destroyed);
     });
 
-    using('[R-1325] a state from before a rotation opens nothing of what was destroyed', async (place) => {
+    using('[R-1325] a state from before a rotation opens no destroyed payload', async (place) => {
       const keys = await openKeys(place);
       const [victim, other] = [give(keys, 'a', 1), give(keys, 'a', 2)];
       await keys.flush();
@@ -186,24 +186,21 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
       expect(() => reader.keyOf(other.tag, 'a', 2)).toThrow('epoch');
     });
 
-    using(
-      '[R-1325] buckets in the place of each other give no key, and none of another event',
-      async (place) => {
-        const keys = await openKeys(place);
-        const given = [give(keys, 'a', 1), give(keys, 'a', BUCKET_PLACES + 1)];
-        await keys.flush();
-        const names = (await place.open()).list('buckets');
-        const [a, b] = await Promise.all(names.map((name) => the(place.copies[0]).get(name)));
-        for (const copy of place.copies) {
-          await copy.put(the(names[0]), b);
-          await copy.put(the(names[1]), a);
-        }
-        expectDestroyed(await readerOf(place), given);
-      },
-    );
+    using('[R-1325] buckets in each other’s place give no key, and none of another event', async (place) => {
+      const keys = await openKeys(place);
+      const given = [give(keys, 'a', 1), give(keys, 'a', BUCKET_PLACES + 1)];
+      await keys.flush();
+      const names = (await place.open()).list('buckets');
+      const [a, b] = await Promise.all(names.map((name) => the(place.copies[0]).get(name)));
+      for (const copy of place.copies) {
+        await copy.put(the(names[0]), b);
+        await copy.put(the(names[1]), a);
+      }
+      expectDestroyed(await readerOf(place), given);
+    });
 
     if (subject.copies > 2)
-      using('[R-1325] a copy that was away during an erasure brings no key back', async (place) => {
+      using('[R-1325] a copy that was missing during an erasure restores no key', async (place) => {
         const keys = await openKeys(place);
         const given = Array.from({ length: 9 }, (_, i) => give(keys, 'a', i + 1));
         await keys.flush();
@@ -231,33 +228,36 @@ export function keysConformance(subject: VaultSubject, runs: typeof countedRuns)
       });
 
     if (subject.hasBackups)
-      using('[R-1335] what a restored database lost is back, also after the KEK was away', async (place) => {
-        let isAway = false;
-        const unwrap = (wrapped: string) => {
-          if (isAway) throw new KekFault('the program is away');
-          return KEK.unwrap(wrapped);
-        };
-        const [one, other] = [await openKeys(place), await openKeys(place, { ...KEK, unwrap })];
-        const given = [give(one, 'a', 1), give(one, 'a', 2), give(one, 'a', 3)];
-        await one.flush();
-        const [victim, ...kept] = given;
-        const back = await the(place.backUp)();
-        expect(await destroy(one, the(victim))).toEqual([]);
-        expect(await one.rotate()).toEqual([]);
-        const late = give(one, 'b', 4);
-        await one.flush();
-        // The other has read all of it and opened nothing; then it alone knows of it.
-        await other.refresh();
-        await back();
-        isAway = true;
-        for (let i = 0; i < 2; i++) await expect(other.refresh()).rejects.toThrow(KekFault);
-        isAway = false;
-        await other.refresh();
-        expect(await other.finishRotation()).toEqual([]);
-        const reader = await readerOf(place);
-        expectDestroyed(reader, [the(victim)]);
-        expectKept(reader, [...kept, late]);
-      });
+      using(
+        '[R-1335] keys that a restored database lost are back, also after the KEK was missing',
+        async (place) => {
+          let isAway = false;
+          const unwrap = (wrapped: string) => {
+            if (isAway) throw new KekFault('the program is away');
+            return KEK.unwrap(wrapped);
+          };
+          const [one, other] = [await openKeys(place), await openKeys(place, { ...KEK, unwrap })];
+          const given = [give(one, 'a', 1), give(one, 'a', 2), give(one, 'a', 3)];
+          await one.flush();
+          const [victim, ...kept] = given;
+          const back = await the(place.backUp)();
+          expect(await destroy(one, the(victim))).toEqual([]);
+          expect(await one.rotate()).toEqual([]);
+          const late = give(one, 'b', 4);
+          await one.flush();
+          // The other has read all of it and opened nothing; then only it has it.
+          await other.refresh();
+          await back();
+          isAway = true;
+          for (let i = 0; i < 2; i++) await expect(other.refresh()).rejects.toThrow(KekFault);
+          isAway = false;
+          await other.refresh();
+          expect(await other.finishRotation()).toEqual([]);
+          const reader = await readerOf(place);
+          expectDestroyed(reader, [the(victim)]);
+          expectKept(reader, [...kept, late]);
+        },
+      );
 
     if (subject.hasDisks)
       using(

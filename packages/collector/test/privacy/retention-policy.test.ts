@@ -72,12 +72,12 @@ describe('[R-1341] a retention policy', () => {
     expect(policy.keptUntil({ organisation: 'x' }, at(from))).toBe(at(until));
   });
 
-  test('keeps for ever what it says so of', () => {
+  test('keeps for ever the events for which it says so', () => {
     const policy = read({ default: { keep: 'forever' } });
     expect(policy.keptUntil({ organisation: 'x' }, 0)).toBeUndefined();
   });
 
-  test('holds by the longest of its floors, until that is over', () => {
+  test('holds by the longest of its floors, until that has ended', () => {
     const policy = read();
     const received = at('2026-01-01T00:00:00Z');
     const held = (organisation: string, now: string) => policy.heldBy({ organisation }, received, at(now));
@@ -123,7 +123,7 @@ describe('[R-1341] a retention policy', () => {
     [{ default: {} }, 'default.keep: must be a time such as P10Y, P6M or P30D, or "forever"'],
   ])('with %j is refused: %s', (change, fault) => expect(faultsOf(change)).toContain(fault));
 
-  test('that keeps less than a floor is refused, with both names, and only where both may match', () => {
+  test('that keeps for less time than a floor is refused, with both names, and only where both may match', () => {
     const rule = (more: object) => faultsOf({ rules: [{ id: 'short', keep: 'P1Y', ...more }] });
     const message = 'the rule "short" keeps events for a shorter time than the floor "record"';
     expect(rule({})).toEqual([message]);
@@ -135,7 +135,7 @@ describe('[R-1341] a retention policy', () => {
     ]);
   });
 
-  test('is never taken for one when it is none', () => {
+  test('is never read from another text', () => {
     const json = fc.oneof(
       fc.jsonValue(),
       fc.record({

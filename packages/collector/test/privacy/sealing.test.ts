@@ -12,7 +12,7 @@ function sealed(suite: 1 | 2, salted: Buffer, leaf = LEAF, key = KEY): Buffer {
 }
 
 describe.each(SUITES)('[R-1320] suite %i', (suite) => {
-  test.each([16, 17, 300, 1216, 70_000])('opens what it has sealed: %i bytes', (length) => {
+  test.each([16, 17, 300, 1216, 70_000])('opens its own output: %i bytes', (length) => {
     const salted = randomBytes(length);
     const bytes = sealed(suite, salted);
     const body = bytes.subarray(tagBytes(suite));
@@ -21,7 +21,7 @@ describe.each(SUITES)('[R-1320] suite %i', (suite) => {
     expect(bytes.includes(salted.subarray(0, 16))).toBe(false);
   });
 
-  test('opens nothing by another key or leaf, or what does not come to the commitment', () => {
+  test('opens nothing with another key or leaf, or against another commitment', () => {
     const salted = randomBytes(100);
     const body = sealed(suite, salted).subarray(tagBytes(suite));
     const commitment = hash('sha256', salted, 'buffer');

@@ -9,7 +9,7 @@ const listed = (set: SequenceSet) =>
 const sorted = (numbers: Iterable<number>) => [...new Set(numbers)].sort((a, b) => a - b);
 
 describe('a set of sequences', () => {
-  test('has what it was made of, and does with another set what sets do', () => {
+  test('has its sequences, and behaves as a set', () => {
     fc.assert(
       fc.property(few, few, (a, b) => {
         const [one, other] = [SequenceSet.of(a), SequenceSet.of(b)];
@@ -39,7 +39,7 @@ describe('a set of sequences', () => {
     );
   });
 
-  test('is the same when it was written and read', () => {
+  test('is read as it was written', () => {
     const any = fc.array(fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER - 1 }), { maxLength: 30 });
     fc.assert(
       fc.property(fc.oneof(few, any), (sequences) => {
@@ -50,7 +50,7 @@ describe('a set of sequences', () => {
     );
   });
 
-  test('is not read from what it does not write', () => {
+  test('is not read from a text that it does not write', () => {
     const texts = ['!', 'AA==', 'AQA=', '/w==', 'AQE', '////////////AQ==', 'AQEAAQ=='];
     for (const text of texts) expect(SequenceSet.fromText(text), text).toBeUndefined();
     fc.assert(

@@ -193,7 +193,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await other.refresh();
       for (let i = 0; i < 4; i++) {
         const state = bucket(A + i, { generation: 1, epoch: 1 });
-        // Of several copies one may have the epoch still, and the next one not any more.
+        // Of several copies one may still have the epoch, and the next one not.
         const [ended, written] = await Promise.all([
           one.erase(epochName(1), undefined, 1),
           put(other, state, 0).catch(orStale),
@@ -367,7 +367,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
         const left = bucket(first, { generation: 2, size: 300 });
         expect(await vault.erase(left.name, left.bytes, 1)).toEqual([vault.copies[away]]);
         await back();
-        // Whoever reads sees both, and merges: of one of them alone the key would be back.
+        // A reader sees both, and merges them: from one alone the key would be restored.
         const found = (await place.open()).read(left.name);
         expect(found).toHaveLength(2);
         expect(found).toEqual(expect.arrayContaining([old, left.bytes]));
@@ -430,7 +430,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       expect(await put(one, next, 1)).toBe('written');
       expect(await put(one, late, 0)).toBe('written');
       expect((await one.refresh()).size).toBe(0);
-      // One that knows less has lost nothing.
+      // A process that knows less has lost nothing.
       expect((await other.refresh()).size).toBe(0);
       expect(other.read(name)).toEqual([next.bytes]);
     },

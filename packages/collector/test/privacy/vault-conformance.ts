@@ -14,7 +14,7 @@ export interface VaultCopy {
   get(name: RecordName): Promise<Buffer | undefined>;
   /** @param bytes undefined removes the record. */
   put(name: RecordName, bytes: Buffer | undefined): Promise<void>;
-  /** On return it cannot be reached. @returns what brings it back. */
+  /** On return it cannot be reached. @returns a function that restores it. */
   leave(): Promise<() => Promise<void>>;
   /** Of a directory. */
   readonly disk?: MemoryDisk;

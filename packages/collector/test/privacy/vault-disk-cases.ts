@@ -72,7 +72,7 @@ async function expectOldOrNew(
   }
 }
 
-/** A copy gets neither a write nor an erasure, and both say so. */
+/** A copy gets neither a write nor an erasure, and both report it. */
 async function expectLeftOut(place: VaultPlace, vault: KeyVault, i: number): Promise<void> {
   const copy = the(vault.copies[i]);
   const [state, left] = [bucket(A, { generation: 1 }), bucket(A, { generation: 2 })];
@@ -197,7 +197,7 @@ export const DISK_CASES: Readonly<Record<string, VaultCase>> = {
       ]) {
         const work = () => vault.erase(left.name, left.bytes, 1);
         for (const disks of await crashes(disksOf(place), work)) {
-          // A process that was killed has no files without a name any more: the key of their epoch ends.
+          // A killed process has no unnamed files any more: the key of their epoch ends.
           const after = the(place.onDisks)(disks.map((disk) => disk.afterPowerLoss(() => true)));
           const next = await after.open();
           expect(await next.erase(left.name, left.bytes, storedGeneration(next, left.name))).toEqual([]);

@@ -47,7 +47,7 @@ async function current(vault: KeyVault, name: RecordName): Promise<number> {
   return storedGeneration(vault, name);
 }
 
-/** Again where another was faster. */
+/** Again if another was faster. */
 async function onCurrent<Outcome>(
   vault: KeyVault,
   name: RecordName,

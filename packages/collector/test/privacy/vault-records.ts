@@ -82,7 +82,7 @@ export function epochName(epoch: number): string {
   return `epochs/${String(epoch).padStart(7, '0')}.json`;
 }
 
-/** What a vault may give for a name. */
+/** The records that a vault may return for a name. */
 export function isSound(name: string, bytes: Buffer): boolean {
   if (!isState(name)) return bytes.includes('}');
   if (bytes.length < HEADER_BYTES || crc32(bytes.subarray(CHECKED_FROM)) !== bytes.readUInt32LE(8))

@@ -1,6 +1,6 @@
 /**
  * Runs of all sorts, as texts: starts missing or repeated, parents anywhere, clocks apart, events that name no run,
- * fields that no one named anywhere, and numbers of every spelling.
+ * fields that are not named anywhere, and numbers of every spelling.
  */
 import { EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
@@ -41,7 +41,7 @@ const objectText = (...known: readonly (readonly [string, string])[]) =>
   unnamed.map((members) => `{${membersText([...members, ...known])}}`);
 const optional = (text: fc.Arbitrary<string>) => fc.option(text, { nil: undefined });
 
-/** What an instrumentation says of an ending, and what only looks like it. */
+/** The report of an instrumentation on an ending, and values that only look like one. */
 const ending = fc
   .record(
     {
@@ -138,7 +138,7 @@ const sent = (eventId: string): fc.Arbitrary<Sent> =>
         ),
       })
       .map((made) => {
-        // A start opens a run by its own id when it names none; here, all are of the run that the test is about.
+        // A start opens a run by its own id when it names none; here, all belong to the run of the test.
         const runId = made.namesRun || kind === 'inference-start' ? RUN : undefined;
         const ids: [string, string][] = [['event_id', JSON.stringify(upperCase(eventId, made.upper))]];
         if (runId !== undefined) ids.push(['run_id', JSON.stringify(upperCase(runId, made.upper))]);
@@ -164,7 +164,7 @@ const sent = (eventId: string): fc.Arbitrary<Sent> =>
       }),
   );
 
-/** The events of one record, in an order that means nothing. */
+/** The events of one record, in an arbitrary order. */
 export const anyRun: fc.Arbitrary<readonly Sent[]> = fc
   .shuffledSubarray(
     Array.from({ length: INSIDE }, (_, i) => i + 1),

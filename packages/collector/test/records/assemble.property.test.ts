@@ -34,7 +34,7 @@ function together(...parts: readonly Members[]): Members {
   return Object.fromEntries(parts.flatMap((part) => Object.entries(part)));
 }
 
-/** What was sent, but for the run that it names; ids in lower case, and no parent where the parent is null. */
+/** What was sent, without the run that it names; ids in lower case, and no parent where the parent is null. */
 /** A record replaces half a surrogate pair, which JSON.stringify writes as an escape. */
 function asSent({ text }: Sent): string {
   const { parent_event_id: parent, event_id, ...rest } = parseExact(text) as Members;
@@ -108,7 +108,7 @@ describe('the record of any run', () => {
     );
   });
 
-  test('holds all that was sent, to the last digit and to the last unknown field [R-112] [R-206]', () => {
+  test('has everything that was sent, to the last digit and to the last unknown field [R-112] [R-206]', () => {
     fc.assert(
       fc.property(anyRun, (sent) => {
         const record = parseExact(toJson(recordOf(sent))) as ClinicalRecord;
@@ -121,7 +121,7 @@ describe('the record of any run', () => {
     );
   });
 
-  test('is what its schema says, and no member of ours is without a name there [R-206]', () => {
+  test('fits its schema, which names every member that the collector writes [R-206]', () => {
     fc.assert(
       fc.property(anyRun, (sent) => {
         const record = recordOf(sent);
@@ -132,7 +132,7 @@ describe('the record of any run', () => {
     );
   });
 
-  test('is full exactly when nothing is missing, and its conflicts hold ids and nothing else [R-206]', () => {
+  test('is full exactly when nothing is missing, and its conflicts have only ids [R-206]', () => {
     fc.assert(
       fc.property(anyRun, (sent) => {
         const { completeness, conflicts, events } = recordOf(sent).metadata;

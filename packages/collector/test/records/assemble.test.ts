@@ -33,7 +33,7 @@ describe('a record', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('says of each entry of a list when, by both clocks, on what it expands, and what else was sent [R-206]', () => {
+  test('has for each entry of a list both times, its parent, and all unknown members [R-206]', () => {
     const more = { ward: { bed: 7 }, model_instance: 'of another kind' };
     const record = assembleRecord([event({ kind: 'outcome', n: 4, parent: id(3).toUpperCase(), more })]);
     expect(record.outcomes).toEqual([
@@ -48,7 +48,7 @@ describe('a record', () => {
     ]);
   });
 
-  test('says in its metadata where it comes from [R-206]', () => {
+  test('has its origin in its metadata [R-206]', () => {
     const events = fullRun();
     events.push(
       event({
@@ -95,7 +95,7 @@ describe('a record', () => {
     });
   });
 
-  test('keeps every digit of a number, wherever it stands [R-206]', () => {
+  test('keeps every digit of a number, in any place [R-206]', () => {
     const numbers = '[1.10,1e400,-0,12345678901234567890,0.1000000000000000055511151231257827]';
     const text = (kind: string) =>
       `{"event_id":"${id(1)}","run_id":"${RUN}","timestamp":"2026-03-02T08:31:01Z","protocol_version":"0.0.1",` +
@@ -113,7 +113,7 @@ describe('a record', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('is made of one run of one organisation [R-203] [R-206]', () => {
+  test('comes from one run of one organisation [R-203] [R-206]', () => {
     expect(() => assembleRecord([])).toThrow(RangeError);
     const [first] = fullRun();
     const of = (more: object) => () =>
@@ -125,7 +125,7 @@ describe('a record', () => {
 });
 
 describe('events out of order', () => {
-  test('stand in the order of their senders’ clocks, whenever they were stored [R-206]', () => {
+  test('are in the order of their senders’ clocks, whenever they were stored [R-206]', () => {
     const [start, artifact, output, outcome, feedback] = fullRun();
     const late = [feedback, output, start, outcome, artifact].map((each, i) => ({
       ...(each as never as typeof start & object),
@@ -137,7 +137,7 @@ describe('events out of order', () => {
     expect(metadata.conflicts).toEqual([]);
   });
 
-  test('of the same instant stand in the order of their kinds, then of their ids, whenever they came [R-206]', () => {
+  test('of the same instant are in the order of their kinds, then of their ids, whenever they came [R-206]', () => {
     const at = '2026-03-02T09:31:00+01:00';
     const received = '2026-03-02T08:31:00Z';
     const { metadata } = assembleRecord([
@@ -151,7 +151,7 @@ describe('events out of order', () => {
     expect(metadata.events.map(({ event_id }) => event_id)).toEqual([5, 6, 7, 8, 9, 4].map(id));
   });
 
-  test('that come months late, or before the start, are of the run like any other [R-203] [R-206]', () => {
+  test('that come months late, or before the start, belong to the run like any other [R-203] [R-206]', () => {
     const early = event({
       kind: 'user-feedback',
       n: 5,
@@ -192,7 +192,7 @@ describe('a run with two starts', () => {
     more: { model_instance: { model_id: 'other', threshold: 1 }, note: 'second', inputs: undefined },
   });
 
-  test('follows the earlier one by its sender’s clock, and keeps the other with all that it says [R-206]', () => {
+  test('follows the earlier one by its sender’s clock, and keeps the other in full [R-206]', () => {
     const record = assembleRecord([second, first]);
     expect(record.model).toEqual({ model_id: 'sepsis-risk', model_version: '4.2.0' });
     expect(record.metadata.events).toMatchObject([
@@ -221,7 +221,7 @@ describe('a run with two starts', () => {
 });
 
 describe('events without a run', () => {
-  test('that belong to their parent’s run say how they came there [R-204]', () => {
+  test('that belong to their parent’s run say how they joined it [R-204]', () => {
     const record = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),
       event({ kind: 'human-output', n: 2, run: null, parent: id(1) }),
@@ -236,7 +236,7 @@ describe('events without a run', () => {
     expect(record.metadata.completeness.orphans).toEqual([]);
   });
 
-  test('that stand alone are a record without a run, known by the event they hang on [R-204] [R-206]', () => {
+  test('that have no run form a record without one, with the id of their topmost event [R-204] [R-206]', () => {
     const record = assembleRecord([
       event({ kind: 'user-feedback', n: 2, run: null, parent: id(7) }),
       event({ kind: 'outcome', n: 7, run: null, parent: id(99) }),
@@ -251,7 +251,7 @@ describe('events without a run', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('that expand on each other in a circle are known by the smallest of its ids [R-206]', () => {
+  test('that are parents of each other in a circle have the smallest of its ids [R-206]', () => {
     const record = assembleRecord([
       event({ kind: 'outcome', n: 2, run: null, parent: id(8) }),
       event({ kind: 'outcome', n: 9, run: null, parent: id(8) }),
@@ -263,7 +263,7 @@ describe('events without a run', () => {
 });
 
 describe('nested runs', () => {
-  test('point up to the run and the event they were started from, and down to their own [R-206]', () => {
+  test('name the run and the event that started them, and the runs that they started [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(50) });
     const record = assembleRecord([start], linked({ [id(50)]: id(49) }, { children: [id(12), id(11)] }));
     expect(record.metadata.parent).toEqual({ run_id: id(49), event_id: id(50) });
@@ -273,13 +273,13 @@ describe('nested runs', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('whose start expands on an event of the same run are nested in nothing [R-206]', () => {
+  test('whose start has a parent in the same run have no parent run [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(2) });
     const record = assembleRecord([start, event({ kind: 'outcome', n: 2 })]);
     expect(record.metadata.parent).toBe(null);
   });
 
-  test('name the event even when the log does not have it, or it is of no run [R-206]', () => {
+  test('name the event even when it is not in the log, or has no run [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(50) });
     const unknown = assembleRecord([start]).metadata;
     expect(unknown.parent).toEqual({ run_id: null, event_id: id(50) });
@@ -328,7 +328,7 @@ describe('a payload that cannot be read', () => {
     },
   );
 
-  test('a record of nothing else has no timestamp [R-206]', () => {
+  test('a record of such payloads only has no timestamp [R-206]', () => {
     const events = EVENT_KINDS.map((kind, i) => event({ kind, n: i + 1, payloadState: 'erased' }));
     const record = assembleRecord(events);
     expect(record).toMatchObject({ model: null, artifacts: [], outputs: [], outcomes: [], feedback: [] });
@@ -351,14 +351,14 @@ describe('the latency', () => {
     expect(assembleRecord(events).metadata.latency_ms).toBe(1519.5);
   });
 
-  test('is in whole seconds where one of the clocks tells no more [R-206]', () => {
+  test('is in whole seconds where one of the clocks shows no more [R-206]', () => {
     expect(assembleRecord([start, output(3, '2026-03-02T08:31:01Z')]).metadata.latency_ms).toBe(0);
     expect(assembleRecord([start, output(3, '2026-03-02T08:31:03Z')]).metadata.latency_ms).toBe(2000);
     const coarse = event({ kind: 'inference-start', n: 1, at: '2026-03-02T08:31:01Z' });
     expect(assembleRecord([coarse, output(3, '2026-03-02T08:31:01.9Z')]).metadata.latency_ms).toBe(0);
   });
 
-  test('is not known without either, nor when the output is the earlier one [R-206]', () => {
+  test('is unknown without either, and when the output is earlier [R-206]', () => {
     expect(assembleRecord([start]).metadata.latency_ms).toBe(null);
     expect(assembleRecord([output(3, '2026-03-02T08:31:02Z')]).metadata.latency_ms).toBe(null);
     expect(assembleRecord([start, output(3, '2026-03-02T08:31:01.0Z')]).metadata.latency_ms).toBe(null);

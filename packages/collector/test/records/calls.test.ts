@@ -65,12 +65,12 @@ describe('the calls of a run', () => {
     expect(record.metadata.call?.event_id).toBe(id(72));
   });
 
-  test('are the same whichever of its starts comes last [R-206] [R-1830]', () => {
+  test('are the same in whatever order its starts come [R-206] [R-1830]', () => {
     const [first = [], ...others] = workflow();
     expect(assembleRecord([...others.flat(), ...first])).toEqual(assembleRecord(workflow().flat()));
   });
 
-  test('leave to the run what leads to no start: without a parent, in a circle, and what cannot be read [R-1830]', () => {
+  test('exclude events that lead to no start: without a parent, in a circle, or unreadable [R-1830]', () => {
     const record = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),
       event({ kind: 'inference-start', n: 2 }),
@@ -88,7 +88,7 @@ describe('the calls of a run', () => {
     expect(record.metadata.call).toMatchObject({ event_id: id(3), input_tokens: 1, output_tokens: 2 });
   });
 
-  test('have each ending where there is one call alone, also one without a parent [R-1830]', () => {
+  test('include each ending where there is only one call, also one without a parent [R-1830]', () => {
     const { calls, call, tokens } = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),
       event({ kind: 'human-output', n: 2, parent: id(1), more: ended(1, 2) }),
@@ -99,7 +99,7 @@ describe('the calls of a run', () => {
     expect(tokens).toEqual({ input: 3, output: 4 });
   });
 
-  test('keep a start that cannot be read, without what it said [R-1830]', () => {
+  test('keep a start that cannot be read, without its content [R-1830]', () => {
     const { calls, conflicts } = assembleRecord([
       event({ kind: 'inference-start', n: 1 }),
       event({ kind: 'inference-start', n: 2, payloadState: 'erased' }),
@@ -109,7 +109,7 @@ describe('the calls of a run', () => {
     expect(conflicts).toEqual([]);
   });
 
-  test('of an agent may be nested together: each names the run that called it, and no conflict [R-206] [R-1830]', () => {
+  test('of an agent may be nested together: each names the run that called it, without a conflict [R-206] [R-1830]', () => {
     const agent = [1, 2, 3].map((n) => event({ kind: 'inference-start', n, parent: id(90 + n) }));
     const links = { ...UNLINKED, parentRunOf: (parent: string) => (parent === id(93) ? id(81) : id(80)) };
     const { parent, conflicts } = assembleRecord(agent, links).metadata;
@@ -124,7 +124,7 @@ describe('a second start', () => {
   const conflictsOf = (...starts: readonly Readonly<Record<string, unknown>>[]) =>
     assembleRecord(starts.map((more, i) => start(i + 1, more))).metadata.conflicts;
 
-  test('is a conflict where it names another target or another user, and by its model never [R-1832]', () => {
+  test('is a conflict if it names another target or another user, and never because of its model [R-1832]', () => {
     const otherModel = { model_instance: { model_id: 'other' }, inputs: { prompt: 'other' } };
     expect(conflictsOf({}, otherModel, {})).toEqual([]);
     for (const other of [
@@ -136,7 +136,7 @@ describe('a second start', () => {
     expect(conflictsOf(typed('patient'), typed('document'))).toHaveLength(1);
   });
 
-  test('is remembered whole: what it names besides is what later ones are held against; null names nothing [R-1832]', () => {
+  test('is remembered whole: later ones are compared with all that it names; null names nothing [R-1832]', () => {
     const bare = { target_identity: undefined, user_identity: undefined };
     const named = (target: object | undefined, user?: object) => ({
       ...{ target_identity: target, user_identity: user },
@@ -157,7 +157,7 @@ describe('a second start', () => {
     ).toEqual([]);
   });
 
-  test('that names neither is none, and the first that does is what others are held against [R-1832]', () => {
+  test('that names neither is no conflict, and others are compared with the first that does [R-1832]', () => {
     const silent = { target_identity: undefined, user_identity: undefined };
     const target = (target_id: string) => ({
       ...silent,
@@ -191,7 +191,7 @@ function tokensOf({ metadata: { calls } }: ClinicalRecord): unknown[] {
   return calls.map(({ ended: how }) => [how?.input_tokens, how?.output_tokens]);
 }
 
-test('each event is of the call that its parents lead to, in any run and any order [R-206] [R-1830]', () => {
+test('each event belongs to the call that its parents lead to, in any run and any order [R-206] [R-1830]', () => {
   const shuffled = anyRun.chain((sent) =>
     fc.tuple(fc.constant(sent), fc.shuffledSubarray([...sent], { minLength: sent.length })),
   );

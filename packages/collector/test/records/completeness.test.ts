@@ -32,7 +32,7 @@ describe('the completeness of a record', () => {
     ['user', 'user_identity'],
     ['target', 'target_identity'],
     ['inputs', 'inputs'],
-  ])('is the minimum when the start names no %s [R-206]', (name, field) => {
+  ])('is the minimum when the start has no %s [R-206]', (name, field) => {
     expect(completeness(withStart({ [field]: undefined }))).toMatchObject({
       level: 'minimum',
       missing: [name],
@@ -40,7 +40,7 @@ describe('the completeness of a record', () => {
     expect(completeness(withStart({ [field]: {} })).level).toBe('full');
   });
 
-  test('is the minimum when no output says where it is kept, and full when one does [R-206]', () => {
+  test('is the minimum when no output has a place, and full when one does [R-206]', () => {
     const outputs = (...uris: (string | undefined)[]) => [
       ...fullRun().filter(({ event: { kind } }) => kind !== 'human-output' && kind !== 'user-feedback'),
       event({ kind: 'user-feedback', n: 9 }),
@@ -55,7 +55,7 @@ describe('the completeness of a record', () => {
     expect(completeness(outputs(undefined, 'urn:x:1')).level).toBe('full');
   });
 
-  test('is incomplete without a start, and then all that a start says is missing too [R-206]', () => {
+  test('is incomplete without a start, and then all members of a start are missing too [R-206]', () => {
     expect(completeness([event({ kind: 'outcome', n: 4 })])).toMatchObject({
       level: 'incomplete',
       missing: ['inference-start', 'model', 'user', 'target', 'inputs', 'output', 'feedback'],
@@ -63,7 +63,7 @@ describe('the completeness of a record', () => {
     });
   });
 
-  test('is incomplete when an event hangs on one that the log does not have, and names the event [R-206]', () => {
+  test('is incomplete when the parent of an event is not in the log, and names the event [R-206]', () => {
     const lost = event({ kind: 'outcome', n: 6, parent: id(99) });
     expect(completeness([...fullRun(), lost])).toMatchObject({
       level: 'incomplete',
@@ -72,14 +72,14 @@ describe('the completeness of a record', () => {
     });
   });
 
-  test('of a payload that cannot be read knows its kind, and claims nothing else to be missing [R-206]', () => {
+  test('of a payload that cannot be read uses its kind, and reports nothing else as missing [R-206]', () => {
     const erased = fullRun().map(({ event: { kind } }, i) =>
       event({ kind, n: i + 1, payloadState: 'erased' }),
     );
     expect(completeness(erased)).toMatchObject({ missing: ['payload'], orphans: [] });
   });
 
-  test('is erased when nothing but payloads that were destroyed by actions is missing [R-1334]', () => {
+  test('is erased when only payloads that actions destroyed are missing [R-1334]', () => {
     const [started, ...others] = fullRun();
     const erased = event({ kind: 'inference-start', n: 1, payloadState: 'erased' });
     expect(started?.event.kind).toBe('inference-start');
@@ -93,7 +93,7 @@ describe('the completeness of a record', () => {
     expect(completeness([event({ kind: 'outcome', n: 1, payloadState: 'erased' })]).level).toBe('incomplete');
   });
 
-  test('names events that write a number as a text, and nothing is missing for it [R-206]', () => {
+  test('names events that have a number as a text, and nothing is missing for it [R-206]', () => {
     const rated = (n: number, rating_value: unknown) =>
       event({ kind: 'user-feedback', n, more: { feedback: { rating_value } } });
     const odd = ['05', '4,5', '5/5', ' 5', '1e999', '', 5, null].map((value, i) => rated(20 + i, value));

@@ -7,11 +7,11 @@ const conflicts = (events: readonly RunEvent[], links: RunLinks = UNLINKED) =>
   assembleRecord(events, links).metadata.conflicts;
 
 describe('the conflicts of a record', () => {
-  test('are none when its events agree [R-206]', () => {
+  test('are empty when its events agree [R-206]', () => {
     expect(conflicts(fullRun())).toEqual([]);
   });
 
-  test('tell of every start that names another target [R-206] [R-1832]', () => {
+  test('name every start with another target [R-206] [R-1832]', () => {
     const more = { target_identity: { target_id: 'patient-2' } };
     const starts = [3, 2, 6].map((n) => event({ kind: 'inference-start', n, more }));
     expect(conflicts([...starts, ...fullRun()])).toContainEqual({
@@ -20,7 +20,7 @@ describe('the conflicts of a record', () => {
     });
   });
 
-  test('tell of events that expand on each other in a circle, and not of those that hang on it [R-206]', () => {
+  test('name events that are parents of each other in a circle, and not their other children [R-206]', () => {
     const at = '2026-03-02T08:31:30Z';
     const events = [
       event({ kind: 'inference-start', n: 1 }),
@@ -35,24 +35,24 @@ describe('the conflicts of a record', () => {
     expect(found).toHaveLength(1);
   });
 
-  test('tell of an event that expands on itself [R-206]', () => {
+  test('name an event that is its own parent [R-206]', () => {
     const itself = event({ kind: 'outcome', n: 6, parent: id(6) });
     expect(conflicts([...fullRun(), itself])).toEqual([{ kind: 'parent_cycle', event_ids: [id(6)] }]);
   });
 
-  test('tell of runs that are nested in themselves [R-206]', () => {
+  test('name runs that are nested in themselves [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, parent: id(50) });
     const links = { parentRunOf: () => id(49), children: [id(49)], cycle: [id(1), id(49)] };
     const record = assembleRecord([start], links);
     expect(record.metadata.conflicts).toEqual([
       { kind: 'run_cycle', event_ids: [id(1)], run_ids: [id(1), id(49)] },
     ]);
-    // Nothing that a sender said is left out for it.
+    // No data of a sender is left out because of it.
     expect(record.metadata.parent).toEqual({ run_id: id(49), event_id: id(50) });
     expect(record.metadata.children).toEqual([id(49)]);
   });
 
-  test('tell of an event that names this run and expands on an event of another [R-206]', () => {
+  test('name an event of this run whose parent is in another run [R-206]', () => {
     const outcome = event({ kind: 'outcome', n: 6, parent: id(50) });
     const links = { ...UNLINKED, parentRunOf: () => id(49) };
     expect(conflicts([...fullRun(), outcome], links)).toEqual([
@@ -86,7 +86,7 @@ describe('clock disorder', () => {
     ]);
   });
 
-  test('is told by no more digits than the event’s own clock shows [R-206]', () => {
+  test('is judged only to the digits that the event’s own clock shows [R-206]', () => {
     const parent = event({ kind: 'inference-start', n: 1, at: '2026-03-02T08:31:03.250Z' });
     const child = (n: number, at: string) => event({ kind: 'outcome', n, parent: id(1), at });
     const whole = child(2, '2026-03-02T08:31:03Z');
@@ -105,7 +105,7 @@ describe('clock disorder', () => {
     ]);
   });
 
-  test('is not claimed of a payload that cannot be read, nor against one [R-206]', () => {
+  test('is not reported for a payload that cannot be read, nor relative to one [R-206]', () => {
     const start = event({ kind: 'inference-start', n: 1, payloadState: 'encrypted' });
     const before = event({ kind: 'outcome', n: 2, at: '2020-01-01T00:00:00Z', parent: id(1) });
     const erased = event({

@@ -45,7 +45,7 @@ describe('compareInstants', () => {
     ...['2027-01-01T00:59:60.5+01:00', '2027-01-01T00:00:00Z'],
   ];
 
-  test('goes by the last digit, and puts a leap second between the two that it stands between', () => {
+  test('compares all digits, and puts a leap second between its neighbours', () => {
     const shuffled = [...order].reverse().map((text) => ({ text, at: readInstant(text) }));
     shuffled.sort((a, b) => compareInstants(a.at, b.at));
     expect(shuffled.map(({ text }) => text)).toEqual(order);
@@ -59,7 +59,7 @@ describe('compareInstants', () => {
   });
 });
 
-test('cutTo gives what a clock of so many digits would have shown', () => {
+test('cutTo returns what a clock of that many digits would have shown', () => {
   const cut = (text: string, digits: number) => cutTo(readInstant(text), digits);
   expect(cut('2026-03-02T08:31:03.1204Z', 3)).toEqual(readInstant('2026-03-02T08:31:03.12Z'));
   expect(cut('2026-03-02T08:31:03.1204Z', 0)).toEqual(readInstant('2026-03-02T08:31:03Z'));
@@ -69,7 +69,7 @@ test('cutTo gives what a clock of so many digits would have shown', () => {
   ]);
 });
 
-test('a time of the collector is the instant that its text is', () => {
+test('a time of the collector is the same instant as its text', () => {
   fc.assert(
     fc.property(milliseconds, (time) => {
       const instant = instantOf(time);
@@ -79,7 +79,7 @@ test('a time of the collector is the instant that its text is', () => {
   );
 });
 
-test('utcText writes what toISOString writes', () => {
+test('utcText writes the same as toISOString', () => {
   fc.assert(
     fc.property(fc.array(milliseconds, { maxLength: 5 }), (times) => {
       for (const time of times) expect(utcText(time)).toBe(new Date(time).toISOString());

@@ -53,7 +53,7 @@ const { object } = fc.letrec<{ value: string; object: string }>((tie) => ({
   object: fc.array(fc.tuple(key, tie('value')), { maxLength: 5 }).map(objectOf),
 }));
 
-test('what is plain has the members that JSON.parse finds, each as JSON.stringify writes it [R-712]', () => {
+test('a plain object has the members that JSON.parse finds, each as JSON.stringify writes it [R-712]', () => {
   let plain = 0;
   fc.assert(
     fc.property(object, (text) => {
@@ -103,7 +103,7 @@ test('a member is found two levels deep, and in no other object [R-712]', () => 
   expect(scan.isString(d)).toBe(false);
 });
 
-test('objects of many members stay as they are while others are scanned [R-712]', () => {
+test('objects of many members are unchanged while others are scanned [R-712]', () => {
   const texts = Array.from(
     { length: 200 },
     (_, i) => `{${'abcdef'.replace(/./g, (c) => `"${c}":${i},`).slice(0, -1)}}`,

@@ -100,7 +100,7 @@ export function oddLog(most: number, size?: 'max'): fc.Arbitrary<SentEvent[]> {
 
 /** Every record of a data directory, by organisation and key. */
 export function naiveRecords(dataDir: string): Map<string, ClinicalRecord> {
-  // One at a time: an event is only valid until the next.
+  // One at a time: an event is valid only until the next.
   const log = Array.from(storedEvents(dataDir), runEventOf);
   const records = new Map<string, ClinicalRecord>();
   for (const [organisation, events] of Map.groupBy(log, ({ event }) => event.organisation)) {

@@ -57,7 +57,7 @@ function keyAtEndOf(
   if (beyond !== null) {
     const known = keys.get(beyond);
     if (known !== undefined) return known;
-    // A circle hangs on nothing; its smallest id is the same from wherever one comes to it.
+    // A circle has no parent outside; its smallest id is the same from any entry point.
     if (onPath.has(beyond)) return `event:${smallest(path.slice(path.indexOf(beyond)))}`;
     const runId = runOf(beyond);
     if (runId !== undefined) return `run:${runId}`;
@@ -69,7 +69,7 @@ function smallest(ids: readonly string[]): string {
   return ids.reduce((a, b) => (a < b ? a : b));
 }
 
-/** Each run of a circle tells of the others, so to tell of all would be the square of their number. */
+/** Each run of a circle names the others, so naming all would be the square of their number. */
 const MOST_OF_A_CIRCLE = 100;
 
 /** The first inference-start of a run in canonical order: the others do not decide what the run is nested in. */
@@ -93,7 +93,7 @@ export class PlainNesting {
     const parents = new Map<RecordKey, RecordKey>();
     for (const { runId, parentEventId } of starts) {
       const parent = parentEventId === null ? undefined : recordOf(parentEventId);
-      // A start that expands on an event of its own run is nested in nothing.
+      // A start whose parent is in its own run is not nested.
       if (parent === undefined || parent === `run:${runId}`) continue;
       parents.set(`run:${runId}`, parent);
       const siblings = this.#children.get(parent);

@@ -17,7 +17,7 @@ const text = fc.oneof(
 );
 
 describe('parseExact', () => {
-  test('keeps every number as it was written, and everything else as JSON.parse has it [R-112]', () => {
+  test('keeps every number as it was written, and reads everything else like JSON.parse [R-112]', () => {
     const member = fc.tuple(text, space, space, spelling, space);
     fc.assert(
       fc.property(fc.array(member, { maxLength: 5 }), space, (members, before) => {
@@ -35,13 +35,13 @@ describe('parseExact', () => {
   test.each([
     ...['-0', '0', '0.0', '1.10', '1e400', '-1E-7', '12345678901234567890', '0.0000001', '0.1', '1.5'],
     '100',
-  ])('%s comes back as it is, wherever it stands [R-112]', (number) => {
+  ])('%s is written as it was read, in any place [R-112]', (number) => {
     for (const whole of [`{"a":${number}}`, `{"a":{"b":[${number},"x",${number}]}}`, `[${number}]`, number]) {
       expect(JSON.stringify(parseExact(whole))).toBe(whole);
     }
   });
 
-  test('names come back as they are, whatever names were read before [R-112]', () => {
+  test('names are written as they were read, whatever names were read before [R-112]', () => {
     for (const name of ['\\', '\n', 'a\\', 'a/', '"', '__proto__', '', '\u2028', '\ud800'])
       for (const spelt of [JSON.stringify(name), JSON.stringify(name).replaceAll('/', '\\/')]) {
         const value = parseExact(`{"x": [{}, [] , {"y":1.10}],${spelt} : {"x":1,${spelt}:[-0,"a:{[\\n"]} }`);
@@ -65,7 +65,7 @@ describe('parseExact', () => {
     expect(JSON.stringify(parseExact(whole))).toBe(whole);
   });
 
-  test('a body of a mebibyte of odd numbers is read in time that grows with its length [R-803]', () => {
+  test('a body of a mebibyte of odd numbers is read in linear time [R-803]', () => {
     const read = (numbers: number) => {
       const whole = `[${'1.0,'.repeat(numbers)}1.0]`;
       expect(JSON.stringify(parseExact(whole)).length).toBe(whole.length);

@@ -1,4 +1,4 @@
-/** Holds records against packages/protocol/schemas/record.json, as Ajv reads it. */
+/** Validates records by packages/protocol/schemas/record.json, as Ajv reads it. */
 import { readFileSync, readdirSync } from 'node:fs';
 import type { ClinicalRecord } from '@clinical-events/protocol';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -14,7 +14,7 @@ for (const name of readdirSync(directory)) {
 }
 const validate = ajv.getSchema('record.json');
 
-/** What the schema has against the record's text: nothing, it is to be hoped. */
+/** The faults of the record's text by the schema; none is expected. */
 export function schemaFaults(record: ClinicalRecord): unknown[] {
   if (validate === undefined) throw new Error('record.json is not a schema');
   return validate(JSON.parse(toJson(record))) === true ? [] : (validate.errors ?? []);

@@ -25,8 +25,8 @@ const nothing = {
   output_tokens: null,
 };
 
-describe('how the call of a model ended', () => {
-  test('is what an instrumentation has told, with its usage, and fits the schema [R-1830]', () => {
+describe('the end of a call of a model', () => {
+  test('is as an instrumentation reported it, with its usage, and fits the schema [R-1830]', () => {
     const record = assembleRecord([start(), output(2, ANSWERED)]);
     expect(record.metadata.call).toEqual({
       ...{ event_id: id(2), by: 'openai', ending: 'complete', attempts: 1, status: null, error_name: null },
@@ -51,7 +51,7 @@ describe('how the call of a model ended', () => {
     expect(schemaFaults(record)).toEqual([]);
   });
 
-  test('is that of the last attempt, whatever is told behind it [R-1830]', () => {
+  test('is that of the last attempt, whatever is reported after it [R-1830]', () => {
     const again = { instrumentation: { by: 'openai', attempt: 2 } };
     const later = artifact(4, { artifact_type: 'tool_call', artifact_uri: 'urn:x:3' });
     const record = assembleRecord([start(), later, output(3, ANSWERED, again), artifact(2, FAILED)]);
@@ -62,11 +62,11 @@ describe('how the call of a model ended', () => {
     ['an application by itself', FAILED, { hostname: 'h' }],
     ['an instrumentation without a name', FAILED, { instrumentation: {} }],
     ['words of its own', { ...FAILED, ending: 'done' }, BY],
-  ])('is not what is said by %s [R-1830]', (_, said, system) => {
+  ])('is not taken from %s [R-1830]', (_, said, system) => {
     expect(assembleRecord([start(), artifact(2, said, system)]).metadata.call).toBeNull();
   });
 
-  test('keeps what cannot be a status, a count or a name out, and reads a number in a text [R-206] [R-1830]', () => {
+  test('omits an invalid status, count or name, and reads a number in a text [R-206] [R-1830]', () => {
     const odd = { ...FAILED, status: 42, error_name: 7, usage: { input_tokens: '11', output_tokens: -1 } };
     const record = assembleRecord([start(), artifact(2, odd, { instrumentation: { by: 'x', attempt: 0 } })]);
     expect(record.metadata.call).toEqual({
@@ -83,7 +83,7 @@ describe('the version of a model in columns', () => {
     return [record.model, versionOf(record)];
   };
 
-  test('is that of the start, and that of the answer where the start has none; the record stays as sent [R-1830]', () => {
+  test('is that of the start, or that of the answer where the start has none; the record is as sent [R-1830]', () => {
     expect(asSent({ model_id: 'a', model_version: '1' })).toEqual([
       { model_id: 'a', model_version: '1' },
       '1',
@@ -92,7 +92,7 @@ describe('the version of a model in columns', () => {
   });
 
   test.each(['failed', 'aborted', 'cut off', 'not read', 'unfinished'])(
-    'is what was asked for where a call that was %s has no answer [R-1830]',
+    'is the requested one where a call that was %s has no answer [R-1830]',
     (ending) => {
       const ended = artifact(2, { ...FAILED, ending });
       expect(versionOf(assembleRecord([start(), ended]))).toBe('gpt-9');
@@ -105,12 +105,12 @@ describe('the version of a model in columns', () => {
     },
   );
 
-  test('is not known where a complete answer names none [R-1830]', () => {
+  test('is unknown where a complete answer names none [R-1830]', () => {
     const ended = output(2, { ...ANSWERED, response_model: undefined });
     expect(versionOf(assembleRecord([start(), ended]))).toBeUndefined();
   });
 
-  test('is not guessed where no start says which model it was [R-1830]', () => {
+  test('is not guessed where no start names a model [R-1830]', () => {
     expect(versionOf(assembleRecord([output(2, ANSWERED)]))).toBeUndefined();
   });
 });

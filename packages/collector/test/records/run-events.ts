@@ -3,7 +3,7 @@ import type { EventKind } from '@clinical-events/protocol';
 import { runEventOf, type RunEvent } from '../../src/records/run-event.js';
 import type { StoredEvent } from '../../src/store/contract/events.js';
 
-/** A UUID that says which it is. */
+/** A UUID with its number in it. */
 export function id(n: number): string {
   return `abcdef00-0000-4000-8000-${String(n).padStart(12, '0')}`;
 }
@@ -89,7 +89,7 @@ export function eventFromText(text: string, stored: Stored): RunEvent {
   });
 }
 
-/** One event of each kind: a run of which nothing is missing. */
+/** One event of each kind: a complete run. */
 export function fullRun(): RunEvent[] {
   return [
     event({ kind: 'inference-start', n: 1, parent: null }),

@@ -26,7 +26,7 @@ const anyLog = fc
     }),
   );
 
-test('every event of a log is in exactly one record, and the record is known by its key [R-203] [R-204]', () => {
+test('every event of a log is in exactly one record, and the record has its key [R-203] [R-204]', () => {
   fc.assert(
     fc.property(anyLog, (log) => {
       const records = recordsOf(log);
@@ -42,7 +42,7 @@ test('every event of a log is in exactly one record, and the record is known by 
   );
 });
 
-test('a log handed in backwards makes the same records [R-206]', () => {
+test('a log read backwards makes the same records [R-206]', () => {
   fc.assert(
     fc.property(anyLog, (log) => {
       const backwards = recordsOf([...log].reverse());

@@ -32,7 +32,7 @@ describe('words', () => {
     ['4.2', '4.25', false],
     ['mmol/l', 'mmol/L', true],
     ['hyper\u00adtension', 'hypertension', true],
-    // No spaces stand between these.
+    // There are no spaces between these.
     ['肺炎', '患者は肺炎です', true],
     ['ปอด', 'โรคปอดบวม', true],
     ['𝔰epsis', 'Sepsis', true],
@@ -42,7 +42,7 @@ describe('words', () => {
     expect(isIn(text, value)).toBe(expected);
   });
 
-  test('[R-1862] all words are found wherever they stand in strings, and never in names of members', () => {
+  test('[R-1862] all words are found anywhere in strings, and never in names of members', () => {
     const values = [{ prompt: [{ deep: ['septic'] }] }, { summary: 'shock', shock: 1 }];
     expect(isIn('septic shock', ...values)).toBe(true);
     expect(isIn('septic shock', values[0])).toBe(false);
@@ -51,8 +51,8 @@ describe('words', () => {
     expect([new Words(' - ! ').count, new Words('a, A b').count]).toEqual([0, 2]);
   });
 
-  test('[R-1862] no form of a letter and no case of it makes a difference', () => {
-    // A space is none of a word's letters.
+  test('[R-1862] the form and the case of a letter make no difference', () => {
+    // A space is not a letter of a word.
     const spaced = (made: string) => made.replaceAll(/\s/gu, ' ');
     const text = fc.oneof(
       ...(['grapheme', 'binary'] as const).map((unit) => fc.string({ unit, maxLength: 12 })),
@@ -68,13 +68,13 @@ describe('words', () => {
     );
   });
 
-  test('[R-1862] of marks on a letter 30 count', () => {
+  test('[R-1862] at most 30 marks on a letter count', () => {
     const marked = (marks: number) => fold(`e${'\u0323\u0301'.repeat(marks / 2)}x`);
     expect(marked(40)).toBe(marked(100_000));
     expect(marked(30)).not.toBe(marked(28));
   });
 
-  test('[R-1862] what cannot be in the text of an event is in none of its strings', () => {
+  test('[R-1862] words that cannot be in the text of an event are in none of its strings', () => {
     const words = fc.string({
       unit: fc.constantFrom('a', 'B', 'ß', 'u', '\u0308', ' ', '.', '"', '\n', 'İ'),
     });

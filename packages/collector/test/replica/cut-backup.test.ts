@@ -1,4 +1,4 @@
-/** Back-ups whose end was cut, by a disk that was full, and what a restoration makes of them. */
+/** Back-ups whose end was cut by a full disk, and what a restoration does with them. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -107,7 +107,7 @@ describe.each([
     return places.map((bytes) => [bytes, ends.filter((at) => at <= bytes).length]);
   }
 
-  test('is restored up to its last whole event, and it is said what is missing', async () => {
+  test('is restored up to its last whole event, and the missing part is reported', async () => {
     const [last = ''] = segmentPaths(backup).slice(-1);
     const first = Number.parseInt(path.basename(last), 10);
     for (const [bytes, frames] of cuts(last)) {
@@ -126,7 +126,7 @@ describe.each([
     }
   }, 120_000);
 
-  test('that lacks its last segment is restored, and what a checkpoint proves is counted apart', async () => {
+  test('that lacks its last segment is restored, and what a checkpoint proves is counted separately', async () => {
     const [last = ''] = segmentPaths(backup).slice(-1);
     fs.rmSync(last);
     const { code, stdout } = await restore(backup, target, ...given);
@@ -137,7 +137,7 @@ describe.each([
     expect(verified.entries).toBe(entries);
   });
 
-  test('is held to its own checkpoint, where those that are given say less', async () => {
+  test('is compared with its own checkpoint, where the given ones cover less', async () => {
     const [last = ''] = segmentPaths(backup).slice(-1);
     cutTo(last, fs.statSync(last).size - 100)();
     const older = path.join(scratch, 'older');

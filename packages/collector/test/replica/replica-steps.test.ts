@@ -1,4 +1,4 @@
-/** A round of a back-up that ends at any of its writing calls: what it leaves, and what the next one makes of it. */
+/** A round of a back-up that ends at any of its writing calls: what it leaves, and what the next one does with it. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
@@ -47,7 +47,7 @@ beforeAll(async () => {
 
 afterEach(() => vi.restoreAllMocks());
 
-/** Has the writing call of this number end the round, before it takes effect or behind it. @returns the calls so far. */
+/** Has the writing call of this number end the round, before it takes effect or after it. @returns the calls so far. */
 function endAt(number: number, isDone: boolean): () => number {
   let calls = 0;
   for (const name of WRITING) {

@@ -17,8 +17,8 @@ fs.symlinkSync(path.resolve(import.meta.dirname, '../../dist/main.js'), MAIN);
 process.once('exit', () => fs.rmSync(BIN, { recursive: true, force: true }));
 
 /**
- * The environment without the settings, and what decides on colours, of anyone who runs the tests. Tests run side by side, so
- * that no two collectors may want the same management port.
+ * The environment without the settings, and the variables for colours, of the user who runs the tests. Tests run
+ * side by side, so that no two collectors may want the same management port.
  */
 export const ENVIRONMENT: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
@@ -85,7 +85,7 @@ export function launch(
   return { process: child, output, exited };
 }
 
-/** Runs one `collector` command to its end. With `closeStdout` no one reads what it prints: the pipe is broken at once. */
+/** Runs one `collector` command to its end. With `closeStdout` its output is not read: the pipe is broken at once. */
 export function run(
   args: readonly string[],
   { env = {}, closeStdout = false }: { env?: NodeJS.ProcessEnv; closeStdout?: boolean } = {},
@@ -102,7 +102,7 @@ export function run(
 
 /**
  * Starts a collector and resolves when it listens, or runs with --no-listen (port 0); rejects with what it wrote when it ends before.
- * @param prefix a command that runs the one behind it in its own place.
+ * @param prefix a command that runs the one after it in its own place.
  */
 export async function start(
   dataDir: string,
@@ -118,7 +118,7 @@ export async function start(
   const child = spawn(command, rest, { env: { ...ENVIRONMENT, ...env } });
   const output = { stdout: '', stderr: '' };
   const exited = new Promise<number | null>((resolve) => child.on('exit', (code) => resolve(code)));
-  // What it wrote last may come behind its end.
+  // Its last output may come after its end.
   const closed = new Promise<number | null>((resolve) => child.on('close', (code) => resolve(code)));
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output.stdout += text));
   const port = await new Promise<number>((resolve, reject) => {
@@ -149,7 +149,7 @@ export async function start(
   };
 }
 
-/** Does something beside a collector that takes no events, and ends it. */
+/** Does something beside a collector that accepts no events, and ends it. */
 export async function beside<T>(dataDir: string, work: () => Promise<T>): Promise<T> {
   const collector = await start(dataDir, ['--no-listen']);
   try {
@@ -197,7 +197,7 @@ export async function storedEvents(dataDir: string, ...args: readonly string[]):
   return eventsIn(stdout);
 }
 
-/** A valid event of any kind that asks for nothing but its base, with a payload of its own when given. */
+/** A valid event of any kind that requires only its base, with a payload of its own when given. */
 export function outcomeEvent(
   more: Readonly<Record<string, unknown>> = {},
 ): Record<string, unknown> & { event_id: string } {
@@ -211,7 +211,7 @@ export function outcomeEvent(
   };
 }
 
-/** The key that a first start prints, which may come behind what it logs. */
+/** The key that a first start prints, which may come after its log lines. */
 export async function keyFrom({ output }: Running): Promise<string> {
   for (;;) {
     const key = KEY.exec(output.stdout)?.[0];

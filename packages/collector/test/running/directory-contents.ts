@@ -1,4 +1,4 @@
-/** What a command that changes nothing must leave as it was. */
+/** The files that a command which changes nothing must leave unchanged. */
 import fs from 'node:fs';
 import path from 'node:path';
 

@@ -1,4 +1,4 @@
-/** Erasures as a person has them done: planned, reviewed, applied. */
+/** Erasures as a person makes them: planned, reviewed, applied. */
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Plan, PlanEvent } from '../../src/commands/lifecycle/plan-file.js';
@@ -25,7 +25,7 @@ export function planIn(file: string): Written {
   return JSON.parse(fs.readFileSync(file, 'utf8')) as Written;
 }
 
-/** Sets the marks as a person does, in any layout of the file. */
+/** Sets the marks as a person would, in any layout of the file. */
 export function mark(file: string, isMarked: (event: PlanEvent) => boolean): void {
   const plan = planIn(file);
   const events = plan.events.map((event) => ({ ...event, erase: isMarked(event) }));

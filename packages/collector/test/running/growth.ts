@@ -1,6 +1,6 @@
 /**
  * How many times as much processor time `work` takes for eight times the size: about 8 where it is linear, about 64 where
- * it is quadratic, on any machine. Of several runs the quickest counts, so that what else runs does not.
+ * it is quadratic, on any machine. The quickest of several runs counts, so that other processes do not matter.
  */
 export function growth(work: (size: number) => void, size: number): number {
   return quickest(() => work(8 * size)) / quickest(() => work(size));

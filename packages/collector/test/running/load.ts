@@ -1,4 +1,4 @@
-/** Many senders at once that remember what they sent and what they were told. */
+/** Many senders at once that remember what they sent and how it was answered. */
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import http from 'node:http';
 import { expect } from 'vitest';
@@ -53,7 +53,7 @@ export class Load {
   readonly sent = new Map<string, string>();
   /** Ids of the events that were answered with 201. */
   readonly acknowledged = new Set<string>();
-  /** How often each other status was given. */
+  /** How often each other status was returned. */
   readonly refusals = new Map<number, number>();
   readonly #recent: { id: string; body: string }[] = [];
 
@@ -62,7 +62,7 @@ export class Load {
     private readonly options: LoadOptions,
   ) {}
 
-  /** Sends until `stopped`, or until the collector is gone. On return no one waits for an answer any more. */
+  /** Sends until `stopped`, or until the collector is gone. On return no sender waits for an answer. */
   async run(port: number, stopped: () => boolean): Promise<void> {
     const agent = new http.Agent({ keepAlive: true, maxSockets: this.options.connections });
     const senders = Array.from({ length: this.options.connections }, async () => {
@@ -74,7 +74,7 @@ export class Load {
         try {
           answered = await post(port, this.key, body, { agent });
         } catch {
-          // Closed without an answer: nothing is known of this event.
+          // Closed without an answer: the outcome of this event is unknown.
           return;
         }
         if (answered.status === 201) {
@@ -107,7 +107,7 @@ export class Load {
   }
 }
 
-/** The sequences are in order, and those between that no event has are of the log's own entries. */
+/** The sequences are in order, and the ones missing between events are those of the log's own entries. */
 export function expectNoGap(dataDir: string, events: readonly { readonly sequence: number }[]): void {
   const own = new Set<number>();
   for (const { sequence, kind } of storedEntries(dataDir)) if (typeof kind === 'number') own.add(sequence);

@@ -1,4 +1,4 @@
-/** One collector for all tests of a file, on a data directory that vanishes with it. */
+/** One collector for all tests of a file, on a data directory that is deleted with it. */
 import fs from 'node:fs';
 import { afterAll, beforeAll } from 'vitest';
 import { limits, start, temporaryDirectory, type Running } from './collector-process.js';
@@ -39,7 +39,7 @@ export function oneCollector(
     collector.pid = collector.running.process.pid ?? 0;
   });
   afterAll(async () => {
-    // SIGTERM: that it ends in order, with whatever the tests left open, belongs to every file.
+    // SIGTERM: every file also tests that it ends in order, whatever the tests left open.
     await collector.running.stop();
     fs.rmSync(collector.dataDir, { recursive: true, force: true });
   });

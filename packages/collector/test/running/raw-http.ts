@@ -1,4 +1,4 @@
-/** HTTP/1.1 spoken byte by byte, for requests that no client library would send and answers that none would show. */
+/** HTTP/1.1 written byte by byte, for requests that no client library would send and answers that none would show. */
 import net from 'node:net';
 
 /** To end what hangs, not to judge how fast a machine is. */
@@ -12,7 +12,7 @@ export interface RawAnswer {
   /** Every byte of it, read as latin1. */
   readonly raw: string;
   header(name: string): string | undefined;
-  /** The body as an Error body; what it is not reads as undefined. */
+  /** The body as an Error body; missing members are undefined. */
   error(): { message?: string; code?: string; details?: Record<string, unknown> };
 }
 
@@ -73,14 +73,14 @@ export class RawConnection {
     this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
   }
 
-  /** What came and was not taken by `answer`, read as latin1. */
+  /** The bytes that `answer` has not consumed, read as latin1. */
   get rest(): string {
     return this.#received.toString('latin1');
   }
 
   /**
    * Takes the next answer.
-   * @param options.head the request was HEAD, so the answer has no body whatever it says.
+   * @param options.head the request was HEAD, so the answer has no body, whatever its headers say.
    * @returns undefined when the connection ended without a whole one.
    * @throws when neither comes in time.
    */
@@ -121,7 +121,7 @@ export class RawConnection {
     if (end < 0) return undefined;
     const text = this.#received.toString('latin1', 0, end);
     const status = Number(text.slice(9, 12));
-    // A body of the collector never begins so; what does is the next answer, behind one to HEAD.
+    // No body of the collector begins like this; it is the next answer, after one to HEAD.
     const next = this.#received.toString('latin1', end + 4, end + 13) === 'HTTP/1.1 ';
     const length =
       head || next || status < 200 ? 0 : Number(/\r\ncontent-length: *(\d+)/i.exec(text)?.[1] ?? 0);
@@ -153,7 +153,7 @@ export interface RequestParts {
   readonly body?: string | Uint8Array;
 }
 
-/** The bytes of a request that is proper unless the parts say otherwise. */
+/** The bytes of a request that is valid unless the parts say otherwise. */
 export function requestBytes(parts: RequestParts): Buffer {
   const {
     method = 'POST',

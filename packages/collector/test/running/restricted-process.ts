@@ -1,4 +1,4 @@
-/** The `collector` command where it may do less than anyone who runs the tests, or where someone looks on. */
+/** The `collector` command with fewer rights than the user who runs the tests, or on a terminal. */
 import { spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -36,10 +36,10 @@ export function runWithoutPrivilege(args: readonly string[]): Promise<Ended> {
 
 const NAMESPACE = ['--user', '--map-root-user', '--mount'];
 
-/** Whether this host lets the tests mount something where only they see it. */
+/** Whether this host lets the tests mount something in a namespace of their own. */
 export const canMount = spawnSync('unshare', [...NAMESPACE, 'true']).status === 0;
 
-/** Runs the command behind it with `directory` on a read-only file system. Only where {@link canMount}. */
+/** Runs the command after it with `directory` on a read-only file system. Only where {@link canMount}. */
 export function readOnly(directory: string): string[] {
   const script = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"';
   return ['unshare', ...NAMESPACE, 'sh', '-c', script, 'sh', directory];
@@ -80,7 +80,7 @@ export function runOnFullDisk(dataDir: string, args: readonly string[]): Promise
   );
 }
 
-/** Runs the command behind it with so little room in `directory` that next to nothing fits. Only where {@link canMount}. */
+/** Runs the command after it with almost no room in `directory`. Only where {@link canMount}. */
 export function withoutRoomIn(directory: string): string[] {
   const script = 'mount -t tmpfs -o size=64k,mode=700 small "$1" && shift && exec "$@"';
   return ['unshare', ...NAMESPACE, 'sh', '-c', script, 'sh', directory];
@@ -95,7 +95,7 @@ export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).st
  */
 export function runOnTerminal(args: readonly string[], columns?: number): Promise<Ended> {
   const wide = columns === undefined ? [] : ['stty', 'columns', String(columns), '&&'];
-  // None of the words that the tests hand in needs quoting in a shell.
+  // None of the words from the tests needs quoting in a shell.
   return ended('script', ['-qec', [...wide, process.execPath, MAIN, ...args].join(' '), '/dev/null']);
 }
 
@@ -104,7 +104,7 @@ export function launchOnTerminal(
   args: readonly string[],
   colours = false,
 ): {
-  /** All that the terminal was given so far. */
+  /** All that was written to the terminal so far. */
   readonly output: () => string;
   readonly type: (keys: string) => void;
   readonly exited: Promise<number | null>;

@@ -1,10 +1,10 @@
-/** A small file system with blocks of 1 KiB, on which a byte in 4 KiB is no place for the others. Needs root. */
+/** A small file system with blocks of 1 KiB, on which a byte in 4 KiB allocates no room for the others. Needs root. */
 import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 
-/** Mounted where only the holder and who enters its namespace sees it, for as long as its standard input is open. */
+/** Mounted visible only to the holder and to processes in its namespace, for as long as its standard input is open. */
 const MOUNT = 'mount -o loop "$1/image" "$1/disk" && echo ready && exec cat';
 
 function makeImage(directory: string): ReturnType<typeof spawnSync> {
@@ -22,7 +22,7 @@ export function canMakeSmallBlocks(scratch: string): boolean {
 }
 
 export class SmallBlocks {
-  /** To be put in front of a command that sees the disk. */
+  /** To be put before a command that sees the disk. */
   readonly prefix: readonly string[];
   readonly directory: string;
 
@@ -47,7 +47,7 @@ export class SmallBlocks {
     return new SmallBlocks(holder, scratch);
   }
 
-  /** On return so many KiB are free, and no more. */
+  /** On return exactly this many KiB are free. */
   leave(kibibytes: number): void {
     this.run(
       `rm -f "$1/ballast"; dd if=/dev/zero of="$1/spare" bs=1k count=${kibibytes} conv=fsync status=none &&

@@ -1,4 +1,4 @@
-/** A sender that speaks TLS, with what a test wants to see of the connection. */
+/** A sender over TLS, with the facts of the connection that a test needs. */
 import https from 'node:https';
 import tls from 'node:tls';
 import type { Issued } from './certificates.js';
@@ -18,7 +18,7 @@ export interface Sender {
 
 const NAME = 'collector.test';
 
-/** What a client of this sender gives to `tls.connect`. */
+/** The options of a client of this sender for `tls.connect`. */
 function connectionOptions({ ca, client, options }: Sender): tls.ConnectionOptions {
   return {
     host: '127.0.0.1',

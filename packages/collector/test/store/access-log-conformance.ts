@@ -46,7 +46,7 @@ export function accessLogConformance(driver: AccessLogDriver): void {
       expect(await textFrom(place.open())).toBe(lines.map((line) => `${driver.as(line)}\n`).join(''));
     });
 
-    test('goes on behind the lines that were read', async () => {
+    test('continues after the lines that were read', async () => {
       const log = place.open();
       const [one, two, three] = [lineOf('one'), lineOf('two'), lineOf('three')];
       await log.append(one);
@@ -55,7 +55,7 @@ export function accessLogConformance(driver: AccessLogDriver): void {
       expect(await textFrom(log, read)).toBe('');
       await log.append(three);
       expect(await textFrom(log, read)).toBe(`${driver.as(three)}\n`);
-      // One that has read nothing finds the place as well.
+      // A new one finds the place as well.
       expect(await textFrom(place.open(), read)).toBe(`${driver.as(three)}\n`);
       expect(await textFrom(log)).toBe([one, two, three].map((line) => `${driver.as(line)}\n`).join(''));
     });

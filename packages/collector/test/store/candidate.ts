@@ -25,7 +25,7 @@ export interface Wanted extends Partial<
 
 const BODY = { timestamp: '2026-01-10T00:00:00Z', outcome: {} };
 
-/** An event that could have passed every check, with what is not asked for made up, and its parent from its body. */
+/** An event that could have passed every check, with invented values for the rest, and its parent from its body. */
 export function candidate({ eventId = randomUUID(), runId, body = BODY, ...more }: Wanted = {}): Made {
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
   const parent = /"parent_event_id":"([0-9a-fA-F-]{36})"/.exec(bytes.toString())?.[1];
@@ -53,7 +53,7 @@ export function idOf({ eventId }: Pick<Candidate, 'eventId'>): string {
   return [0, 8, 12, 16, 20].map((start, i, starts) => hex.slice(start, starts[i + 1])).join('-');
 }
 
-/** The bytes that stand for a candidate's envelope. */
+/** The bytes of a candidate's envelope. */
 export function envelopeOf(event: Candidate): Buffer {
   const bytes = Buffer.alloc(envelopeSize(event));
   encodeEnvelope(bytes, 0, event);

@@ -43,7 +43,7 @@ function writeNumber(
   if (digits === '') return `${sign}${['0', '0.0', '0e5', '0.00E-3'][choose(4)] ?? '0'}`;
   const zeros = '0'.repeat(choose(3));
   const all = digits + zeros;
-  // The point anywhere in the digits, the exponent making up for it.
+  // The point anywhere in the digits, with the exponent to match.
   const whole = 1 + choose(all.length);
   const fraction = all.slice(whole);
   const exponent = power - BigInt(zeros.length) + BigInt(fraction.length);
@@ -108,7 +108,7 @@ const { value: exact } = fc.letrec<{ value: Exact }>((tie) => ({
 
 const same = (a: string, b: string) => sameContent(Buffer.from(a), Buffer.from(b));
 
-test('[R-1921] content decides over a repeat, unless OTLP brought both: then it is not even read', () => {
+test('[R-1921] content decides about a repeat, unless OTLP brought both: then it is not read', () => {
   const body = Buffer.from('{"a":1}');
   for (const stored of DOORS)
     for (const door of DOORS) {
@@ -201,7 +201,7 @@ describe('sameContent', () => {
     },
   );
 
-  test('values as deep as the collector can be told to read are compared', () => {
+  test('values of the greatest depth that can be configured are compared', () => {
     const deep = (inner: string) => '['.repeat(1024) + inner + ']'.repeat(1024);
     expect(same(deep('1'), deep(' 1.0 '))).toBe(true);
     expect(same(deep('1'), deep('2'))).toBe(false);
@@ -247,14 +247,14 @@ describe('the work of a comparison [R-304]', () => {
     return read;
   }
 
-  /** An object in an object, so deep, and in each of them the members the other way round in the second text. */
+  /** Nested objects, this deep, and in each of them the members the other way round in the second text. */
   function reversed(depth: number, inner: string): [string, string] {
     let [a, b] = [inner, inner];
     for (let i = 0; i < depth; i++) [a, b] = [`{"a":${a},"z":1}`, `{"z":1,"a":${b}}`];
     return [a, b];
   }
 
-  test.each([1, 16, 256, 1023])('is so much for each character, at depth %i', (depth) => {
+  test.each([1, 16, 256, 1023])('is linear in the number of characters, at depth %i', (depth) => {
     const inner = `[${'{"b":1},'.repeat(3000)}0]`;
     const [a, b] = reversed(depth, inner);
     const read = unitsRead(a, b);
@@ -262,7 +262,7 @@ describe('the work of a comparison [R-304]', () => {
     expect(read).toBeLessThan(25 * a.length);
   });
 
-  test('is so much for each character, with many names, escapes in names and long numbers', () => {
+  test('is linear in the number of characters, with many names, escapes in names and long numbers', () => {
     const names = Array.from({ length: 2000 }, (_, i) => `\\u006b${i.toString(36)}`);
     const members = names.map((each) => `"${each}":1${'0'.repeat(20)}e-1${'0'.repeat(20)}`);
     const a = `{${members.join()}}`;
@@ -272,7 +272,7 @@ describe('the work of a comparison [R-304]', () => {
     expect(read).toBeLessThan(25 * a.length);
   });
 
-  test('is so much for each character, with names that differ in their last character alone', () => {
+  test('is linear in the number of characters, with names that differ only at the end', () => {
     const members = Array.from({ length: 4000 }, (_, i) => `"${String.fromCharCode(0x3400 + i)}":0`).join();
     const a = `[${Array<string>(4).fill(`{${members}}`).join()}]`;
     const read = unitsRead(a, `${a} `);

@@ -14,7 +14,7 @@ import { candidate } from './candidate.js';
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const [HOLD, ERASED, RUN, OTHER] = [uuid(3), uuid(4), uuid(9), uuid(8)];
 
-/** A log in which these actions stand, one behind the other. */
+/** A log with these actions, one after the other. */
 function logOf(...said: readonly Action[]): Actions {
   const actions = new Actions();
   for (const [i, action] of said.entries()) {
@@ -78,7 +78,7 @@ describe('[R-1339] an erasure', () => {
     ['inference-start', RUN, uuid(7)],
     ['outcome', OTHER, undefined],
     ['outcome', undefined, uuid(7)],
-  ] as const)('of %s of run %s is judged by what it hangs on, where it does', (kind, run, parentId) => {
+  ] as const)('of %s of run %s is judged by its parent, where it has one', (kind, run, parentId) => {
     const body = { parent_event_id: uuid(7) };
     const envelope = candidate({ kind, eventId: uuid(6), ...(run !== undefined && { runId: run }), body });
     const bytes = Buffer.alloc(envelopeSize(envelope));
@@ -86,7 +86,7 @@ describe('[R-1339] an erasure', () => {
     expect(erasedEvent(2, bytes)).toMatchObject({ recordId: run ?? uuid(6), parentId });
   });
 
-  test('is one finding with its neighbours, and none with what is between them', async () => {
+  test('is one finding with its neighbours, without those between them', async () => {
     const held = [1, 2, 3].map((sequence) => event({ sequence }));
     expect(await findings(logOf(hold, erased()), HOLDS, ...held)).toEqual(found('events 1 to 3 were'));
     const events = [event({ sequence: 1 }), event({ recordId: OTHER }), event({ sequence: 3 })];
@@ -96,7 +96,7 @@ describe('[R-1339] an erasure', () => {
     ]);
   });
 
-  test('is a finding while a hold stood of which nobody can tell what it held', async () => {
+  test('is a finding while a hold was active whose events are unknown', async () => {
     const unknown = (...said: Action[]) => findings(logOf(...said), new Map(), event());
     expect(await unknown(hold, erased())).toEqual([
       expect.stringContaining(`although hold ${HOLD} was active, and its record is missing or changed`),
@@ -105,7 +105,7 @@ describe('[R-1339] an erasure', () => {
     expect(await unknown(hold, release, erased())).toEqual([]);
   });
 
-  test('is the first of two, and judged by the holds of its time', async () => {
+  test('counts at its first action, and is judged by the holds of that time', async () => {
     const again = erased({ action: uuid(6) });
     const first = logOf(hold, erased(), release, again);
     expect(await findings(first, HOLDS, event())).toEqual(found('event 2 was'));

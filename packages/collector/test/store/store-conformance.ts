@@ -29,9 +29,9 @@ interface Kept {
   open(): Promise<Store>;
   /** Opens it for reading, beside a store that is open or without one: a log in a database gives entries alone. */
   read(): EventLog | Promise<EventLog | EntryLog>;
-  /** Changes some of what stands there of an entry. @returns what brings it back. */
+  /** Changes some stored bytes of an entry. @returns what brings it back. */
   spoil(sequence: number): (() => void) | Promise<() => Promise<void>>;
-  /** Takes away what is derived. Called with no store open. */
+  /** Removes all derived files. Called with no store open. */
   loseIndex(): void;
   /** Removes everything. Called with no store open. */
   remove(): Promise<void>;
@@ -55,7 +55,7 @@ function readable(event: StoredEntry): Readable {
   };
 }
 
-/** What an event must look like when it is read, but for its sequence. */
+/** What an event must look like when it is read, apart from its sequence. */
 function asStored(event: Made): Omit<Readable, 'sequence'> {
   const { kind, profile, door, organisation, keyId, receivedAt } = event;
   const text = (id: Uint8Array) =>
@@ -100,7 +100,7 @@ function shown({ sequence, at, size, isOwn, source, eventIdAt }: PassedEntry): S
   return { sequence, at, size, isOwn, eventId };
 }
 
-/** What a pass shows, and the cursor behind it. */
+/** What a pass shows, and the cursor after it. */
 async function passed(log: EntryLog, from?: Cursor, through?: number): Promise<[Shown[], Cursor]> {
   const found: Shown[] = [];
   if (!isWhole(log)) return listed(log, from, through);
@@ -177,7 +177,7 @@ export function storeConformance(driver: Driver): void {
       );
     }
 
-    test("[R-901] the log's own entries have a sequence and are no events, also those of an unknown kind", async () => {
+    test("[R-901] the log's own entries have a sequence and are not events, also those of an unknown kind", async () => {
       const events = [candidate(), candidate()];
       const [first, second] = events as [Made, Made];
       const ownOf = (kind: number) => ({ ...candidate({ organisation: '' }), kind });
@@ -208,7 +208,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored();
     });
 
-    test('events are given back with every field and the exact bytes, in the order of their batches', async () => {
+    test('events are returned with every field and the exact bytes, in the order of their batches', async () => {
       const runId = '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10';
       const events = [
         ...EVENT_KINDS.map((kind) => candidate({ kind, body: ` {"kind" :\n"${kind}"}\t` })),
@@ -263,7 +263,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(event);
     });
 
-    test('the same id with other content or of another kind is a conflict, and the first one stands', async () => {
+    test('the same id with other content or of another kind is a conflict, and the first one is kept', async () => {
       const event = candidate({ body: { a: 1 } });
       const eventId = idOf(event);
       const others = [
@@ -278,7 +278,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(event);
     });
 
-    test('[R-1921] what the collector makes of one span again is a duplicate, whatever it says, and the first one stands', async () => {
+    test('[R-1921] an event that the collector makes again from a span is a duplicate, whatever it says, and the first one is kept', async () => {
       const span = candidate({ door: 'otlp', body: { a: 1 } });
       const eventId = idOf(span);
       const again = candidate({
@@ -302,7 +302,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(span, elsewhere);
     });
 
-    test('[R-1921] a span is no repeat of what an endpoint has stored under its id with other content', async () => {
+    test('[R-1921] a span is in conflict with an event that an endpoint stored under its id with other content', async () => {
       const event = candidate({ body: { a: 1 } });
       const eventId = idOf(event);
       const [other, same] = [2, 1].map((a) => candidate({ eventId, door: 'otlp', body: { a } }));
@@ -329,7 +329,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(event);
     });
 
-    test('one organisation never meets the ids of another', async () => {
+    test('the same id in two organisations is two events', async () => {
       const eventId = 'ffffffff-ffff-4fff-bfff-ffffffffffff';
       const events = ['one', 'two', 'three'].map((organisation) =>
         candidate({ eventId, organisation, body: { organisation } }),
@@ -360,7 +360,7 @@ export function storeConformance(driver: Driver): void {
       await expectStored(...events);
     });
 
-    test('what the caller does with its bytes after the answer changes nothing', async () => {
+    test('changes by the caller to its bytes after the answer have no effect', async () => {
       const event = candidate({ body: { a: 1 } });
       const mine = { ...event, salted: Buffer.from(event.salted), eventId: Buffer.from(event.eventId) };
       await append(mine);
@@ -371,7 +371,7 @@ export function storeConformance(driver: Driver): void {
       expect(await append(event)).toEqual(['duplicate']);
     });
 
-    test('a clock that goes back changes neither the order nor what is a repeat', async () => {
+    test('a clock that goes back changes neither the order nor which events are repeats', async () => {
       const events = [5000, 4000, 9000, 0, 1].map((receivedAt) => candidate({ receivedAt }));
       for (const event of events) await append(event);
       await expectStored(...events);
@@ -446,7 +446,7 @@ export function storeConformance(driver: Driver): void {
 
       async function expectFound(events: readonly Made[], from = 1): Promise<void> {
         for (const [i, event] of events.entries()) {
-          // Anyone who asks for what stands before a sequence gets that; anyone who gives none gets anything.
+          // A filter for entries before a sequence selects those; without one any entry matches.
           for (const before of [from + i + 1, undefined]) {
             const found = await whole().find(event.organisation, event.eventId, before);
             expect(found).toMatchObject({ sequence: from + i, runId: Buffer.from(event.runId) });
@@ -456,7 +456,7 @@ export function storeConformance(driver: Driver): void {
         }
       }
 
-      test('a pass goes on where one ended, and never beyond what it was told is durable', async () => {
+      test('a pass continues where one ended, and never beyond the sequence given as durable', async () => {
         expect(await passed(log)).toEqual([[], BEGINNING]);
         expect(await log.end()).toEqual(BEGINNING);
         const events = await fill(150);
@@ -481,7 +481,7 @@ export function storeConformance(driver: Driver): void {
         expect((await passed(log, cursorAt(200)))[1].sequence).toBe(153);
       });
 
-      test('a pass begins at any sequence, whatever its hint, and goes on behind any entry', async () => {
+      test('a pass begins at any sequence, whatever its hint, and continues after any entry', async () => {
         await fill(150);
         const [all] = await passed(log);
         await fc.assert(
@@ -496,7 +496,7 @@ export function storeConformance(driver: Driver): void {
         );
       });
 
-      test('a pass that is left in the middle leaves nothing open', async () => {
+      test('a pass that is abandoned leaves nothing open', async () => {
         await fill(20);
         for await (const batch of log.entries()) {
           for (const { sequence } of batch) if (sequence === 7) break;
@@ -505,7 +505,9 @@ export function storeConformance(driver: Driver): void {
         expect(sequencesOf((await passed(log, cursorAt(8)))[0])).toEqual(upTo(8, 20));
       });
 
-      test('events are read again in any order, and stay until two more have been read', async ({ skip }) => {
+      test('events are read again in any order, and remain until two more have been read', async ({
+        skip,
+      }) => {
         if (!isWhole(log)) return skip();
         const events = await fill(150);
         const [all] = await passed(log);
@@ -530,9 +532,7 @@ export function storeConformance(driver: Driver): void {
         expect((await whole().read(last ? [last] : [])).body(0)).toBe(newer?.body.toString());
       });
 
-      test('an event is found by its id, also one that has just come, and without an index', async ({
-        skip,
-      }) => {
+      test('an event is found by its id, also a new one, and without an index', async ({ skip }) => {
         if (!isWhole(log)) return skip();
         const events = await fill(60);
         await expectFound(events);
@@ -563,7 +563,7 @@ export function storeConformance(driver: Driver): void {
         expect(none).toEqual({ entries: [], nextSequence: 22 });
       });
 
-      test('what does not hold what was written is named, behind all that stands before it', async () => {
+      test('a damaged entry is named, after all that come before it', async () => {
         await fill(150);
         const [all] = await passed(log);
         await store.close();

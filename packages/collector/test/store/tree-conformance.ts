@@ -33,7 +33,7 @@ export function treeConformance(driver: TreeDriver): void {
       await place.remove();
     });
 
-    test('gives back the hashes of each level, also after it was closed, and no more than are there', async () => {
+    test('returns the hashes of each level, also after it was closed, and no more than are there', async () => {
       const [leaves, nodes] = [randomBytes(300 * 32), randomBytes(32)];
       await tree.put(0, 0, leaves.subarray(0, 200 * 32));
       await tree.put(0, 200, leaves.subarray(200 * 32));
@@ -57,7 +57,7 @@ export function treeConformance(driver: TreeDriver): void {
       await beside.close();
     });
 
-    test('puts hashes over those that are there', async () => {
+    test('overwrites hashes', async () => {
       await tree.put(0, 0, randomBytes(10 * 32));
       const over = randomBytes(4 * 32);
       await tree.put(0, 3, over);
@@ -66,14 +66,14 @@ export function treeConformance(driver: TreeDriver): void {
       expect(await tree.hashCount(0)).toBe(10);
     });
 
-    test('gives out hashes in memory of the caller’s own', async () => {
+    test('returns hashes in memory of the caller’s own', async () => {
       const hashes = randomBytes(64);
       await tree.put(0, 0, hashes);
       (await tree.hashes(0, 0, 2)).fill(0);
       expect((await tree.hashes(0, 0, 2)).equals(hashes)).toBe(true);
     });
 
-    test('[R-903] swaps the head only for the one that is expected, and else changes nothing', async () => {
+    test('[R-903] swaps the head only for the expected one, and otherwise changes nothing', async () => {
       expect(await tree.head()).toBeUndefined();
       await expect(tree.swapHead('never there\n', 'one\n')).rejects.toThrow(HeadMoved);
       expect(await tree.head()).toBeUndefined();
@@ -126,7 +126,7 @@ export function committedConformance(driver: CommittedDriver): void {
         })
         .slice(from - 1);
 
-    test('[R-901] passes every accepted entry once, in order, from any cursor on', async () => {
+    test('[R-901] passes every accepted entry once, in order, from any cursor', async () => {
       const { store, committed } = opened;
       expect(committed.entries).toBe(0);
       expect(await passed(committed, BEGINNING)).toMatchObject({ leaves: [], end: { sequence: 1 } });
@@ -151,7 +151,7 @@ export function committedConformance(driver: CommittedDriver): void {
       }
     });
 
-    test('passes what was durable when it began, and not what is stored meanwhile', async () => {
+    test('passes entries that were durable when it began, and not later ones', async () => {
       const { store, committed } = opened;
       const events = Array.from({ length: 3000 }, () => candidate());
       for (let from = 0; from < 2000; from += 1000) await store.append(events.slice(from, from + 1000));

@@ -20,7 +20,7 @@ const line = fc.oneof(
 );
 const lines = fc.array(line.map((bytes) => bytes.map((byte) => (byte === 0x0a ? 0x0b : byte))));
 
-test('[R-718] the head is that of the lines, in whatever pieces they come, and each line is handed over', () => {
+test('[R-718] the head does not depend on the pieces in which lines are read, and each line is passed on', () => {
   fc.assert(
     fc.property(lines, fc.uint8Array({ maxLength: 20 }), fc.array(fc.nat(5000)), (whole, rest, cuts) => {
       const behind = rest.filter((byte) => byte !== 0x0a);
@@ -37,7 +37,7 @@ test('[R-718] the head is that of the lines, in whatever pieces they come, and e
       expect(chain.head).toEqual({ lines: whole.length, head: headOf(whole) });
       expect([chain.bytes, chain.pending]).toEqual([bytes.length - behind.length, behind.length]);
       expect(got).toEqual(whole.map((each) => (each.length > 5000 ? undefined : Buffer.from(each))));
-      // What had no end is read once more from where it begins.
+      // An unfinished line is read again from its beginning.
       chain.rewind();
       chain.take(Buffer.concat([behind, Buffer.of(0x0a)]));
       expect(chain.head.head).toBe(headOf([...whole, behind]));
@@ -45,7 +45,7 @@ test('[R-718] the head is that of the lines, in whatever pieces they come, and e
   );
 });
 
-test('[R-718] no line can be changed, removed, put in or moved without another head', () => {
+test('[R-718] a line that is changed, removed, inserted or moved changes the head', () => {
   const log = ['a', 'b', 'c'].map((text) => Buffer.from(text));
   const [a, b, c] = log as [Buffer, Buffer, Buffer];
   const others = [
@@ -60,7 +60,7 @@ test('[R-718] no line can be changed, removed, put in or moved without another h
   expect(new Set([log, ...others].map(headOf)).size).toBe(8);
 });
 
-test('a head is read as it was written, and nothing else is one', () => {
+test('a head is read as it was written, and other texts are not read as one', () => {
   const head = { lines: 7, head: 'ab'.repeat(32) };
   const text = JSON.stringify({ event_id: 'x', ...headFields(head) });
   expect(headIn(Buffer.from(text))).toEqual(head);
@@ -77,7 +77,7 @@ test('a head is read as it was written, and nothing else is one', () => {
   fc.assert(fc.property(fc.json(), (json) => headIn(Buffer.from(json)) === undefined));
 });
 
-test('[R-2056] a head names its file, unless that is the first one; a closing head always does', () => {
+test('[R-2056] a head names its file, except for the first file; a closing head always does', () => {
   const head = { lines: 7, head: 'ab'.repeat(32) };
   const file = 'access-2027.log';
   const bodyOf = (logged: Parameters<typeof headFields>[0]) => JSON.stringify(headFields(logged));
@@ -93,7 +93,7 @@ test('[R-2056] a head names its file, unless that is the first one; a closing he
   expect(read(bodyOf({ ...head, closes: true }).replace('"file":"access.log",', ''))).toBeUndefined();
 });
 
-test('[R-718] the example of docs/INTEGRITY.md is what the collector computes of its lines', () => {
+test('[R-718] the example of docs/INTEGRITY.md is what the collector computes from its lines', () => {
   const page = fs.readFileSync(new URL('../../../../docs/INTEGRITY.md', import.meta.url), 'utf8');
   const lines = page.match(/(?<=^ {4})\{"at":.*$/gm) ?? [];
   const told = (what: string) =>

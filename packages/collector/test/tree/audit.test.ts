@@ -9,7 +9,7 @@ const SIZE = 1_000;
 const SIGNED = leaves(SIZE);
 const TREE = levelsOf(SIGNED);
 
-/** The tree as it is stored, or with some of its hashes put in the place of others, or its level 0 cut short. */
+/** The tree as it is stored, or with some of its hashes replaced by others, or its level 0 cut short. */
 function stored(changed: ReadonlyMap<string, Buffer> = new Map(), source = TREE, size = SIZE): StoredTree {
   return {
     hashCount: (level) => Promise.resolve(Math.floor(size / 256 ** level)),
@@ -81,7 +81,7 @@ const INTACT = { differing: [], hashes: [], shortages: [], unlisted: 0 };
 const ALL = ROOTS.map(() => true);
 
 describe('an audit', () => {
-  test('[R-907] finds the log intact that was signed, in whatever pieces it is read', async () => {
+  test('[R-907] finds a log with the signed entries intact, in whatever pieces it is read', async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.integer({ min: 1, max: 300 }), { minLength: 1 }),
@@ -100,7 +100,7 @@ describe('an audit', () => {
     );
   });
 
-  test('[R-907] tells each place with another leaf, neighbours together, and proves all others', async () => {
+  test('[R-907] reports each place with another leaf, neighbours together, and proves all others', async () => {
     const places = fc.uniqueArray(fc.integer({ min: 0, max: SIZE - 1 }), { minLength: 1, maxLength: 9 });
     await fc.assert(
       fc.asyncProperty(places, async (changed) => {
@@ -119,7 +119,7 @@ describe('an audit', () => {
     expect(told(await audit(SIGNED.map(stranger), [rootOf(SIZE)]))).toEqual([`0+${SIZE}`]);
   });
 
-  test('[R-907] tells from which place on a log is another one when entries were removed or put in', async () => {
+  test('[R-907] reports where a log begins to differ when entries were removed or inserted', async () => {
     for (const [at, removed, put] of [
       [0, 1, 0],
       [400, 300, 0],
@@ -136,7 +136,7 @@ describe('an audit', () => {
     expect(short.roots.at(-1)).toMatchObject({ log: 'short', tree: true });
   });
 
-  test('[R-907] never finds a log intact that is another one', async () => {
+  test('[R-907] never finds another log intact', async () => {
     const leaf = fc.oneof(
       fc.integer({ min: 0, max: 19 }).map((i) => SIGNED[i] ?? stranger()),
       fc.constant(undefined).map(stranger),
@@ -156,7 +156,7 @@ describe('an audit', () => {
 });
 
 describe('an audit of the stored tree', () => {
-  test('[R-907] tells a hash that was changed, at every level, and that the log is true', async () => {
+  test('[R-907] reports a changed hash at every level, and that the log is intact', async () => {
     const levels: [number, number][] = [
       ...Array.from({ length: SIZE }, (_, i): [number, number] => [0, i]).filter(([, i]) => i % 61 === 0),
       [0, SIZE - 1],
@@ -171,7 +171,7 @@ describe('an audit of the stored tree', () => {
     }
   });
 
-  test('[R-907] tells what is cut short, and that the log is true', async () => {
+  test('[R-907] reports levels that are cut short, and that the log is intact', async () => {
     for (const [there, above] of [
       [600, 2],
       [0, 0],
@@ -186,7 +186,7 @@ describe('an audit of the stored tree', () => {
     }
   });
 
-  test('[R-907] does not look behind what is signed, where a collector may be writing', async () => {
+  test('[R-907] does not check beyond the signed size, where a collector may be writing', async () => {
     const changed = new Map([
       ['0/700', stranger()],
       ['1/2', stranger()],
@@ -196,7 +196,7 @@ describe('an audit of the stored tree', () => {
     }
   });
 
-  test('[R-907] tells a changed hash from a changed event when both are there', async () => {
+  test('[R-907] distinguishes a changed hash from a changed event when there are both', async () => {
     const changed = new Map([
       ['0/100', stranger()],
       ['1/0', stranger()],
@@ -209,13 +209,13 @@ describe('an audit of the stored tree', () => {
       { level: 1, index: 0, count: 1 },
       { level: 1, index: 2, count: 1 },
     ]);
-    // The events on both sides of a root that the log comes to are not told together.
+    // Events on both sides of a root that the log matches are not reported together.
     const around = new Map([['0/699', stranger()]]);
     const parted = await audit(SIGNED.with(700, stranger()), ROOTS, stored(around));
     expect([told(parted), parted.hashes]).toEqual([['700+1'], [{ level: 0, index: 699, count: 1 }]]);
   });
 
-  test('[R-907] does not take stored hashes for a proof when no signed root comes out of them', async () => {
+  test('[R-907] does not use stored hashes as a proof when they lead to no signed root', async () => {
     const changed = new Map([['0/900', stranger()]]);
     const verdict = await audit(SIGNED.with(800, stranger()), ROOTS, stored(changed));
     expect([told(verdict), verdict.provenTo]).toEqual([['800+1', '900+1'], 700]);
@@ -224,7 +224,7 @@ describe('an audit of the stored tree', () => {
 });
 
 describe('an audit of a log that was rebuilt with its tree', () => {
-  test('[R-907] tells the largest root that agrees and the smallest that does not', async () => {
+  test('[R-907] reports the largest root that agrees and the smallest that differs', async () => {
     for (const at of [0, 255, 256, 600, 700, 999]) {
       const rebuilt = SIGNED.with(at, stranger());
       const verdict = await audit(rebuilt, ROOTS, stored(new Map(), levelsOf(rebuilt)));
@@ -234,7 +234,7 @@ describe('an audit of a log that was rebuilt with its tree', () => {
     }
   });
 
-  test('[R-907] tells that it is too short', async () => {
+  test('[R-907] reports that it is too short', async () => {
     const rebuilt = SIGNED.toSpliced(300, 1);
     const tree = stored(new Map(), levelsOf(rebuilt), SIZE - 1);
     const verdict = await audit(rebuilt, [rootOf(256), rootOf(SIZE)], tree);
@@ -246,8 +246,8 @@ describe('an audit of a log that was rebuilt with its tree', () => {
   });
 });
 
-describe('what cannot be read', () => {
-  test('[R-907] is made up for by the tree: the root shows that the rest is true', async () => {
+describe('an entry that cannot be read', () => {
+  test('[R-907] is replaced by the hash in the tree: the root proves the rest', async () => {
     for (const at of [300, 0, 900]) {
       const verdict = await audit([...SIGNED.slice(0, at), 100, ...SIGNED.slice(at + 100)], ROOTS);
       expect(verdict).toMatchObject({ ...INTACT, provenTo: SIZE });
@@ -255,7 +255,7 @@ describe('what cannot be read', () => {
     }
   });
 
-  test('[R-907] proves nothing once the tree has lost its hashes too', async () => {
+  test('[R-907] leaves the rest unproven when the tree has lost its hashes too', async () => {
     const log = [...SIGNED.slice(0, 300), 1, ...SIGNED.slice(301)];
     const verdict = await audit(log, ROOTS, stored(new Map(), TREE, 200));
     expect(verdict.roots.map(({ log: of }) => of)).toEqual([

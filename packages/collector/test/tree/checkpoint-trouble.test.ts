@@ -11,7 +11,7 @@ function fileIn(dataDir: string): string {
 }
 
 describe('the trouble with checkpoints', () => {
-  test('[R-903] is kept with its begin and its newest reason, across starts, until it is over', () => {
+  test('[R-903] is kept with its start and its newest reason, across restarts, until it ends', () => {
     const dataDir = scratchDirectory();
     let now = Date.parse(AT);
     const trouble = new CheckpointTrouble(dataDir, () => now);
@@ -30,7 +30,7 @@ describe('the trouble with checkpoints', () => {
     expect(readCheckpointTrouble(dataDir)?.since).toBe('2026-01-01T00:00:05.000Z');
   });
 
-  test('is written once for as long as its reason is the same', () => {
+  test('is written once while its reason is the same', () => {
     const dataDir = scratchDirectory();
     const trouble = new CheckpointTrouble(dataDir);
     trouble.failed('no key');
@@ -39,7 +39,7 @@ describe('the trouble with checkpoints', () => {
     expect(fs.statSync(fileIn(dataDir)).ino).toBe(written);
   });
 
-  test('that cannot be written or read throws nothing at who makes checkpoints, and is told to who reads', () => {
+  test('throws nothing at the writer if its file cannot be written, and a reader reports a damaged file', () => {
     const dataDir = scratchDirectory();
     fs.writeFileSync(path.join(dataDir, 'checkpoints'), '');
     const trouble = new CheckpointTrouble(dataDir);

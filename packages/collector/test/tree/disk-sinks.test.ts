@@ -24,7 +24,7 @@ function give(directory: string, ...sizes: readonly number[]): void {
 }
 
 describe('a directory sink', () => {
-  test('[R-906] gives each checkpoint a file of its own, and takes one that it has quietly', () => {
+  test('[R-906] gives each checkpoint its own file, and accepts one that it already has', () => {
     const directory = scratchDirectory();
     give(directory, 0, 1, 200, 1);
     const held = { [nameOf(0)]: log.note(0), [nameOf(1)]: log.note(1), [nameOf(200)]: log.note(200) };
@@ -34,7 +34,7 @@ describe('a directory sink', () => {
     expect(contents(directory)).toEqual(held);
   });
 
-  test('[R-906] leaves a file that was cut short at any byte, and gives the note a further name', () => {
+  test('[R-906] leaves a file that was cut short at any byte, and gives the note another name', () => {
     const note = log.note(7);
     const whole = Buffer.from(note);
     for (let length = 0; length < whole.length; length++) {
@@ -46,13 +46,13 @@ describe('a directory sink', () => {
     }
   });
 
-  test('[R-906] on a full disk uses up one name, and finishes that file when there is room', () => {
+  test('[R-906] uses one name on a full disk, and finishes that file when there is room', () => {
     const directory = scratchDirectory();
     const sink = new DirectorySink(directory);
     const write = fs.writeSync.bind(fs);
     const full = vi.spyOn(fs, 'writeSync');
     onTestFinished(() => full.mockRestore());
-    // A byte more at each try.
+    // One more byte at each try.
     full.mockImplementation(((fd: number, bytes: Buffer, at: number) => {
       if (at % 2 === 0) return write(fd, bytes, at, 1);
       write(fd, bytes, at, 1);
@@ -65,7 +65,7 @@ describe('a directory sink', () => {
     expect(contents(directory)).toEqual({ [nameOf(7)]: log.note(7) });
   });
 
-  test('fails when every name for a size holds something else', () => {
+  test('fails when every name for a size has other content', () => {
     const directory = scratchDirectory();
     fs.writeFileSync(path.join(directory, nameOf(8)), Buffer.alloc(200));
     for (let i = 2; i < 10; i++) fs.writeFileSync(path.join(directory, nameOf(8, `-${i}`)), 'rubbish');
@@ -74,7 +74,7 @@ describe('a directory sink', () => {
     give(directory, 8);
   });
 
-  test('[R-906] returns a checkpoint of another tree or log that has its name, and leaves it', () => {
+  test('[R-906] reports a checkpoint of another tree or log under its name, and leaves it', () => {
     const other = new SampleLog(newKey('log.example/other'), undefined, 'log.example/other');
     for (const note of [log.forkedAt(5).note(7), other.note(7)]) {
       const directory = scratchDirectory();
@@ -84,7 +84,7 @@ describe('a directory sink', () => {
     }
   });
 
-  test('[R-906] returns the newest whole checkpoint, and passes over what is none', () => {
+  test('[R-906] returns the newest whole checkpoint, and skips other files', () => {
     const directory = scratchDirectory();
     expect(new DirectorySink(directory).newest(quiet)).toBe('');
     give(directory, 9, 200);
@@ -96,7 +96,7 @@ describe('a directory sink', () => {
     expect(new DirectorySink(directory).newest(quiet)).toBe(log.note(200));
   });
 
-  test('is not made when it is missing, because it may be a mount that is', () => {
+  test('is not created when it is missing, because a mount may be missing', () => {
     const directory = path.join(scratchDirectory(), 'worm');
     const sink = new DirectorySink(directory);
     for (const act of [() => sink.newest(quiet), () => sink.keep(log.note(7))]) expect(act).toThrow(/ENOENT/);
@@ -127,7 +127,7 @@ function append(file: string, ...sizes: readonly number[]): FileSink {
 }
 
 describe('a file sink', () => {
-  test('[R-906] has each checkpoint appended once, with an empty line behind it', () => {
+  test('[R-906] gets each checkpoint once, followed by an empty line', () => {
     const file = scratchFile();
     append(file, 0, 1);
     append(file, 1, 200);
@@ -135,10 +135,10 @@ describe('a file sink', () => {
     expect(splitNotes(held(file))).toEqual([0, 1, 200].map((size) => log.note(size)));
   });
 
-  test('[R-906] fails once when the file was cut, moved aside or deleted, and goes on from what is there', () => {
+  test('[R-906] fails once after the file was cut, moved or deleted, and continues from what is there', () => {
     const file = scratchFile();
     const sink = append(file, 1, 2, 3);
-    // What others append is no loss.
+    // Text that others append is not a loss.
     fs.appendFileSync(file, 'more\n\n');
     sink.keep(log.note(4));
     let size = 5;
@@ -156,7 +156,7 @@ describe('a file sink', () => {
     expect(held(file)).toBe(notes(7, 8));
   });
 
-  test('gives a note that a crash cut short at any byte again, and no other', () => {
+  test('gets a note again that a crash cut short at any byte, and no other', () => {
     for (const before of ['', notes(1, 2)]) {
       const whole = Buffer.from(log.note(7));
       for (let length = 0; length < whole.length; length++) {
@@ -169,7 +169,7 @@ describe('a file sink', () => {
     }
   });
 
-  test('ends a note that was cut short at any byte, so that it swallows none and is not taken for a forged one', () => {
+  test('separates a note that was cut short at any byte, so that it hides no other and does not look forged', () => {
     const whole = Buffer.from(`${log.note(7)}\n`);
     for (let length = 1; length < whole.length; length++) {
       const file = scratchFile(Buffer.concat([Buffer.from(notes(1)), whole.subarray(0, length)]));
@@ -189,7 +189,7 @@ describe('a file sink', () => {
     }
   });
 
-  test('begins behind an empty line in a file that ends with something else', () => {
+  test('separates its notes by an empty line from other content of the file', () => {
     for (const before of ['', '\n', 'some text', 'some text\n', 'some text\n\n', notes(3).slice(0, -1)]) {
       const file = scratchFile(before);
       append(file, 7);
@@ -198,7 +198,7 @@ describe('a file sink', () => {
     }
   });
 
-  test('[R-906] returns the largest checkpoint at its end, and never a part of one', () => {
+  test('[R-906] returns the largest checkpoint at its end, and never an incomplete one', () => {
     expect(new FileSink(scratchFile()).newest()).toBe('');
     // Several collectors append in any order.
     expect(new FileSink(scratchFile(`${notes(1, 9, 3)}torn`)).newest()).toBe(log.note(9));

@@ -15,7 +15,7 @@ interface Seen {
   root: Buffer;
 }
 
-/** Answers in the witness's stead; false when it is to answer itself. */
+/** Answers instead of the witness; false when it is to answer itself. */
 export type Instead = (response: ServerResponse, body: string) => boolean;
 
 export class FakeWitness {

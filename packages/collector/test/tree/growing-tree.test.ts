@@ -51,7 +51,7 @@ const splits = fc
   .uniqueArray(fc.integer({ min: 0, max: SIZES }), { minLength: 1, maxLength: 12 })
   .map((sizes) => sizes.sort((a, b) => a - b));
 
-test('[R-901] however the leaves come, the tree and its levels are the same', async () => {
+test('[R-901] the tree and its levels do not depend on how the leaves are appended', async () => {
   await fc.assert(
     fc.asyncProperty(splits, fc.func(fc.boolean()), async (sizes, drainsAt) => {
       const tree = GrowingTree.empty();
@@ -71,7 +71,7 @@ test('[R-901] however the leaves come, the tree and its levels are the same', as
   );
 });
 
-test('[R-901] a tree taken up again goes on as one that was never interrupted', async () => {
+test('[R-901] a tree loaded again and continued equals one that was never interrupted', async () => {
   await fc.assert(
     fc.asyncProperty(splits, async (sizes) => {
       const kept = new Kept();
@@ -90,7 +90,7 @@ test('[R-901] a tree taken up again goes on as one that was never interrupted', 
   );
 });
 
-test('a tree is taken up from the last partial tile of each level and nothing else', async () => {
+test('a tree is loaded from the last partial tile of each level only', async () => {
   const asked: number[][] = [];
   const levels = uniform(sha256('the same'));
   const source: HashSource = {
@@ -107,7 +107,7 @@ test('a tree is taken up from the last partial tile of each level and nothing el
   ]);
 });
 
-test('a tree whose last tiles are not all there is not taken up', async () => {
+test('a tree whose last tiles are incomplete is not loaded', async () => {
   const [level0, level1] = [everything, Buffer.alloc(4 * 32)];
   await expect(GrowingTree.at(sourceOf([level0, level1]), SIZES)).resolves.toBeDefined();
   await expect(GrowingTree.at(sourceOf([level0, level1]), SIZES + 1)).rejects.toThrow(TilesIncomplete);
@@ -137,7 +137,7 @@ test('neither its size nor the numbers of its hashes are cut off at 32 bits', as
   }
 });
 
-test('roots and drained hashes are copies: nothing that is done with them, or after, changes anything', () => {
+test('roots and drained hashes are copies: changes to them, or later appends, have no effect', () => {
   const tree = GrowingTree.empty();
   append(tree, 0, 300);
   const root = tree.root();
@@ -155,7 +155,7 @@ test('roots and drained hashes are copies: nothing that is done with them, or af
   expect(GrowingTree.empty().root()).toEqual(mth([]));
 });
 
-test('what is appended is not kept: its buffer may be used again', () => {
+test('appended bytes are not kept: their buffer may be used again', () => {
   const tree = GrowingTree.empty();
   const batch = Buffer.from(everything.subarray(0, 5 * 32));
   tree.append(batch, 5);
@@ -178,7 +178,7 @@ test('memory does not grow with the tree', async () => {
   }
   expect(drained).toEqual([1_000_000, 3906, 15]);
   expect(tree.root()).toEqual(await rootAt(uniform(leaf), 1_000_000));
-  // One huge batch does not leave its buffer behind.
+  // The buffer of one huge batch is freed.
   tree.append(Buffer.alloc(100_000 * 32, leaf), 100_000);
   tree.drain();
   expect(tree.heldBytes).toBeLessThan(64 * 1024);

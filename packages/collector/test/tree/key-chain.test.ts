@@ -68,7 +68,7 @@ test('[R-905] a note that does not bear both signatures is refused by its number
   expect(second(forged)).toThrow(/^rotation note 2: a signature in the note is not by the key/);
 });
 
-test('[R-905] a note of another log, a gap, a repetition, or a way back is refused by its number', () => {
+test('[R-905] a note of another log, a gap, a repetition, or an earlier key is refused by its number', () => {
   const [first = '', second = '', third = ''] = NOTES;
   const [e, f] = [signer('other.example'), signer('other.example')];
   const broken = (notes: readonly string[]) => () => keyChain(a.vkey, notes);
@@ -87,7 +87,7 @@ test('[R-905] a note of another log, a gap, a repetition, or a way back is refus
   );
 });
 
-test('what is no rotation note is refused by its number', () => {
+test('a text other than a rotation note is refused by its number', () => {
   expect(() => keyChain(a.vkey, ['', NOTES[0] ?? ''])).toThrow(
     /^rotation note 1: the note has no empty line/,
   );
@@ -98,13 +98,13 @@ test('what is no rotation note is refused by its number', () => {
   expect(() => keyChain(a.vkey, [(NOTES[0] ?? '').slice(0, -1)])).toThrow(RotationRefused);
 });
 
-test('an overlap that ends in a leap second is refused, as no clock here ever tells it', () => {
+test('an overlap that ends in a leap second is refused, because clocks here never show one', () => {
   expect(() => keyChain(a.vkey, [rotation(a, b, '2016-12-31T23:59:60Z')])).toThrow(
     'rotation note 1: the end of its overlap is not a valid time',
   );
 });
 
-test('a log does not begin with what is no key for notes', () => {
+test('a log does not begin with a key that cannot sign notes', () => {
   expect(() => keyChain('not a key', [])).toThrow(KeyMalformed);
   const witness = 'remora.n621.de+da77ade7+BOvN63jn/bLvkieywe8R6UYAtVtNbZpXh34x7onlmtw2';
   expect(() => keyChain(witness, [])).toThrow('the first key of a log does not sign notes');

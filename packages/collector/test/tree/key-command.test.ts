@@ -12,7 +12,7 @@ import { scratchDirectory } from '../access/scratch-keys.js';
 import { keyFile, ORIGIN, ScratchLog, TEXT } from './scratch-log.js';
 import { ScratchProgram } from './scratch-program.js';
 
-/** A program of its own for each test, and a log that it signs. */
+/** A program for each test, and a log that it signs. */
 class Signing extends ScratchProgram {
   readonly log = new ScratchLog();
   readonly troubles: string[] = [];
@@ -31,7 +31,7 @@ class Signing extends ScratchProgram {
   }
 }
 
-/** @param kind of the error: by it the program is told from the keys of the log. */
+/** @param kind of the error: it distinguishes the program from the keys of the log. */
 async function messageOf(
   work: Promise<unknown>,
   kind: new (...args: never[]) => Error = SigningCommandFailed,
@@ -47,7 +47,7 @@ async function messageOf(
   return error instanceof Error ? error.message : '';
 }
 
-test('[R-905] a key behind a command signs notes that verify with the key the log began with', async () => {
+test('[R-905] a key of a command signs notes that verify with the first key of the log', async () => {
   const signing = new Signing();
   const signer = await signing.open();
   const vkey = fs.readFileSync(signing.log.originFile, 'utf8').trimEnd();
@@ -58,7 +58,7 @@ test('[R-905] a key behind a command signs notes that verify with the key the lo
   expect((await signing.open()).keys[0]?.vkey).toBe(vkey);
 });
 
-test('[R-905] a command that is away at a later start keeps no events out, and signs when it is back', async () => {
+test('[R-905] a command that fails at a later start does not keep events out, and signs when it works again', async () => {
   const signing = new Signing();
   const before = await signing.open();
   signing.behave({ misbehaviour: 'fails', on: 'public-key' });
@@ -74,12 +74,12 @@ test('[R-905] a command that is away at a later start keeps no events out, and s
   await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandFailed);
   signing.behave({});
   expect(verifyNote(await signer.sign(TEXT), signer.keys)).toMatchObject({ text: TEXT });
-  // With another key it is not believed, though no one asked for its key.
+  // With another key it is not believed, although its key was not read.
   signing.behave({ key: generateKeyPairSync('ed25519').privateKey });
   await expect(signer.sign(TEXT)).rejects.toThrow(SigningCommandUnfit);
 });
 
-test('[R-905] a command that comes with another key later is refused, and both keys are named', async () => {
+test('[R-905] a command that later prints another key is refused, and both keys are named', async () => {
   const signing = new Signing();
   const [key] = (await signing.open()).keys;
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
@@ -90,7 +90,7 @@ test('[R-905] a command that comes with another key later is refused, and both k
   );
 });
 
-test('[R-905] a log that was begun by a command, and is started without it, says what was forgotten', async () => {
+test('[R-905] a log that was begun with a command, and is started without it, reports the missing key', async () => {
   const signing = new Signing();
   const [key] = (await signing.open()).keys;
   const file = path.join(signing.log.directory, keyFile(key?.vkey ?? ''));
@@ -98,7 +98,7 @@ test('[R-905] a log that was begun by a command, and is started without it, says
   expect(() => signing.log.open()).toThrow(new SigningKeyFault('key-missing', missing));
 });
 
-test('a log whose key moved from a file into a KMS goes on', async () => {
+test('a log whose key moved from a file into a KMS continues', async () => {
   const signing = new Signing();
   const keys = signing.log.start();
   const file = path.join(signing.log.directory, signing.log.keyFiles()[0] ?? '');
@@ -107,7 +107,7 @@ test('a log whose key moved from a file into a KMS goes on', async () => {
   expect(verifyNote(await signer.sign(TEXT), keys.keys).signedBy).toHaveLength(1);
 });
 
-test('a log that lost its first key is not given another', async () => {
+test('a log that lost its first key does not get another', async () => {
   const signing = new Signing();
   await signing.open();
   fs.writeFileSync(path.join(signing.log.dataDir, 'checkpoints', 'latest'), '');
@@ -125,7 +125,7 @@ describe('a command', () => {
     ['floods', 'prints more than any key or signature needs (sign)'],
     ['private', 'did not print the base64 of a signature of 64 bytes'],
   ])(
-    'that, asked to sign, %s is told of without what it printed, and may do better next time',
+    'that %s when asked to sign is reported without its output, and is asked again next time',
     async (how, message) => {
       const signing = new Signing();
       const signer = await signing.open();
@@ -145,32 +145,35 @@ describe('a command', () => {
     );
   });
 
-  test.each(['hangs', 'leaves a child'])('that %s is ended with all that it started', async (how) => {
-    const signing = new Signing();
-    const signer = await signing.open(1500);
-    signing.behave({ misbehaviour: how, on: 'sign' });
-    expect(await messageOf(signer.sign(TEXT))).toBe(
-      `the signing command ${signing.path} did not end within 1.5 s (sign)`,
-    );
-    if (how === 'hangs') return;
-    const pid = Number(fs.readFileSync(`${signing.path}.pid`, 'utf8'));
-    // Without a parent it may stay in the process table, dead, until someone asks for it.
-    await expect.poll(() => stateOf(pid)).toMatch(/^[ZX]?$/);
-  });
+  test.each(['hangs', 'leaves a child'])(
+    'that %s is killed with all processes that it started',
+    async (how) => {
+      const signing = new Signing();
+      const signer = await signing.open(1500);
+      signing.behave({ misbehaviour: how, on: 'sign' });
+      expect(await messageOf(signer.sign(TEXT))).toBe(
+        `the signing command ${signing.path} did not end within 1.5 s (sign)`,
+      );
+      if (how === 'hangs') return;
+      const pid = Number(fs.readFileSync(`${signing.path}.pid`, 'utf8'));
+      // Without a parent it may remain in the process table, dead, until its status is read.
+      await expect.poll(() => stateOf(pid)).toMatch(/^[ZX]?$/);
+    },
+  );
 
   test.each([
     ['fails', 'ended with exit code 1 (public-key)'],
     ['rubbish', 'did not print an Ed25519 public key as SPKI PEM'],
     ['silence', 'did not print an Ed25519 public key as SPKI PEM'],
     ['private', 'did not print an Ed25519 public key as SPKI PEM'],
-  ])('that, asked for its key, %s begins no log', async (how, message) => {
+  ])('that %s when asked for its key begins no log', async (how, message) => {
     const signing = new Signing();
     signing.behave({ misbehaviour: how, on: 'public-key' });
     expect(await messageOf(signing.open())).toBe(`the signing command ${signing.path} ${message}`);
     expect(fs.existsSync(signing.log.originFile)).toBe(false);
   });
 
-  test('[R-905] that is not there, or is no program, is named, but not the arguments that were given with it', async () => {
+  test('[R-905] that does not exist, or is not a program, is named without the arguments after it', async () => {
     const signing = new Signing();
     fs.chmodSync(signing.path, 0o600);
     expect(programFault(signing.path)).toMatch(/ is not executable, .*\(EACCES\)$/);
@@ -185,7 +188,7 @@ describe('a command', () => {
     );
   });
 
-  test('[R-905] whose interpreter is missing cannot be the right one, and one that is merely down can', async () => {
+  test('[R-905] is unfit if it prints no key or its interpreter is missing, and not if it fails or hangs', async () => {
     const signing = new Signing();
     const opening = () => signing.open(1500).then(String, (error: unknown) => error);
     for (const misbehaviour of ['fails', 'hangs', 'kills itself']) {

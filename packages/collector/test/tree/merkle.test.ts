@@ -118,12 +118,12 @@ test('proofs hold up to the largest size that can be counted', async () => {
   );
 });
 
-test('from the empty tree to any other there is nothing to prove', async () => {
+test('the consistency proof from the empty tree to any other is empty', async () => {
   expect(await consistencyProof(allLevels, 0, 7)).toEqual([]);
   expect(await consistencyProof(allLevels, 0, 0)).toEqual([]);
 });
 
-test('a source that lacks hashes is told by level and number, never papered over', async () => {
+test('hashes that a source lacks are reported by level and number', async () => {
   await expect(rootAt(allLevels, SIZES + 1)).rejects.toThrow(TilesIncomplete);
   await expect(inclusionProof(allLevels, 3, SIZES + 1)).rejects.toThrow(TilesIncomplete);
   await expect(consistencyProof(allLevels, 3, SIZES + 1)).rejects.toThrow(TilesIncomplete);
@@ -133,7 +133,7 @@ test('a source that lacks hashes is told by level and number, never papered over
   );
 });
 
-test('what is no size, and a leaf or an older tree beyond the end, are refused', async () => {
+test('an invalid size, and a leaf or an older tree beyond the end, are refused', async () => {
   for (const size of [-1, 0.5, Number.NaN, 2 ** 53]) {
     await expect(rootAt(allLevels, size)).rejects.toThrow(RangeError);
     await expect(inclusionProof(allLevels, size, 8)).rejects.toThrow(RangeError);

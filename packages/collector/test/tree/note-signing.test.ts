@@ -22,7 +22,7 @@ import {
 import { signNote } from './sign-note.js';
 import { noteConformance } from '../../../protocol/test/verify/note-conformance.js';
 // Two checkpoints of public Certificate Transparency logs as their witnesses cosigned them, with the public keys that
-// those witnesses publish: made by code that shares nothing with this, as the specifications give no such vectors.
+// those witnesses publish: made by unrelated code, because the specifications have no such vectors.
 import published from './cosigned-checkpoints.json' with { type: 'json' };
 import { sha256 } from '../../../protocol/test/verify/rfc-tree.js';
 
@@ -43,7 +43,7 @@ const other = pair(ORIGIN);
 const ROOT = sha256('root');
 const TEXT = formatCheckpoint({ origin: ORIGIN, size: 42, root: ROOT });
 
-/** The note with one bit of its first signature turned over. */
+/** The note with one bit of its first signature flipped. */
 function spoilt(note: string): string {
   const { text, signatures } = parseNote(note);
   const [first, ...rest] = signatures;
@@ -61,18 +61,18 @@ noteConformance((note, vkeys) =>
 );
 
 describe('verifyNote', () => {
-  test('[R-910] a checkpoint of a public log', () => {
+  test('[R-910] verifies a checkpoint of a public log', () => {
     const key = noteKey(published.ed25519.log);
     expect(verifyNote(published.ed25519.note, [key]).signedBy).toEqual([key]);
   });
 
-  test('[R-903] what was signed verifies, and says by whom', () => {
+  test('[R-903] verifies a signed note, and returns its signers', () => {
     const note = signNote(TEXT, [ours]);
     expect(verifyNote(note, [ours.key])).toEqual({ text: TEXT, signedBy: [ours.key] });
     expect(parseNote(signNote(TEXT, [other, ours])).signatures).toHaveLength(2);
   });
 
-  test('a note cut off anywhere, or with any byte changed, never verifies as more than what was signed', () => {
+  test('never verifies more than was signed in a note that is cut off or has any byte changed', () => {
     const note = Buffer.from(signNote(TEXT, [ours]));
     const refused = (bytes: Buffer): void => {
       const faults = [NoteMalformed, NoteUnsigned, NoteForged];
@@ -106,7 +106,7 @@ describe('keys', () => {
     expect(key.publicKey.equals(publicKey)).toBe(true);
   });
 
-  test('what is no key for notes or cosignatures is refused', () => {
+  test('other keys than those for notes and cosignatures are refused', () => {
     const parsed = parseVerifierKey(ours.key.vkey);
     expect(() => noteKey('not a key')).toThrow(KeyMalformed);
     expect(() => noteKey(formatVerifierKey({ ...parsed, type: 2 }))).toThrow('unknown type 2');
@@ -117,7 +117,7 @@ describe('keys', () => {
     expect(() => verifierKeyOf('a name', ours.key.publicKey)).toThrow(KeyMalformed);
   });
 
-  test('a text that cannot stand in a note is not signed', () => {
+  test('a text that is not valid in a note is not signed', () => {
     expect(() => signNote('no end of line', [ours])).toThrow(NoteMalformed);
     expect(() => signNote('a bell\u0007\n', [ours])).toThrow(NoteMalformed);
     expect(() => signNote(TEXT, [])).toThrow(NoteMalformed);
@@ -209,7 +209,7 @@ describe('verifyCosignature', () => {
     const ed25519 = witness(4);
     const another = ed25519.cosign(note, ed25519Message(TIME, TEXT.replace('42', '43')));
     expect(() => verifyCosignature(another, ed25519.key)).toThrow(NoteForged);
-    // A plain note signature is no cosignature.
+    // A plain note signature is not a cosignature.
     expect(() => verifyCosignature(ed25519.cosign(note, Buffer.from(TEXT)), ed25519.key)).toThrow(NoteForged);
     const mlDsa = witness(6);
     for (const message of [
@@ -222,7 +222,7 @@ describe('verifyCosignature', () => {
     }
   });
 
-  test('a cosignature has to tell a time that can be', () => {
+  test('a cosignature with an impossible time is refused', () => {
     const { key, cosign } = witness(4);
     expect(() => verifyCosignature(cosign(note, ed25519Message(0), 0), key)).toThrow(
       'has an impossible time',
@@ -233,7 +233,7 @@ describe('verifyCosignature', () => {
     );
   });
 
-  test('a cosignature that is cut short is no cosignature', () => {
+  test('a cosignature of a wrong length is refused', () => {
     for (const type of [4, 6] as const) {
       const { key, cosign } = witness(type);
       const { signatures } = parseNote(cosign(note, type === 4 ? ed25519Message() : mlDsaMessage()));
@@ -246,7 +246,7 @@ describe('verifyCosignature', () => {
     }
   });
 
-  test('an origin for which ML-DSA-44 has no room has no such cosignature', () => {
+  test('an origin that is too long for ML-DSA-44 has no such cosignature', () => {
     const long = formatCheckpoint({ origin: 'l'.repeat(256), size: 42, root: ROOT });
     const { key, cosign } = witness(6);
     const cosigned = cosign(signNote(long, [ours]), mlDsaMessage());

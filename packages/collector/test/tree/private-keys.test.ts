@@ -41,7 +41,7 @@ test('a file that cannot be flushed is not made', () => {
   expect(fs.readdirSync(path.dirname(file))).toEqual([]);
 });
 
-test('[R-905] beside a program that signs, files of keys are in the data directory', () => {
+test('[R-905] with a signing command, key files are in the data directory', () => {
   const [kept, asked] = [
     { dataDir: '/data', signingKeys: '/keys' },
     { dataDir: '/data', signingKeys: 'command:/sign' },

@@ -80,7 +80,7 @@ function keeping(answer = "'kept\\n'"): string {
 function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
-    // A process that ended stays in the table until its parent has taken note.
+    // A process that ended remains in the table until its parent has read its status.
     return !/^State:\s+Z/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'));
   } catch {
     return false;
@@ -88,7 +88,7 @@ function isRunning(pid: number): boolean {
 }
 
 describe('a publisher', () => {
-  test('[R-906] gives each checkpoint to every sink, and leaves no process behind', async () => {
+  test('[R-906] gives each checkpoint to every sink, and leaves no process running', async () => {
     const witness = await new FakeWitness().trust(log.signer.key.vkey).listen();
     const [worm, file] = [scratchDirectory(), path.join(scratchDirectory(), 'checkpoints')];
     const kept = path.join(scratchDirectory(), 'kept');
@@ -110,7 +110,7 @@ describe('a publisher', () => {
     await until(() => !pids.some(isRunning));
   });
 
-  test('reports trouble and its end, and shows both in the states', async () => {
+  test('reports when trouble begins and ends, and shows both in the states', async () => {
     const worm = path.join(scratchDirectory(), 'worm');
     const { publish, dataDir, onTrouble, onRecovered } = publisherTo(`dir:${worm}`);
     publish(10);
@@ -125,7 +125,7 @@ describe('a publisher', () => {
     expect(stateOf(dataDir)).not.toHaveProperty('failing_since');
   });
 
-  test('[R-906] notes that a sink holds less than it has taken, and goes on', async () => {
+  test('[R-906] reports that a sink holds less than it had accepted, and continues', async () => {
     const file = path.join(scratchDirectory(), 'checkpoints');
     const { publish, dataDir, onLost } = publisherTo(`file:${file}`);
     publish(10);
@@ -149,12 +149,12 @@ describe('a publisher', () => {
     publish(10);
     await until(() => stateOf(dataDir)?.size === 10);
     now += 1000;
-    // The second does not pass by itself.
+    // The clock is stopped.
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     publish(20);
     await until(() => publisher.sinks[0]?.state?.size === 20);
-    // Not at once: a load of checkpoints is not to be a load of files.
+    // Not at once: many checkpoints must not become many files.
     expect(stateOf(dataDir)).toMatchObject({ size: 10, at: '2026-01-01T00:00:00.000Z' });
     vi.advanceTimersByTime(1000);
     vi.useRealTimers();
@@ -194,13 +194,13 @@ describe('a publisher', () => {
   });
 });
 
-describe('what a sink holds', () => {
+describe('the content of a sink', () => {
   const forms = ['directory', 'file'] as const;
   const place = (form: (typeof forms)[number]) =>
     form === 'directory' ? `dir:${scratchDirectory()}` : `file:${path.join(scratchDirectory(), 'f')}`;
 
   test.each(forms)(
-    '[R-906] in a %s is compared at a start: a cut log, and one that went on otherwise',
+    '[R-906] in a %s is compared at a start: with a cut log, and with one of another history',
     async (form) => {
       const sink = place(form);
       await fill(sink, 200);
@@ -217,12 +217,12 @@ describe('what a sink holds', () => {
       await until(() => other.onForked.mock.calls.length > 0);
       await other.publisher.close(600_000);
       expect(stateOf(other.dataDir)).toMatchObject({ state: 'forked', dropped: 2 });
-      // Nothing newer covers up what it holds.
+      // No newer checkpoint hides its content.
       await fill(sink, 210);
     },
   );
 
-  test('[R-906] is no fork when another collector has stored a newer checkpoint of the same log', async () => {
+  test('[R-906] is not a fork when another collector has stored a newer checkpoint of the same log', async () => {
     const sink = `dir:${scratchDirectory()}`;
     await fill(sink, 200);
     const behind = publisherTo(sink);
@@ -233,7 +233,7 @@ describe('what a sink holds', () => {
   });
 
   test.each(forms)(
-    '[R-906] in a %s is refused when it is of another log, or signed by no key of this one',
+    '[R-906] in a %s is refused when it is of another log, or not signed by a key of this log',
     async (form) => {
       for (const [other, message] of [
         [
@@ -255,7 +255,7 @@ describe('what a sink holds', () => {
     },
   );
 
-  test('is not compared when the tree lacks hashes, and the sink waits', async () => {
+  test('is not compared when the tree lacks hashes; the sink is then failing', async () => {
     const sink = `dir:${scratchDirectory()}`;
     await fill(sink, 200);
     const tree = { ...log.tree, hashes: () => Promise.resolve(Buffer.alloc(0)) };
@@ -294,8 +294,8 @@ test.skipIf(PYTHON === undefined)(
   },
 );
 
-describe('a program', () => {
-  test('[R-906] of a directory on a full disk keeps what it has, and goes on when there is room', async () => {
+describe('a sink program', () => {
+  test('[R-906] of a directory on a full disk keeps its files, and continues when there is room', async () => {
     const worm = scratchDirectory();
     const [room, limited] = [path.join(worm, '..', `${path.basename(worm)}-room`), scratchDirectory()];
     onTestFinished(() => fs.rmSync(room, { force: true }));
@@ -319,7 +319,7 @@ describe('a program', () => {
     expect(kept.filter((note) => note !== '')).toEqual([log.note(10), log.note(20)]);
   });
 
-  test('[R-906] has an empty environment, the root as its directory, and a standard error that goes nowhere', async () => {
+  test('[R-906] has an empty environment, the root as its directory, and a discarded standard error', async () => {
     const report = path.join(scratchDirectory(), 'report');
     const sink = keeping(
       `(fs.writeFileSync(${JSON.stringify(report)}, JSON.stringify([process.env, process.cwd()])), console.error('SECRET'), 'kept\\n')`,
@@ -330,7 +330,7 @@ describe('a program', () => {
     expect(JSON.parse(fs.readFileSync(report, 'utf8'))).toEqual([{}, '/']);
   });
 
-  test('[R-906] that answers `again` is given the note again, and what it holds is compared', async () => {
+  test('[R-906] that answers `again` gets the note again, and its content is compared', async () => {
     const { publish, dataDir, onTrouble, onForked } = publisherTo(
       keeping("held.length < 3 ? 'again no\\u001b room\\n' : 'kept\\n'"),
     );
@@ -389,19 +389,22 @@ describe('a program', () => {
       () => program("fs.writeSync(1, 'held 6\\nSECRET'); setInterval(() => {}, 1000)"),
       /^holds a note that is not a checkpoint/,
     ],
-  ])('[R-906] that %s is trouble, is killed, and its words are not repeated', async (_, sink, message) => {
-    const helper = scratchHelper();
-    const { publish, dataDir, publisher } = publisherTo(sink(), { helper });
-    publish(10);
-    await until(() => stateOf(dataDir)?.state === 'failing');
-    expect(stateOf(dataDir)?.message).toMatch(message);
-    expect(stateOf(dataDir)?.message).not.toContain('SECRET');
-    const pids = [...helper.pids.programs.values()];
-    await publisher.close(0);
-    await until(() => !pids.some(isRunning));
-  });
+  ])(
+    '[R-906] that %s is reported as failing and killed, and its output is not repeated',
+    async (_, sink, message) => {
+      const helper = scratchHelper();
+      const { publish, dataDir, publisher } = publisherTo(sink(), { helper });
+      publish(10);
+      await until(() => stateOf(dataDir)?.state === 'failing');
+      expect(stateOf(dataDir)?.message).toMatch(message);
+      expect(stateOf(dataDir)?.message).not.toContain('SECRET');
+      const pids = [...helper.pids.programs.values()];
+      await publisher.close(0);
+      await until(() => !pids.some(isRunning));
+    },
+  );
 
-  test('[R-906] that answers twice to one note does not have the second taken for the next', async () => {
+  test('[R-906] that answers one note twice: the second answer does not count for the next note', async () => {
     const { publish, dataDir } = publisherTo(keeping("'kept\\nkept\\n'"));
     publish(10);
     await until(() => stateOf(dataDir)?.size === 10);
@@ -415,7 +418,7 @@ describe('a program', () => {
     ['with a note', () => keeping("''")],
     ['on a pipe without a writer', undefined],
   ])(
-    '[R-906] that hangs %s is killed when its time is up, and started again when it has ended',
+    '[R-906] that hangs %s is killed after its time limit, and started again once it has ended',
     async (_, hanging) => {
       const fifo = path.join(scratchDirectory(), 'fifo');
       spawnSync('mkfifo', [fifo]);
@@ -434,7 +437,7 @@ describe('a program', () => {
     },
   );
 
-  test('[R-906] is no longer waited for than a stop allows, and what it was owed is counted', async () => {
+  test('[R-906] is waited for only as long as a stop allows, and the checkpoints that it lacks are counted', async () => {
     const { publish, publisher, dataDir } = publisherTo(keeping("held.length > 1 ? '' : 'kept\\n'"));
     publish(10);
     await until(() => stateOf(dataDir)?.size === 10);
@@ -448,7 +451,7 @@ describe('a program', () => {
     await publisher.close(0);
   });
 
-  test('[R-906] lives on through the signals that stop a service, so that the last checkpoints get out', async () => {
+  test('[R-906] ignores the signals that stop a service, so that it gets the last checkpoints', async () => {
     const helper = scratchHelper();
     const { publish, dataDir } = publisherTo(`dir:${scratchDirectory()}`, { helper });
     publish(10);
@@ -461,7 +464,7 @@ describe('a program', () => {
     expect([helper.pids.helper, helper.pids.programs.get(0)]).toEqual(pids);
   });
 
-  test('[R-906] and the helper are started again when they are killed, and what was kept is not lost', async () => {
+  test('[R-906] and the helper are started again after a kill, and no checkpoint is lost', async () => {
     const helper = scratchHelper();
     const worm = scratchDirectory();
     const { publish, dataDir, onLost } = publisherTo(`dir:${worm}`, { helper });

@@ -5,7 +5,7 @@
 import { leafOf, mth, nodeOf, split } from '../../../protocol/test/verify/rfc-tree.js';
 import type { HashSource } from '../../src/tree/merkle.js';
 
-/** So many leaf hashes, each other than the rest. */
+/** This many leaf hashes, all different. */
 export function leaves(count: number): Buffer[] {
   return Array.from({ length: count }, (_, i) => leafOf(Buffer.from(`entry ${i}`)));
 }
@@ -31,7 +31,7 @@ export function levelsOf(d: readonly Buffer[]): HashSource {
   return sourceOf(levels);
 }
 
-/** Gives out what is in these levels. */
+/** Returns the hashes of these levels. */
 export function sourceOf(levels: readonly Buffer[]): HashSource {
   return {
     hashes: (level, first, count) =>
@@ -39,7 +39,7 @@ export function sourceOf(levels: readonly Buffer[]): HashSource {
   };
 }
 
-/** A tree without end whose leaves are all the same, so that trees of every size can be made up from it. */
+/** A tree without end whose leaves are all the same, so that trees of every size can be built from it. */
 export function uniform(leaf: Buffer): HashSource {
   const heights = [leaf];
   const ofHeight = (height: number): Buffer => {

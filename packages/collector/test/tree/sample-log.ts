@@ -78,7 +78,7 @@ export class SampleLog implements LogView {
   }
 }
 
-/** A try of a sink that has taken nothing before. */
+/** A try of a sink that has accepted nothing before. */
 export function attempt(more: Partial<Attempt> = {}): Attempt {
   const { signal } = new AbortController();
   return { signal, delivered: undefined, lost: () => undefined, ...more };
@@ -90,7 +90,7 @@ export function scratchDirectory(): string {
   return directory;
 }
 
-/** What a promise is rejected with. */
+/** The error with which a promise is rejected. */
 export async function rejection(promise: Promise<unknown>): Promise<Error> {
   try {
     await promise;

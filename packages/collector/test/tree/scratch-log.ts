@@ -1,4 +1,4 @@
-/** Data directories with the keys of a log in them, gone with the test; and what a crash would leave of their making. */
+/** Data directories with the keys of a log, deleted with the test; and what a crash would leave of their making. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
@@ -9,7 +9,7 @@ import { scratchDirectory } from '../access/scratch-keys.js';
 
 export const ORIGIN = 'log.example/ward-7';
 export const DAY = 86_400_000;
-/** Any checkpoint: its text is nothing to a signer. */
+/** Any checkpoint: a signer does not read its text. */
 export const TEXT = `${ORIGIN}\n1\nbjQLnP+zepicpUTmu3gKLHiQHT+zNzh2hRGjBhevoB0=\n`;
 
 export class ScratchLog {
@@ -62,14 +62,14 @@ export function keyFile(vkey: string): string {
   return `${keyIdText(noteKey(vkey).keyId)}.pem`;
 }
 
-/** The keys by which the signer signs, as someone learns who knows them all; in the order of the chain. */
+/** The keys by which the signer signs, as verified with all of them; in the order of the chain. */
 export async function signersOf(keys: SigningKeys): Promise<string[]> {
   const { text, signedBy } = verifyNote(await keys.sign(TEXT), keys.keys);
   if (text !== TEXT) throw new Error('the signer changed the text');
   return signedBy.map(({ vkey }) => vkey);
 }
 
-/** Every way by which the keys are changed on the disk. */
+/** Every call that changes the keys on the disk. */
 const CHANGES = [
   'mkdirSync',
   'openSync',

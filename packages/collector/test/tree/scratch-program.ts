@@ -1,4 +1,4 @@
-/** A program that signs, of its own for each test, gone with it. */
+/** A program that signs, one for each test, deleted with it. */
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import fs from 'node:fs';
 import { scratchDirectory } from '../access/scratch-keys.js';

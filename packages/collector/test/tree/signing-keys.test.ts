@@ -18,7 +18,7 @@ function faultOf(work: () => unknown): SigningKeyFault {
 }
 
 describe('the first start', () => {
-  test('[R-905] makes a key for its owner alone, and writes the verifier key beside the checkpoints', async () => {
+  test('[R-905] makes a key that only its owner can read, and writes the verifier key beside the checkpoints', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     const vkey = fs.readFileSync(log.originFile, 'utf8').trimEnd();
@@ -31,7 +31,7 @@ describe('the first start', () => {
     expect(log.troubles).toEqual([]);
   });
 
-  test('is the only one: every later start has the same key, and asks no one for a name', async () => {
+  test('is the only one that makes a key: later starts use it, and do not ask for a name', async () => {
     const log = new ScratchLog();
     const [first] = log.start().keys;
     const again = log.start('other.example/log');
@@ -39,7 +39,7 @@ describe('the first start', () => {
     expect(log.keyFiles()).toHaveLength(1);
   });
 
-  test('[R-905] after a crash at any step is made up for by the next start', async () => {
+  test('[R-905] is completed by the next start after a crash at any step', async () => {
     for (let step = 0; ; step++) {
       const log = new ScratchLog();
       const crashed = crashAt(step, () => log.start());
@@ -51,14 +51,14 @@ describe('the first start', () => {
     }
   });
 
-  test('takes the key that an earlier one made and never named', () => {
+  test('uses the key that an earlier one made without naming it', () => {
     const log = new ScratchLog();
     const [key] = log.start().keys;
     fs.rmSync(log.originFile);
     expect(log.start().keys.map(({ vkey }) => vkey)).toEqual([key?.vkey]);
   });
 
-  test('leaves the key of another log alone that lives in the same directory', async () => {
+  test('does not use or remove the key of another log in the same directory', async () => {
     const log = new ScratchLog();
     const [other] = log.start('other.example/log').keys;
     fs.rmSync(log.originFile);
@@ -90,7 +90,7 @@ describe('the first start', () => {
     },
   );
 
-  test('with a name that none can have makes nothing', () => {
+  test('with an invalid name makes nothing', () => {
     const log = new ScratchLog();
     for (const name of ['', 'ward 7', 'a+b', 'clinical-events/key-rotation/v1']) {
       expect(() => log.start(name)).toThrow(`${JSON.stringify(name)} cannot be the name of a log`);
@@ -124,7 +124,7 @@ describe('a start', () => {
     });
   });
 
-  test('refuses a file that is no key, and does not repeat what is in it', () => {
+  test('refuses a file that is not a key, and does not repeat its content', () => {
     const log = new ScratchLog();
     log.start();
     const file = path.join(log.directory, log.keyFiles()[0] ?? '');
@@ -141,7 +141,7 @@ describe('a start', () => {
     expect(inspect(fault)).not.toContain(secret.slice(0, 20));
   });
 
-  test('[R-905] tells of a key that others can read, and signs with it all the same', async () => {
+  test('[R-905] reports a key that others can read, and signs with it', async () => {
     const log = new ScratchLog();
     log.start();
     const file = path.join(log.directory, log.keyFiles()[0] ?? '');
@@ -155,7 +155,7 @@ describe('a start', () => {
     }
   });
 
-  test('tells that there is no log yet', () => {
+  test('reports that there is no log yet', () => {
     const log = new ScratchLog();
     expect(faultOf(() => log.open())).toMatchObject({
       reason: 'no-log',
@@ -177,7 +177,7 @@ describe('a start', () => {
 });
 
 describe('a rotation', () => {
-  test('[R-905] is followed by a collector that runs: both keys sign until the overlap ends, then the new one', async () => {
+  test('[R-905] is followed by a running collector: both keys sign until the overlap ends, then only the new one', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     const [old] = keys.keys;
@@ -205,7 +205,7 @@ describe('a rotation', () => {
     expect(log.troubles).toEqual([]);
   });
 
-  test('[R-905] leaves a note by which anyone who holds the first key comes to the newest', () => {
+  test('[R-905] writes a note that leads from the first key to the newest', () => {
     const log = new ScratchLog();
     const [first] = log.start().keys;
     const { key, before, until, note } = log.rotate(DAY);
@@ -220,7 +220,7 @@ describe('a rotation', () => {
     expect(keyChain(first?.vkey ?? '', [text]).current.vkey).toBe(key.vkey);
   });
 
-  test('while nothing runs is followed by the next start, and an old key whose time is over destroyed', async () => {
+  test('while nothing runs is followed by the next start, which destroys the expired key', async () => {
     const log = new ScratchLog();
     log.start();
     const { key, until } = log.rotate(DAY);
@@ -238,7 +238,7 @@ describe('a rotation', () => {
     expect(log.keyFiles()).toEqual([keyFile(key.vkey)]);
   });
 
-  test('while an earlier overlap lasts is refused with its end, and changes nothing', () => {
+  test('during an earlier overlap is refused with its end, and changes nothing', () => {
     const log = new ScratchLog();
     log.start();
     const { until } = log.rotate(DAY);
@@ -254,7 +254,7 @@ describe('a rotation', () => {
     expect(log.rotate(DAY).note).toBe(log.noteFile(2));
   });
 
-  test('[R-905] with overlap 0 is done even then, and ends the earlier overlap', async () => {
+  test('[R-905] with overlap 0 is made also during an earlier overlap, and ends that', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     log.rotate(DAY);
@@ -265,7 +265,7 @@ describe('a rotation', () => {
     expect(log.keyFiles()).toEqual([keyFile(key.vkey)]);
   });
 
-  test('after many is still one chain', async () => {
+  test('leaves one chain, also after many', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     for (let turn = 1; turn <= 5; turn++) {
@@ -279,7 +279,7 @@ describe('a rotation', () => {
     expect(await signersOf(opened)).toEqual([opened.keys.at(-1)?.vkey]);
   });
 
-  test('[R-905] after a crash at any step has happened or not, and the next one works', async () => {
+  test('[R-905] after a crash at any step is complete or not made, and the next one works', async () => {
     for (let step = 0; ; step++) {
       const log = new ScratchLog();
       const [first] = log.start().keys;
@@ -303,7 +303,7 @@ describe('a rotation', () => {
     }
   });
 
-  test('neither uses nor removes a key that an earlier one made and did not come to name', () => {
+  test('neither uses nor removes a key that an earlier one made without naming it', () => {
     const log = new ScratchLog();
     log.start();
     const [named] = log.keyFiles();
@@ -314,7 +314,7 @@ describe('a rotation', () => {
     expect(log.keyFiles()).toEqual([named, keyFile(stray.vkey), keyFile(key.vkey)].sort());
   });
 
-  test('that another one overtakes says so, and changes nothing', async () => {
+  test('during which another one is made says so, and changes nothing', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     let winner: ReturnType<ScratchLog['rotate']> | undefined;
@@ -332,7 +332,7 @@ describe('a rotation', () => {
     expect(log.keyFiles()).toHaveLength(2);
   });
 
-  test('keeps the new key when it cannot tell whether its note is durable', async () => {
+  test('keeps the new key when it is unknown whether its note is durable', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     const real = fs.linkSync;
@@ -346,7 +346,7 @@ describe('a rotation', () => {
     expect(log.troubles).toEqual([]);
   });
 
-  test.runIf(process.getuid?.() === 0)('by root is for the user whose key it takes over from', () => {
+  test.runIf(process.getuid?.() === 0)('by root writes its files for the owner of the old key', () => {
     const log = new ScratchLog();
     log.start();
     fs.chownSync(path.join(log.directory, log.keyFiles()[0] ?? ''), 4711, 4712);
@@ -363,7 +363,7 @@ describe('a rotation that cannot be followed', () => {
   const CANNOT =
     'a rotation of the signing key cannot be followed; the old key stays in use: SigningKeyFault: ';
 
-  test('leaves the old key signing, is told once, and followed when it can be', async () => {
+  test('leaves the old key signing, is reported once, and is followed later when possible', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     const [old] = keys.keys;
@@ -389,7 +389,7 @@ describe('a rotation that cannot be followed', () => {
         return fs.readFileSync(other.rotate(DAY).note, 'utf8');
       },
     ],
-  ])('because its note %s is one', async (_, changed) => {
+  ])('because its note %s leaves the old key signing', async (_, changed) => {
     const log = new ScratchLog();
     const keys = log.start();
     const { note } = log.rotate(DAY);
@@ -401,7 +401,7 @@ describe('a rotation that cannot be followed', () => {
     expect(faultOf(() => log.open()).reason).toBe('broken');
   });
 
-  test('because a note before it is missing names it', () => {
+  test('because an earlier note is missing is refused at a start', () => {
     const log = new ScratchLog();
     log.start();
     log.rotate(0);
@@ -413,7 +413,7 @@ describe('a rotation that cannot be followed', () => {
     });
   });
 
-  test('because its note was taken away again is told, and the new key goes on', async () => {
+  test('because its note was removed is reported, and the new key still signs', async () => {
     const log = new ScratchLog();
     const keys = log.start();
     const { key, note } = log.rotate(DAY);
@@ -425,7 +425,7 @@ describe('a rotation that cannot be followed', () => {
   });
 });
 
-test('a key that should sign too and is gone is told of, and the current one signs', async () => {
+test('a second signing key that is missing is reported, and the current one signs', async () => {
   const log = new ScratchLog();
   log.start();
   const { key, before } = log.rotate(DAY);
@@ -435,7 +435,7 @@ test('a key that should sign too and is gone is told of, and the current one sig
   expect(log.troubles[0]).toContain('the previous key should sign');
 });
 
-test('an old key that cannot be destroyed is told of once', async () => {
+test('an old key that cannot be destroyed is reported once', async () => {
   const log = new ScratchLog();
   const keys = log.start();
   const { key } = log.rotate(0);
@@ -448,7 +448,7 @@ test('an old key that cannot be destroyed is told of once', async () => {
   expect(log.troubles).toEqual(['a signing key that was rotated cannot be destroyed: Error: read-only']);
 });
 
-test('the signed text is a note that anybody can check with the verifier key alone', async () => {
+test('the signed text is a note that anyone can check with the verifier key', async () => {
   const log = new ScratchLog();
   const keys = log.start();
   const vkey = fs.readFileSync(log.originFile, 'utf8').trimEnd();

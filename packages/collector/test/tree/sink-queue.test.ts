@@ -12,7 +12,7 @@ class ScriptedSink implements Sink {
   readonly shown = 'dir:/mnt/worm';
   /** Sizes, one a try. */
   readonly tries: number[] = [];
-  /** Sizes that it has. */
+  /** Sizes that it holds. */
   readonly has: number[] = [];
   attempt: Attempt | undefined;
   act: (attempt: Attempt) => Promise<void> = () => Promise.resolve();
@@ -58,11 +58,11 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-/** Lets what can happen without time passing happen. */
+/** Runs everything that does not wait for a timer. */
 const settle = () => vi.advanceTimersByTimeAsync(0);
 
 describe('a queue', () => {
-  test('delivers every checkpoint in order, and says which was the last', async () => {
+  test('delivers every checkpoint in order, and its state names the last', async () => {
     const sink = new ScriptedSink();
     const { queue, onTrouble, onRecovered, onState } = queueOf(sink);
     expect(queue.state).toBeUndefined();
@@ -77,7 +77,7 @@ describe('a queue', () => {
     expect([onTrouble, onRecovered].map((told) => told.mock.calls.length)).toEqual([0, 0]);
   });
 
-  test('hands the newest over, where only that is wanted', async () => {
+  test('delivers only the newest, where the sink wants no others', async () => {
     const sink = new ScriptedSink('newest');
     const { queue } = queueOf(sink);
     queue.offer(published(1));
@@ -93,7 +93,7 @@ describe('a queue', () => {
     expect(sink.tries).toEqual([1, 3, 5]);
   });
 
-  test('[R-906] tries a sink that is down again after 1, 2, 4 and up to 60 seconds, and starts again when it was up', async () => {
+  test('[R-906] tries a failing sink again after 1, 2, 4 and up to 60 seconds, and from 1 second after it recovered', async () => {
     const sink = new ScriptedSink();
     const { queue, onTrouble, onRecovered } = queueOf(sink);
     sink.act = () => fails();
@@ -118,7 +118,7 @@ describe('a queue', () => {
     expect(sink.tries).toHaveLength(before + 1);
   });
 
-  test('tells when trouble begins and when it becomes another, and since when there is any', async () => {
+  test('reports when trouble begins and when it changes, and its state has the time of the beginning', async () => {
     const sink = new ScriptedSink();
     const { queue, onTrouble, onForked } = queueOf(sink);
     queue.offer(published(1));
@@ -141,7 +141,7 @@ describe('a queue', () => {
 });
 
 describe('a queue', () => {
-  test('[R-906] tells a sink what it took last, and notes when that is gone', async () => {
+  test('[R-906] gives a sink the size that it accepted last, and records when the sink has lost it', async () => {
     const sink = new ScriptedSink();
     const { queue, onLost } = queueOf(sink, { before: { sink: sink.shown, state: 'ok', size: 7 } });
     sink.act = ({ lost }) => {
@@ -155,7 +155,7 @@ describe('a queue', () => {
     expect(queue.state).toMatchObject({ state: 'ok', size: 8, lost_at: AT_START });
   });
 
-  test('that is full drops the oldest, never what is being delivered or the newest, and counts', async () => {
+  test('that is full drops the oldest, never the one in delivery or the newest, and counts them', async () => {
     const sink = new ScriptedSink();
     const { queue, onState } = queueOf(sink);
     let fail: (error: Error) => void = () => undefined;
@@ -175,7 +175,7 @@ describe('a queue', () => {
 });
 
 describe('a queue that is closed', () => {
-  test('has delivered what waited, without waiting between tries', async () => {
+  test('delivers all waiting checkpoints, without a delay between tries', async () => {
     const sink = new ScriptedSink();
     const { queue } = queueOf(sink);
     sink.act = () => fails();
@@ -192,7 +192,7 @@ describe('a queue that is closed', () => {
     expect(sink.has).toEqual([1, 2]);
   });
 
-  test('tries a sink that fails once more, and counts what it will not get', async () => {
+  test('tries a failing sink once more, and counts the checkpoints that it does not get', async () => {
     const sink = new ScriptedSink();
     const { queue } = queueOf(sink);
     let fail: (error: Error) => void = () => undefined;
@@ -209,7 +209,7 @@ describe('a queue that is closed', () => {
     expect(queue.state).toMatchObject({ state: 'failing', message: 'is down', dropped: 2 });
   });
 
-  test('while its sink hangs is given up, and the state says so', async () => {
+  test('is abandoned while its sink hangs, and the state says so', async () => {
     const sink = new ScriptedSink();
     const { queue, onTrouble } = queueOf(sink);
     queue.offer(published(1));
@@ -231,7 +231,7 @@ describe('a queue that is closed', () => {
 });
 
 describe('a queue of a new start', () => {
-  test('goes on from the state that was left, but for what was dropped', async () => {
+  test('continues from the saved state, without its count of dropped checkpoints', async () => {
     const sink = new ScriptedSink();
     const before = {
       sink: sink.shown,

@@ -38,7 +38,7 @@ function damaged(content: string): Error {
 }
 
 describe('the states of the sinks', () => {
-  test('are read as they were written, for their owner alone', () => {
+  test('are read as they were written, and readable only by their owner', () => {
     const dataDir = scratchDirectory();
     expect(readSinkStates(dataDir)).toEqual([]);
     for (const states of [[OK, FAILING, FORKED], [OK], []]) {

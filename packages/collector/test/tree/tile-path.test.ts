@@ -22,7 +22,7 @@ test('[R-910] the tiles that the specification names of a tree of 70,000 and of 
   ]);
 });
 
-test('[R-908] a tree is made of nothing but full tiles and at most one partial tile a level, in order', () => {
+test('[R-908] a tree has only full tiles and at most one partial tile a level, in order', () => {
   expect([...tilesOf(0)]).toEqual([]);
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 300_000 }), (size) => {
@@ -41,7 +41,7 @@ test('[R-908] a tree is made of nothing but full tiles and at most one partial t
   );
 });
 
-test('a path tells its index again, whatever its length, and no path is a directory of another', () => {
+test('a path of any length contains its index, and no path is a directory of another', () => {
   fc.assert(
     fc.property(fc.maxSafeNat(), fc.integer({ min: 1, max: 256 }), (index, width) => {
       const path = tilePath(3, index, width);
@@ -53,7 +53,7 @@ test('a path tells its index again, whatever its length, and no path is a direct
   );
 });
 
-test('what cannot be a tile has no path', () => {
+test('impossible tiles have no path', () => {
   for (const [level, index, width] of [
     [-1, 0, 256],
     [64, 0, 256],

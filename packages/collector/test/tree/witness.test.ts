@@ -44,7 +44,7 @@ function answering(status: number, body = '', headers: Record<string, string> = 
 }
 
 describe('a witness', () => {
-  test('[R-906] is shown that each checkpoint goes on from the last one it saw, and its cosignature is kept', async () => {
+  test('[R-906] gets a proof that each checkpoint extends the last one it saw, and its cosignature is kept', async () => {
     const { witness, directory, file, sink } = await meet();
     const sizes = [0, 1, 2, 3, 7, 8, 100, 256, 257, 300];
     const one = sink();
@@ -60,7 +60,7 @@ describe('a witness', () => {
     expect(fs.statSync(file).mode & 0o777).toBe(0o600);
   });
 
-  test('is not asked again for what it has cosigned, and after a new start it is asked from there', async () => {
+  test('is not asked again about a checkpoint that it has cosigned, also after a restart', async () => {
     const { witness, sink } = await meet();
     await give(sink(), 100);
     await give(sink(), 100);
@@ -69,7 +69,7 @@ describe('a witness', () => {
     expect(witness.asked).toEqual([0, 100]);
   });
 
-  test('tells how far it has seen the log when that is not known here, or not any more', async () => {
+  test('is asked for the size that it has seen when the kept cosignature is missing or damaged', async () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 100);
     const kept = fs.readFileSync(file, 'utf8');
@@ -86,7 +86,7 @@ describe('a witness', () => {
     }
   });
 
-  test('is forked when it has seen more than the ledger has', async () => {
+  test('reports a fork when it has seen more than the ledger has', async () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 200);
     fs.rmSync(file);
@@ -103,7 +103,7 @@ describe('a witness', () => {
     expect(fs.existsSync(file)).toBe(false);
   });
 
-  test('[R-906] is given the newest stored checkpoint when another collector of the log has submitted a newer one', async () => {
+  test('[R-906] gets the newest stored checkpoint when another collector of the log has submitted a newer one', async () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 200);
     fs.rmSync(file);
@@ -112,12 +112,12 @@ describe('a witness', () => {
     await behind.deliver(log.published(150), attempt());
     expect(witness.seen.get(ORIGIN)?.size).toBe(250);
     expect(parseNote(fs.readFileSync(file, 'utf8')).text).toBe(parseNote(log.note(250)).text);
-    // What was cosigned meanwhile covers it.
+    // A checkpoint cosigned meanwhile covers it.
     await behind.deliver(log.published(160), attempt());
     expect(witness.asked).toEqual([0, 0, 200]);
   });
 
-  test('is forked when the ledger has less than the cosigned checkpoint that is kept, or other events', async () => {
+  test('reports a fork when the ledger has less than the kept cosigned checkpoint, or other events', async () => {
     const { witness, file, sink } = await meet();
     await give(sink(), 200);
     expect((await rejection(give(sink(), 150))).message).toBe(
@@ -130,7 +130,7 @@ describe('a witness', () => {
     expect(witness.asked).toEqual([0]);
   });
 
-  test('is forked when it finds that the ledger went on differently from what it saw', async () => {
+  test('reports a fork when the ledger has other events than it saw', async () => {
     const { file, sink } = await meet();
     await give(sink(), 200);
     fs.rmSync(file);
@@ -158,7 +158,7 @@ describe('a witness', () => {
   });
 
   test.each([400, 422, 429, 500, 503, 204, 301, 307])(
-    'that answers with %i fails, and its words are not repeated',
+    'that answers with %i fails, and its answer is not repeated',
     async (status) => {
       const { witness, directory, sink } = await meet();
       let asked = 0;
@@ -179,7 +179,7 @@ describe('a witness', () => {
     },
   );
 
-  test('that answers with 409 and another one posts at the same time is asked twice and no more', async () => {
+  test('that answers with 409 because another one posts at the same time is asked only twice', async () => {
     const { witness, sink } = await meet();
     let known = 3;
     witness.instead = (response) =>
@@ -198,7 +198,7 @@ describe('a witness', () => {
     ['', 'text/x.tlog.size'],
     ['9007199254740993\n', 'text/x.tlog.size'],
     ['1e3\n', 'text/x.tlog.size'],
-  ])('that answers with 409 and %j as %s is no witness', async (body, type) => {
+  ])('that answers with 409 and %j as %s is not taken for a witness', async (body, type) => {
     const { witness, sink } = await meet();
     witness.instead = answering(409, body, { 'content-type': type });
     expect((await rejection(give(sink(), 10))).message).toBe(
@@ -233,7 +233,7 @@ describe('an answer', () => {
     expect(names).toEqual([log.signer.key.keyId, witness.key.keyId]);
   });
 
-  test('without a cosignature by the witness is none', async () => {
+  test('without a cosignature by the witness is refused', async () => {
     const other = new FakeWitness();
     expect(await answered(() => other.cosignature(text))).toEqual({
       message: 'answers without a cosignature by the configured key: it may have another key',
@@ -277,7 +277,7 @@ describe('an answer', () => {
     expect(other).toMatch(/^answers with/);
   });
 
-  test('that is huge or without end is not read to its end', async () => {
+  test('that is huge or without end is not read to the end', async () => {
     const { witness, sink } = await meet();
     let written = 0;
     witness.instead = (response) => {
@@ -301,7 +301,7 @@ describe('an answer', () => {
     expect(written).toBeLessThan(64 << 20);
   });
 
-  test('that cannot be kept is trouble, and the witness is asked once more', async () => {
+  test('that cannot be written is reported, and the witness is asked again', async () => {
     const { witness, directory, file, sink } = await meet();
     fs.mkdirSync(file);
     const one = sink();
@@ -317,8 +317,8 @@ describe('an answer', () => {
   });
 });
 
-describe('a witness that cannot be asked', () => {
-  test("because no one listens, it hangs up, or its name is unknown, is named by the system's code", async () => {
+describe('a witness that cannot be reached', () => {
+  test('because no one listens, it hangs up, or its name is unknown, is reported with the code of the system', async () => {
     const { witness, directory, sink } = await meet();
     witness.instead = (response) => {
       response.destroy();
@@ -333,7 +333,7 @@ describe('a witness that cannot be asked', () => {
     );
   });
 
-  test('because it never answers, is let go when the time is up', async () => {
+  test('because it never answers, is abandoned when the time is up', async () => {
     const { witness, sink } = await meet();
     witness.instead = () => true;
     const deliver = sink().deliver(log.published(10), attempt({ signal: AbortSignal.timeout(50) }));

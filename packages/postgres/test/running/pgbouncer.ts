@@ -15,7 +15,7 @@ export interface PgBouncer {
 
 /**
  * Ends with the server's directory, which its files are in.
- * @param users who may come, without a password.
+ * @param users who may log in, without a password.
  * @param ignored parameters of a session that it drops; it takes none that it does not know.
  */
 export async function startPgBouncer(

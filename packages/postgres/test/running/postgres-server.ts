@@ -81,7 +81,7 @@ export class PostgresServer {
   readonly port: number;
   /** All that it has written to its log. */
   log = '';
-  /** A command that runs the one behind it, to run the server with. */
+  /** A command that runs the one after it, to run the server with. */
   prefix: readonly string[] = [];
   readonly #kind: Kind;
   #process: ChildProcess | undefined;
@@ -155,7 +155,7 @@ export class PostgresServer {
     return file;
   }
 
-  /** Adds to its settings, which it reads when it is started or told to. */
+  /** Adds to its settings, which it reads at a start or a reload. */
   configure(settings: Settings): void {
     const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
     fs.appendFileSync(path.join(this.#data, 'postgresql.conf'), lines.join(''));
@@ -228,7 +228,7 @@ export class PostgresServer {
     try {
       await client.query("SELECT pg_backup_start('standby', true)");
       fs.rmSync(this.#data, { recursive: true, force: true });
-      // Files come and go while they are copied, which the end of the backup makes good.
+      // Files come and go while they are copied, which the end of the backup repairs.
       spawnSync('cp', ['-a', upstream.#data, this.#data]);
       const { rows } = await client.query<{ labelfile: string }>(
         'SELECT labelfile FROM pg_backup_stop(false)',

@@ -3,10 +3,10 @@ import net from 'node:net';
 
 export class Relay {
   readonly port: number;
-  /** What goes on of the bytes of a client, and of the server. */
+  /** The bytes of a client, and of the server, that are passed on. */
   toServer = (bytes: Buffer): Buffer => bytes;
   toClient = (bytes: Buffer): Buffer => bytes;
-  /** How many bytes of the server go on to the client from now on; then the connections are cut. */
+  /** How many bytes of the server are passed to the client from now on; then the connections are cut. */
   #left = Infinity;
   #stalls = false;
   #refuses = false;
@@ -27,12 +27,12 @@ export class Relay {
     return relay;
   }
 
-  /** Cuts every connection when so many more bytes of the server have gone through. */
+  /** Cuts every connection when this many more bytes of the server have passed. */
   cutAfter(bytes: number): void {
     this.#left = bytes;
   }
 
-  /** From now on nothing goes through, and no connection ends. */
+  /** From now on nothing passes, and no connection ends. */
   stall(): void {
     this.#stalls = true;
   }
@@ -43,7 +43,7 @@ export class Relay {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Everything goes through again. What was stalled is cut. */
+  /** Everything passes again. What was stalled is cut. */
   heal(): void {
     if (this.#stalls) for (const socket of this.#sockets) socket.destroy();
     this.#stalls = this.#refuses = false;

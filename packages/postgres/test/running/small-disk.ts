@@ -1,4 +1,4 @@
-/** A disk of a few MiB under a PostgreSQL server, where this host lets the tests mount one that only they see. */
+/** A disk of a few MiB under a PostgreSQL server, where this host lets the tests mount one in their own namespace. */
 import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,7 @@ mount -t tmpfs -o "size=$2,mode=700" small "$1.small" && cp -a "$1/." "$1.small"
 echo ready && exec cat`;
 const NAMESPACE = ['--user', '--map-root-user', '--mount'];
 
-/** Why there can be none on this host; undefined where there can. */
+/** Why this host cannot have one; undefined if it can. */
 export function whyNoSmallDisk(): string | undefined {
   const script = 'mount -t tmpfs small /mnt && nsenter --version && exec unshare --user --map-user=1 true';
   const { status, stderr, error } = spawnSync('unshare', [...NAMESPACE, 'sh', '-c', script], {
@@ -46,7 +46,7 @@ export class SmallDisk {
     return new SmallDisk(holder, prefix, `${directory}.small/ballast`);
   }
 
-  /** On return nothing more fits, to the last byte. */
+  /** On return it is full to the last byte. */
   fill(): void {
     this.#run('! dd if=/dev/zero of="$1" bs=4k status=none oflag=append conv=notrunc 2>/dev/null');
   }

@@ -9,12 +9,12 @@ function pathOf(steps: readonly Step[], area = false): string | undefined {
   return /<path class="accepted" d="([^"]*)"/.exec(html)?.[1];
 }
 
-test('a line goes on from second to second, and breaks where nothing was measured', () => {
+test('a line continues from second to second, and breaks where nothing was measured', () => {
   const steps = [5, 10, null, 0].map((value, i) => ({ ago: 3 - i, seconds: 1, value }));
   expect(pathOf(steps)).toBe('M296 50H297V0H298M299 100H300');
 });
 
-test('the scale ends at a round number that is not below any value, and not far above', () => {
+test('the scale ends at a round number that is at least any value, and at most twice that', () => {
   expect([2, 2.1, 11, 60, 99, 1204, 0.07].map(roundUp)).toEqual([
     2,
     4,

@@ -15,7 +15,7 @@ const plain = (text: string) => text.replaceAll('\u00a0', ' ');
 const texts = <T>(format: (value: T) => string, values: readonly T[]) =>
   values.map((value) => plain(format(value)));
 
-test('numbers have their thousands apart', () => {
+test('numbers have separators of thousands', () => {
   expect(texts(count, [0, 7, 999, 1000, 12_345, 1_234_567, 999.6])).toEqual([
     ...['0', '7', '999', '1,000', '12,345', '1,234,567', '1,000'],
   ]);
@@ -27,7 +27,7 @@ test('numbers have their thousands apart', () => {
   );
 });
 
-test('rates, bytes and latencies have three digits or so, and their unit', () => {
+test('rates, bytes and latencies have about three digits, and their unit', () => {
   expect(texts(rate, [0, 0.04, 0.25, 9.94, 9.96, 1204.4])).toEqual(['0', '0', '0.3', '9.9', '10', '1,204']);
   expect(texts(bytes, [0, 1023, 1024, 1536, 1024 ** 2 - 1, 5.9e9, 1.31e12])).toEqual([
     ...['0 B', '1,023 B', '1 KiB', '1.5 KiB', '1 MiB', '5.5 GiB', '1.2 TiB'],
@@ -37,7 +37,7 @@ test('rates, bytes and latencies have three digits or so, and their unit', () =>
   ]);
 });
 
-test('times are told coarsely, rounded down', () => {
+test('durations are coarse, and rounded down', () => {
   const hour = 3_600_000;
   expect(texts(duration, [-5, 0, 59_999, 60_000, hour, 47.9 * hour, 48 * hour, 900 * hour])).toEqual([
     ...['0 s', '0 s', '59 s', '1 min', '1 h', '47 h', '2 days', '37 days'],

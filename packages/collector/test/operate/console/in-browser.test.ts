@@ -36,7 +36,7 @@ interface Opened {
   readonly complaints: string[];
 }
 
-/** @param state what the page is told instead of the collector's own. */
+/** @param state the state that the page gets instead of the collector's own. */
 async function open(
   url: string,
   options: BrowserContextOptions = {},
@@ -82,7 +82,7 @@ async function cells(page: Page, heading: string): Promise<string[]> {
   return texts.map((text) => text.replaceAll('\u00a0', ' ').trim());
 }
 
-test('[R-835] the console shows by itself what was accepted and refused since it was opened', async () => {
+test('[R-835] the console updates the accepted and refused events by itself', async () => {
   const { page, complaints } = await open(origin());
   await isLive(page);
   expect(await page.title()).not.toBe('taken');
@@ -112,7 +112,7 @@ test('[R-835] the console shows by itself what was accepted and refused since it
       page.evaluate("[...document.querySelectorAll('.plot path')].map((path) => path.getAttribute('d'))"),
     )
     .toEqual(Array.from({ length: 4 }, () => expect.stringMatching(/^M.*\d$|Z$/) as unknown));
-  // The key that sent is seen to be used, and the other is there with its note as it was written.
+  // The sending key is shown as used, and the other one with its note as written.
   const keyId = key.slice(4, 16);
   await expect.poll(async () => (await cells(page, keyId)).slice(4, 5)).toEqual(['24']);
   expect(await page.getByText(HOSTILE, { exact: true }).count()).toBe(1);
@@ -121,7 +121,7 @@ test('[R-835] the console shows by itself what was accepted and refused since it
   expect(complaints).toEqual([]);
 });
 
-test('[R-835] the page is held to its own files by a strict policy', async () => {
+test('[R-835] the page may load only its own files, by a strict policy', async () => {
   for (const at of ['/', '/console']) {
     const { status, headers, body } = await get(managementPort(collector.running), at);
     expect([status, headers['content-type']]).toEqual([200, 'text/html; charset=utf-8']);
@@ -134,7 +134,7 @@ test('[R-835] the page is held to its own files by a strict policy', async () =>
   }
 });
 
-test('[R-835] without scripts the numbers are there, and the page is loaded again', async () => {
+test('[R-835] without scripts the numbers are shown, and the page is reloaded', async () => {
   await post(collector.port, collector.key, JSON.stringify(sampleEvent('human-output')), {
     kind: 'human-output',
   });
@@ -147,7 +147,7 @@ test('[R-835] without scripts the numbers are there, and the page is loaded agai
   expect(complaints).toEqual([]);
 });
 
-test('[R-835] when the collector goes away the page keeps what it had, says since when, and finds it again', async () => {
+test('[R-835] when the collector is down the page keeps its content, says since when, and recovers', async () => {
   const dataDir = temporaryDirectory();
   onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
   const { text: key } = await issueKey(dataDir);
@@ -171,7 +171,7 @@ test('[R-835] when the collector goes away the page keeps what it had, says sinc
   expect(await page.locator('#overview').innerText()).toMatch(/Events stored\s+1\s/);
 });
 
-test('[R-835] a browser that was given the operator token sees the console, another one does not', async () => {
+test('[R-835] a browser with the operator token sees the console, another one does not', async () => {
   const directory = temporaryDirectory();
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
   const token = randomBytes(24).toString('base64url');
@@ -189,7 +189,7 @@ test('[R-835] a browser that was given the operator token sees the console, anot
     expect((await get(port, at)).status, at).toBe(401);
 });
 
-test('[R-835] a tab that no one sees asks for nothing, and asks at once when it is seen', async () => {
+test('[R-835] a hidden tab sends no requests, and sends one at once when it is visible', async () => {
   const { page } = await open(origin());
   await isLive(page);
   let asked = 0;
@@ -198,7 +198,7 @@ test('[R-835] a tab that no one sees asks for nothing, and asks at once when it 
     page.evaluate(`Object.defineProperty(document, 'hidden', { value: ${hidden}, configurable: true });
       document.dispatchEvent(new Event('visibilitychange'));`);
   await hide(true);
-  // One may have been under way. A tab that went on asking would do so each second, and this would not end.
+  // One may have been under way. A tab that continued would send one each second, and this would not end.
   for (let before = -1; asked !== before;) {
     before = asked;
     await sleep(2500);
@@ -211,7 +211,7 @@ test('[R-835] a tab that no one sees asks for nothing, and asks at once when it 
   expect(asked).toBeLessThanOrEqual(2 + (performance.now() - since) / 1000);
 });
 
-test('[R-835] what the reader has opened and points at stays while the page is renewed', async () => {
+test('[R-835] opened details and the focus remain while the page is updated', async () => {
   let accepted = 1200;
   const state = () => {
     const { traffic } = busy();
@@ -232,7 +232,7 @@ describe('[R-835] on every screen, in both themes', () => {
     ['a busy collector', busy],
     ['a fresh one', fresh],
     ['one with everything wrong', () => wrong(8)],
-  ])('%s can be read by everybody', async (_name, state) => {
+  ])('%s is accessible', async (_name, state) => {
     const page = await openWith(state);
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme });
@@ -243,7 +243,7 @@ describe('[R-835] on every screen, in both themes', () => {
     }
   });
 
-  test('a page that stays open for years takes the script of the build that it finds', async () => {
+  test('a page that stays open loads the script of a new build', async () => {
     let build = { version: '1.0.0', commit: 'a'.repeat(40) };
     const page = await openWith(() => busy(build));
     for (const change of [{ version: '1.0.1' }, { commit: 'b'.repeat(40) }]) {

@@ -46,7 +46,7 @@ test('[R-835] the figures are those of the state', () => {
   expect(part(tree, 'proof')).toContain('Last back-up 25 min ago 915,700,218 events, 1,736,753 since');
 });
 
-test('[R-1921] what became of spans and log records is told, where OTLP is taken', () => {
+test('[R-1921] the outcomes of spans and log records are shown, where OTLP is on', () => {
   const { otlp } = busy();
   if (otlp === null) throw new Error('the sample takes OTLP');
   const [traces, logs] = otlp.items;
@@ -59,7 +59,7 @@ test('[R-1921] what became of spans and log records is told, where OTLP is taken
   expect(part(shown(busy({ otlp: null })), 'otlp')).toBeUndefined();
 });
 
-test('[R-835] runs are told by completeness, since when, and what was not yet looked at', () => {
+test('[R-835] runs are shown by completeness, with the start of counting and the events not counted yet', () => {
   const { runs } = busy();
   if (runs === null) throw new Error('the sample has runs');
   expect(part(shown(busy()), 'runs')).toMatch(
@@ -75,7 +75,7 @@ test('[R-835] runs are told by completeness, since when, and what was not yet lo
   expect(part(shown(fresh()), 'runs')).toContain('Counting begins');
 });
 
-test('[R-835] what is wrong comes first, the most severe before all else, with what to do', () => {
+test('[R-835] problems come first, the most severe before all others, with instructions', () => {
   const tree = shown(wrong());
   const text = textOf(tree);
   const order = [
@@ -90,14 +90,14 @@ test('[R-835] what is wrong comes first, the most severe before all else, with w
   expect(places.every((place) => place >= 0)).toBe(true);
   expect(places).toEqual([...places].sort((a, b) => a - b));
   expect(places.at(-1)).toBeLessThan(text.indexOf('At a glance'));
-  // One kind of warning a hundred times over does not bury the next.
+  // A hundred warnings of one kind do not hide the next.
   expect(part(tree, 'attention')).toContain('118 more of the same kind');
   expect(part(tree, 'proof')).toMatch(/none can be made for 28 h.*not intact/);
   expect(part(tree, 'sinks')).toMatch(/forked.*12,033.*not tried yet/);
   expect(part(tree, 'keys')).toContain('37 keys not listed');
 });
 
-test('[R-835] a collector that has just started shows what it does not know yet as such', () => {
+test('[R-835] a collector that has just started shows unknown values as such', () => {
   const text = textOf(shown(fresh()));
   expect(text).toContain('No events yet');
   expect(text).toContain('This card counts events by kind');
@@ -111,7 +111,7 @@ test('[R-835] a collector that has just started shows what it does not know yet 
   }
 });
 
-test('[R-835] where nothing comes every part says what it waits for, and nothing is told twice', () => {
+test('[R-835] without events every part says what it waits for, and nothing is shown twice', () => {
   const disk = { free_bytes: 64e9, total_bytes: 256e9, days_until_full: null, forecast_in_seconds: 43_199 };
   const state = { ...fresh(), disk };
   const tree = shown(state);
@@ -123,7 +123,7 @@ test('[R-835] where nothing comes every part says what it waits for, and nothing
   expect(part(tree, 'traffic')).toContain('collector demo sends made-up runs');
   expect(tree).not.toContain('<path');
   expect(part(tree, 'proof')).toMatch(/Sinks none.*Last verified never by collector verify --note.*never by/);
-  // Later, the last times that there were stand for those that there are not.
+  // Later, the last known times replace the missing ones.
   const before = busy().traffic.seconds.map((second, i) =>
     i < 200 ? second : { ...second, accepted: 0, p50_ms: null, p99_ms: null },
   );
@@ -134,7 +134,7 @@ test('[R-835] where nothing comes every part says what it waits for, and nothing
   expect(part(still, 'overview')).toContain('the ledger does not grow steadily');
 });
 
-test('[R-835] what is not set up stands below the figures, and is no warning', () => {
+test('[R-835] a missing set-up is below the figures, and is no warning', () => {
   const hints = [{ id: 'no_backup_yet', title: 'No back-up yet', what_to_do: 'Have one made.' }];
   const tree = shown(busy({ hints }));
   expect(part(tree, 'hints')).toMatch(/1 thing not set up yet No back-up yet Have one made\./);
@@ -145,7 +145,7 @@ test('[R-835] what is not set up stands below the figures, and is no warning', (
   expect(textOf(shown(busy()))).not.toContain('not set up');
 });
 
-test('[R-835] a key that was replaced says by which, and whether it is still used', () => {
+test('[R-835] a key that was replaced names its successor, and whether it is still used', () => {
   const list = [
     key(1, { replaced_by: 'keynew1' }),
     key(2, { replaced_by: 'keynew2', in_use: false }),
@@ -160,7 +160,7 @@ test('[R-2058] the console names the version and the commit', () => {
   expect(shown(busy())).toContain('version 0.0.1, commit 0123456789ab');
 });
 
-test('[R-835] all that a state says goes into the document as text', () => {
+test('[R-835] all text of a state is escaped in the document', () => {
   const markup = `"><img src=x onerror=alert(1)><script>alert(2)</script>'&amp;`;
   const html = documentOf(busy({ version: markup, keys: [key(1, { note: markup, organisation: markup })] }));
   expect(html).not.toContain('<img');
@@ -169,7 +169,7 @@ test('[R-835] all that a state says goes into the document as text', () => {
   expect(html).toContain('&amp;amp;');
 });
 
-test('[R-835] a declared number stands in its card in its unit, and a trouble as one', () => {
+test('[R-835] a declared number is in its card with its unit, and a trouble is marked', () => {
   const tree = shown(wrong());
   expect(part(tree, 'storage')).toContain('Id index 917,436,971 entries In memory 48 MiB');
   expect(part(tree, 'proof')).toMatch(

@@ -27,7 +27,7 @@ export function key(i: number, more: Partial<Key> = {}): Key {
   };
 }
 
-/** The last so many seconds. */
+/** The last seconds, this many. */
 function seconds(number: number, more: (ago: number) => Partial<Second> = () => ({})): Second[] {
   return Array.from({ length: number }, (_, i) => {
     const ago = number - 1 - i;

@@ -5,12 +5,12 @@ const hex = (text: string) => Buffer.from(text, 'hex').toString('latin1');
 
 /** Bytes by hand: the fields of opentelemetry-proto's services and of google.rpc.Status. */
 describe.each(['traces', 'logs'] as const)('of %s', (signal) => {
-  test('a success of all says nothing more [R-1890]', () => {
+  test('a full success has no details [R-1890]', () => {
     expect(successBody(signal, 'protobuf', 0, '').toString('latin1')).toBe('');
     expect(successBody(signal, 'json', 0, '').toString()).toBe('{}');
   });
 
-  test('a success of some says how much was rejected, and why [R-1890]', () => {
+  test('a partial success has the number rejected, and the reason [R-1890]', () => {
     const name = signal === 'traces' ? 'rejectedSpans' : 'rejectedLogRecords';
     expect(JSON.parse(successBody(signal, 'json', 300, 'why').toString())).toEqual({
       partialSuccess: { [name]: '300', errorMessage: 'why' },

@@ -26,7 +26,7 @@ const ENCODINGS: readonly Encoding[] = ['json', 'protobuf'];
 
 describe('recordings', () => {
   test.each(recordings.filter(({ encoding }) => encoding === 'json'))(
-    '$file says the same in protobuf [R-1890]',
+    '$file means the same in protobuf [R-1890]',
     ({ signal, body }) => {
       const read = decode(signal, 'json', body);
       expect(read.length).toBeGreaterThan(0);
@@ -35,7 +35,7 @@ describe('recordings', () => {
   );
 
   test.each(recordings.filter(({ encoding }) => encoding === 'protobuf'))(
-    '$file says what the definitions of OpenTelemetry read in it [R-1890]',
+    '$file is read as by the definitions of OpenTelemetry [R-1890]',
     ({ signal, body }) => {
       const read = decode(signal, 'protobuf', body);
       expect(read.length).toBeGreaterThan(0);
@@ -53,7 +53,7 @@ describe('recordings', () => {
       '09-genai-sdk3-structured-and-details-log-proto/logs-2',
     ],
     ['95-traceloop-sdk-workflow/request.json', '95-traceloop-sdk-workflow-proto/request'],
-  ])('the SDK sent %s in protobuf too, and it says the same [R-1890]', (json, protobuf) => {
+  ])('the SDK sent %s in protobuf too, and it means the same [R-1890]', (json, protobuf) => {
     const said = (file: string) => {
       const { signal, encoding, body } = recorded(file);
       const read = decode(signal, encoding, body);
@@ -71,7 +71,7 @@ describe('recordings', () => {
     expect(said(`${protobuf}.pb.base64`)).toStrictEqual(said(json));
   });
 
-  test('a request of a Vercel AI SDK in protobuf is what its README says [R-1890]', () => {
+  test('a request of a Vercel AI SDK in protobuf is read as its README says [R-1890]', () => {
     const { body } = recorded('28-');
     const spans = decodeSpans(body, 'protobuf');
     expect(spans.map(({ name }) => name)).toEqual([
@@ -95,7 +95,7 @@ describe('recordings', () => {
   });
 });
 
-test('any request says the same in either encoding [R-1890]', () => {
+test('any request means the same in either encoding [R-1890]', () => {
   fc.assert(
     fc.property(anyRequest, ({ signal, request }) => {
       const { json, protobuf } = bothOf(signal, request);
@@ -113,7 +113,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
   const logsIn = (request: object) => decodeLogs(bothOf('logs', request)[encoding], encoding);
   const value = (said: object) => valueIn(encoding, bothOf('traces', withValue(said))[encoding]);
 
-  test('a span has what was said of it and around it [R-1890]', () => {
+  test('a span has its own attributes and those around it [R-1890]', () => {
     const request = {
       resourceSpans: [
         {
@@ -180,7 +180,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(third?.resource).toBe(first?.resource);
   });
 
-  test('a log record has its name, or that of older senders, and when it happened or was observed [R-1890]', () => {
+  test('a log record has its name, or that of older senders, and its time or time of observation [R-1890]', () => {
     const older = { attributes: [{ key: 'event.name', value: { stringValue: 'gen_ai.choice' } }] };
     const logRecords = [
       {
@@ -200,7 +200,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(third).toMatchObject({ eventName: '', time: 0n, body: 'words' });
   });
 
-  test('an id of another length than the specification says, or of zeros, is none [R-1890]', () => {
+  test('an id of a wrong length, or of zeros, is left out [R-1890]', () => {
     const [zeros, long, short] = spansIn(
       withSpans(
         { traceId: '0'.repeat(32), spanId: '0'.repeat(16), parentSpanId: '0'.repeat(16) },
@@ -212,7 +212,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
       expect(span).toMatchObject({ traceId: '', spanId: '', parentSpanId: '' });
   });
 
-  test('numbers are exact or their digits, and what is none is null; bytes are base64 [R-1890]', () => {
+  test('numbers are exact or their digits, others are null; bytes are base64 [R-1890]', () => {
     expect(value({ intValue: '9007199254740991' })).toBe(Number.MAX_SAFE_INTEGER);
     expect(value({ intValue: '9007199254740993' })).toBe('9007199254740993');
     expect(value({ intValue: '-9223372036854775808' })).toBe('-9223372036854775808');
@@ -223,7 +223,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(value({})).toBeNull();
   });
 
-  test('names that objects have of themselves are plain names, and of a repeated name the last counts [R-1890]', () => {
+  test('names of members of every object are plain names, and the last of repeated names counts [R-1890]', () => {
     const named = (key: string, words: string) => ({ key, value: { stringValue: words } });
     const values = [
       named('__proto__', 'a'),

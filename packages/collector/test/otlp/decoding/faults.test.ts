@@ -1,4 +1,4 @@
-/** Requests that are no OTLP, or too much of it. */
+/** Requests that are not OTLP, or exceed its limits. */
 import { describe, expect, test } from 'vitest';
 import { decodeLogs, decodeSpans } from '../../../src/otlp/decoding/decode.js';
 import { DecodingFault } from '../../../src/otlp/decoding/fault.js';
@@ -89,11 +89,11 @@ describe('JSON', () => {
       ),
       at('spans[0].attributes[0].values[1].values', 'not a list of objects'),
     ],
-  ])('%s is refused by the place of what is wrong, and without its words [R-1890]', (body, fault) => {
+  ])('%s is refused with the place of the fault, and without its content [R-1890]', (body, fault) => {
     expect(faultOf('json', body)).toBe(fault);
   });
 
-  test('a log record is refused alike [R-1890]', () => {
+  test('a log record is refused in the same way [R-1890]', () => {
     const body = jsonOf({
       resourceLogs: [{ scopeLogs: [{ logRecords: [{ body: { intValue: 'secret' } }] }] }],
     });
@@ -101,7 +101,7 @@ describe('JSON', () => {
     expect(faultOf('json', body, decodeLogs)).toBe(fault);
   });
 
-  test('what SDKs send beside the specification is read, and names of the .proto are not [R-1890]', () => {
+  test('forms that SDKs send outside the specification are read, and names of the .proto are not [R-1890]', () => {
     const value = (said: object) => valueIn('json', jsonOf(withValue(said)));
     expect(value({ intValue: 5 })).toBe(5);
     expect(value({ intValue: 2 ** 60 })).toBe(String(2n ** 60n));
@@ -138,7 +138,7 @@ describe('protobuf', () => {
   const whole = recorded('28-').body;
   const NO_PROTOBUF = 'malformed: the request is not OTLP in protobuf';
 
-  test('nothing is a request without spans [R-1890]', () => {
+  test('an empty body is a request without spans [R-1890]', () => {
     expect(decodeSpans(Buffer.alloc(0), 'protobuf')).toEqual([]);
   });
 
@@ -161,7 +161,7 @@ describe('protobuf', () => {
     expect(faultOf('protobuf', Buffer.from(bytes))).toBe(NO_PROTOBUF);
   });
 
-  test('fields and groups that are not known are skipped [R-1890]', () => {
+  test('unknown fields and groups are skipped [R-1890]', () => {
     const unknown = Buffer.from([
       0x1b, 0x08, 0x01, 0x1c, 0xf8, 0x01, 0x05, 0x1a, 0x01, 0x07, 0x1d, 1, 2, 3, 4, 0x19, 1, 2, 3, 4, 5, 6, 7,
       8,
@@ -176,7 +176,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
   const nested = (levels: number, inner: object = { intValue: 1 }): object =>
     levels === 0 ? inner : { kvlistValue: { values: [{ key: 'k', value: nested(levels - 1, inner) }] } };
 
-  test('a hundred messages within each other are read, and no more [R-1890]', () => {
+  test('a hundred nested messages are read, and no more [R-1890]', () => {
     // Request, resource, scope, span, attribute and its value; then three messages a level, and two for a list.
     const array = { arrayValue: { values: [{}] } };
     const most = bodyOf(
@@ -204,7 +204,7 @@ describe.each(ENCODINGS)('in %s', (encoding) => {
     expect(read[77]?.attributes[key]).toBe(77);
   });
 
-  test('the time is in proportion to the length: of spans and attributes [R-1890]', () => {
+  test('the time is linear in the number of spans and attributes [R-1890]', () => {
     const kinds: ((size: number) => object)[] = [
       (size) => withSpans(...Array.from({ length: size }, () => ({ name: 'a' }))),
       (size) => withAttributes(...Array.from({ length: size }, (_, index) => ({ key: `k${index}` }))),

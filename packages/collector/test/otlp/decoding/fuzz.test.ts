@@ -1,4 +1,4 @@
-/** Requests of recorded emitters and of any other, with parts that are changed, left out or put in. */
+/** Requests of recorded emitters and of any other, with parts that are changed, left out or inserted. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DecodingFault } from '../../../src/otlp/decoding/fault.js';
@@ -59,7 +59,7 @@ function mutated(body: Buffer, encoding: Encoding): Buffer {
   }
 }
 
-/** A value of it becomes another one. */
+/** Changes one of its values. */
 function exchanged(json: string): Buffer {
   const values = [...json.matchAll(/"(?:[^"\\]|\\.)*"(?!:)|-?\d[\d.]*|true|false|null/gs)];
   if (values.length === 0) return Buffer.from(json);
@@ -81,7 +81,7 @@ function check(value: unknown): void {
   } else expect(value === null || typeof value === 'boolean').toBe(true);
 }
 
-test('whatever a request is, it is read or refused, and no prototype is reached [R-1890]', () => {
+test('any request is read or refused, and changes no prototype [R-1890]', () => {
   const namesOf = () => PROTOTYPES.map((prototype) => Reflect.ownKeys(prototype));
   const before = namesOf();
   let [read, refused] = [0, 0];

@@ -42,7 +42,7 @@ export function eventOf({ kind, body }: MadeEvent): Event {
 export interface Made {
   readonly of: Decoded;
   readonly at: bigint;
-  /** Of log records behind spans. */
+  /** Of log records after spans. */
   readonly order: number;
   readonly reason: string | undefined;
   readonly events: readonly Event[];

@@ -139,7 +139,7 @@ test.each<[string, object, object, string, string | undefined, string?]>([
   expect(marked.kind).toBe(by === 'application' ? 'human-output' : 'internal-artifact');
 });
 
-test('[R-1901] a tool whose result was shown is an output besides', () => {
+test('[R-1901] a tool whose result was shown is also an output', () => {
   const attributes = { 'gen_ai.operation.name': 'execute_tool', 'gen_ai.tool.name': 'find_dose' };
   const shown = { ...attributes, 'gen_ai.tool.call.result': '{"dose":5}', 'clinical_events.shown': true };
   const [tool, output] = eventsFor(spanWith(shown));
@@ -149,7 +149,7 @@ test('[R-1901] a tool whose result was shown is an output besides', () => {
   expect(eventsFor(spanWith(attributes))).toHaveLength(1);
 });
 
-test('[R-1900] the answer has further choices, and each has its reasoning and its tools', () => {
+test('[R-1900] an answer may have several choices, and each has its reasoning and its tools', () => {
   const parts = [{ type: 'reasoning', content: 'Why.' }, { type: 'text', content: 'No.' }, ASKS];
   const messages = JSON.stringify([{ parts: [{ type: 'text', content: 'Yes.' }] }, { parts }]);
   const events = eventsFor(spanWith({ ...MODEL, 'gen_ai.output.messages': messages }));
@@ -237,7 +237,7 @@ test.each([
   ['validated', 'validated'],
   ['Contradicted', 'contradicted'],
   ['good', 'unknown'],
-])('[R-1901] an evaluation that the operator has named is an outcome: %s', (label, type) => {
+])('[R-1901] an evaluation named by the operator is an outcome: %s', (label, type) => {
   const attributes = { ...SAID, 'gen_ai.evaluation.score.label': label };
   const log = logWith('gen_ai.evaluation.result', { attributes });
   const [outcome] = eventsForLog(log, { outcomes: new Set(['Dose']) });
@@ -246,7 +246,7 @@ test.each([
   expect(other?.kind).toBe('internal-artifact');
 });
 
-test('[R-1901] a log record is an artifact of the run, has the run of its span, and is no ending', () => {
+test('[R-1901] a log record is an artifact of the run, has the run of its span, and does not end it', () => {
   const attributes = { 'gen_ai.input.messages': '[{"role":"user"}]', 'gen_ai.request.model': 'gpt-4o' };
   const [artifact, ...none] = eventsForLog(
     logWith('gen_ai.client.inference.operation.details', { attributes, body: { a: 1 } }),
@@ -327,7 +327,7 @@ test.each([
   expect(events[1]?.system_metadata.instrumentation['times']).toBe(times);
 });
 
-test('[R-1901] who asked about whom, and where it ran', () => {
+test('[R-1901] the user, the target, and the system of a call', () => {
   const resource = {
     'service.name': 'ward-assistant',
     'host.name': 'node-1',
@@ -364,7 +364,7 @@ test('[R-1901] who asked about whom, and where it ran', () => {
   expect(other).not.toHaveProperty('target_identity');
 });
 
-test('[R-1901] what was asked: parameters, tools that were offered, all messages where there are more', () => {
+test('[R-1901] the request: parameters, offered tools, and all messages if there are several', () => {
   const messages = [
     { role: 'system', content: 'Be brief.' },
     { role: 'user', content: 'Which dose?' },
@@ -388,7 +388,7 @@ test('[R-1901] what was asked: parameters, tools that were offered, all messages
   });
 });
 
-test('[R-1901] no ids, no events', () => {
+test('[R-1901] without ids there are no events', () => {
   expect(eventsOfSpan(spanWith(MODEL, { traceId: '' }), OPTIONS)).toEqual({
     events: [],
     reason: 'no_trace_id',

@@ -21,7 +21,7 @@ function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-test('[R-1901] an event that is too large goes without its longest contents, and says what they were', () => {
+test('[R-1901] an event that is too large is stored without its longest contents, and names them', () => {
   const messages = [
     { role: 'assistant', content: 'ä'.repeat(50_000) },
     { role: 'user', content: 'b'.repeat(20_000) },
@@ -46,7 +46,7 @@ test('[R-1901] an event that is too large goes without its longest contents, and
   });
 });
 
-test('[R-1901] in the least room that a collector can be given, an event says what it is of', () => {
+test('[R-1901] with the smallest limit of a collector, events are shortened and valid', () => {
   const name = 'n'.repeat(200);
   const resource = Object.fromEntries(
     ['host.name', 'service.name', 'service.instance.id'].map((each) => [each, name]),
@@ -62,7 +62,7 @@ test('[R-1901] in the least room that a collector can be given, an event says wh
   expectValid(mapped, 'bare');
 });
 
-test('[R-1901] a long query of a retrieval stands in the first of its documents alone', () => {
+test('[R-1901] a long query of a retrieval is only in the first of its documents', () => {
   const documents = JSON.stringify(Array.from({ length: 3 }, (_, id) => ({ id: `d${id}`, content: 'x' })));
   const attributes = { 'gen_ai.operation.name': 'retrieval', 'gen_ai.retrieval.documents': documents };
   const query = 'q'.repeat(5000);
@@ -71,7 +71,7 @@ test('[R-1901] a long query of a retrieval stands in the first of its documents 
   for (const { artifact } of others) expect(artifact).toMatchObject({ query_in: first?.event_id });
 });
 
-test('[R-1901] no more than 4,096 artifacts are made of a span, and those that are left out are counted', () => {
+test('[R-1901] a span becomes at most 4,096 artifacts, and the others are counted', () => {
   const documents = JSON.stringify(Array.from({ length: 5000 }, (_, id) => ({ id: `d${id}` })));
   const attributes = { 'gen_ai.operation.name': 'retrieval', 'gen_ai.retrieval.documents': documents };
   const events = eventsFor(spanWith(attributes));
@@ -79,7 +79,7 @@ test('[R-1901] no more than 4,096 artifacts are made of a span, and those that a
   expect(events[0]?.system_metadata.instrumentation['left_out']).toBe(904);
 });
 
-test('[R-1901] an index above 4,095 is left out and counted, and a name reaches no prototype', () => {
+test('[R-1901] an index above 4,095 is left out and counted, and a name changes no prototype', () => {
   const message = (index: string) => `llm.output_messages.${index}.message.content`;
   const attributes: Record<string, unknown> = { 'openinference.span.kind': 'LLM', [message('0')]: 'Yes.' };
   for (const index of ['4095', '4096', '99999', '4294967294', '__proto__', 'constructor'])
@@ -186,7 +186,7 @@ const NAMES = [
   ],
 ];
 
-test('[R-1890] whatever a span or a log record says, nothing is thrown, and each event is one that can be stored', () => {
+test('[R-1890] whatever a span or a log record contains, nothing is thrown, and each event can be stored', () => {
   const kinds = new Set<EventKind>();
   for (let number = 0; number < runs(20_000, 2_000); number += 1) {
     const random = new Random(SEED + number);
@@ -215,7 +215,7 @@ test('[R-1890] whatever a span or a log record says, nothing is thrown, and each
   expect(Object.keys(Object.prototype)).toEqual([]);
 });
 
-/** How many values of a span are looked at. */
+/** How many values of a span are read. */
 function lookups(of: (size: number) => Readonly<Record<string, unknown>>, size: number): number {
   let count = 0;
   const attributes = new Proxy(of(size), {
@@ -238,7 +238,7 @@ test.each<[string, (size: number) => Readonly<Record<string, unknown>>]>([
       ),
   ],
   ['other attributes', (size) => Object.fromEntries([...Array(size).keys()].map((at) => [`a.${at}`, at]))],
-])('[R-1890] the work grows with the size of the span and no faster: %s', (_name, of) => {
+])('[R-1890] the work is linear in the size of the span: %s', (_name, of) => {
   const withKind = (size: number) => ({ ...MODEL, ...of(size) });
   const [less, more] = [lookups(withKind, 500), lookups(withKind, 4000)];
   expect(more).toBeLessThan(9 * less);

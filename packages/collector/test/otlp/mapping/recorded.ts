@@ -23,7 +23,7 @@ export function receivedOf(recording: string): unknown {
   return JSON.parse(readFileSync(path.join(DIRECTORY, recording, 'received.json'), 'utf8'));
 }
 
-/** Every span and log record as often as it was sent. */
+/** Every span and log record, once for each time it was sent. */
 export function recorded(recording: string): Recorded {
   const bodies = readdirSync(path.join(DIRECTORY, recording)).flatMap((name): Body[] => {
     const [, signal, form] = /^(request|logs)[^.]*\.(json|pb\.base64)$/.exec(name) ?? [];

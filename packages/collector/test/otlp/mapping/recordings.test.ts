@@ -6,7 +6,7 @@ import { REASONS } from '../../../src/otlp/mapping/mapped.js';
 import { drawn, type Event, made, OPTIONS } from './drawn.js';
 import { everything, receivedOf, type Recorded, recorded, recordings } from './recorded.js';
 
-test.each(recordings)('[R-1901] %s becomes what a person draws of it', (name) => {
+test.each(recordings)('[R-1901] %s becomes what a person drew from it', (name) => {
   expect(drawn(recorded(name))).toEqual(receivedOf(name));
 });
 
@@ -39,7 +39,7 @@ test('[R-1900] whole, in any order, a span at a time and twice: the same events 
   }
 });
 
-test('[R-1900] what makes no event has no event that hangs on it', () => {
+test('[R-1900] every parent of an event is an event', () => {
   const all = eventsOf(everything);
   const hanging = [...all.values()].filter(({ parent_event_id: parent }) => parent !== undefined);
   expect(hanging.length).toBeGreaterThan(200);
@@ -61,11 +61,11 @@ test('[R-1890] every event of a recording is valid, under profile full where the
   expect(complete).toHaveLength(1);
 });
 
-test('[R-1901] no message of an error and no stack trace stands in an event', () => {
+test('[R-1901] no message of an error and no stack trace is in an event', () => {
   const messages = everything.spans.flatMap(({ events }) =>
     events.flatMap(({ attributes }) => [attributes['exception.message'], attributes['exception.stacktrace']]),
   );
-  // Some stand in what the model was told of a tool that failed.
+  // Some are in what the model received about a tool that failed.
   const sent = JSON.stringify(everything.spans.map(({ attributes }) => attributes));
   const said = messages.filter(
     (message) => typeof message === 'string' && message.length > 8 && !sent.includes(message),
@@ -75,7 +75,7 @@ test('[R-1901] no message of an error and no stack trace stands in an event', ()
   for (const message of said) expect(written).not.toContain(JSON.stringify(message).slice(1, -1));
 });
 
-test('[R-1901] each reason stands in the reference, and the recordings have most of them', () => {
+test('[R-1901] each reason is in the reference, and the recordings have most of them', () => {
   const page = readFileSync('docs/reference/otlp.md', 'utf8');
   const reasons = new Set(made(everything).flatMap(({ reason }) => reason ?? []));
   expect(reasons.size).toBeGreaterThan(6);

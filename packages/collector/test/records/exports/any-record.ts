@@ -16,7 +16,7 @@ const prose = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 20 }).map((text) => `${text} ${PROSE}`),
   fc.constant(PROSE.repeat(2000)),
 );
-/** What is let through as it is, but for what no format can hold. */
+/** The text unchanged, apart from characters that no format can hold. */
 const name = fc.oneof(
   fc.constantFrom('sepsis-risk', 'a|b c', ' ', '', '\u0000\u001f', '\ud800', 'é\u200b漢', 'x'.repeat(20_000)),
   fc.string({ unit: 'binary', maxLength: 12 }),

@@ -43,7 +43,7 @@ function rowsOf(runs: readonly AssembledRun<BaseEvent>[], format = csv): Record<
   });
 }
 
-test('a row says in brief what the record says [R-712]', () => {
+test('a row summarises its record [R-712]', () => {
   expect(rowsOf([plainRun()])[0]).toMatchObject({
     record_id: RUN,
     model_id: 'sepsis-risk',
@@ -62,7 +62,7 @@ test('a row says in brief what the record says [R-712]', () => {
   });
 });
 
-test('where a run was made and how it was sampled stand in columns [R-712]', () => {
+test('the system of a run and its sampling have columns [R-712]', () => {
   const sampling = { rate: 0.5, selected: false };
   const system_metadata = { app_name: 'triage', hostname: 'ward-7', environment: 'pilot', sampling };
   const run = assembleRun([event({ kind: 'inference-start', n: 1, more: { system_metadata } })]);
@@ -72,7 +72,7 @@ test('where a run was made and how it was sampled stand in columns [R-712]', () 
   });
 });
 
-test('a number that was sent as a text stands in its column, and is counted [R-206]', () => {
+test('a number that was sent as a text is in its column, and is counted [R-206]', () => {
   const feedback = { feedback_type: 'rating', rating_value: '4.50' };
   const run = assembleRun([
     event({ kind: 'inference-start', n: 1 }),
@@ -81,7 +81,7 @@ test('a number that was sent as a text stands in its column, and is counted [R-2
   expect(rowsOf([run])[0]).toMatchObject({ last_rating: '4.5', numbers_in_text: '1' });
 });
 
-test('what an instrumentation told of a call stands in columns, with the version of the model [R-1830]', () => {
+test('the report of an instrumentation on a call has columns, with the version of the model [R-1830]', () => {
   const said = {
     ending: 'complete',
     response_model: 'gpt-9-2026',
@@ -107,7 +107,7 @@ function readBack(cell: string): string {
 
 /** Control characters as their pictures. */
 function pictured(text: string): string {
-  // eslint-disable-next-line no-control-regex -- they are what is looked for
+  // eslint-disable-next-line no-control-regex -- the test looks for them
   return text.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f]/g, (each) =>
     String.fromCharCode(0x2400 + each.charCodeAt(0)),
   );
@@ -117,7 +117,7 @@ function cellsOf(cells: typeof PLAIN_CELLS, texts: readonly string[]): string[] 
   return parsed(`${texts.map((text) => cells.cell(text)).join(',')}\r\n`)[0] ?? [];
 }
 
-test('the calls of a run are counted, with their models and the tokens of all [R-712]', () => {
+test('the calls of a run are counted, with their models and all their tokens [R-712]', () => {
   const ended = (ending: string, input: number) => ({
     output: { ending, response_model: 'a-1', usage: { input_tokens: input, output_tokens: 1 } },
     system_metadata: { instrumentation: { by: 'openai' } },
@@ -144,7 +144,7 @@ test('the calls of a run are counted, with their models and the tokens of all [R
   });
 });
 
-test('each call is a row, with what is of it alone (R-712)', () => {
+test('each call is a row, with its own values only (R-712)', () => {
   const ended = {
     output: { ending: 'failed', status: 500, summary: 'none', usage: { input_tokens: 10 } },
     system_metadata: { instrumentation: { by: 'openai' } },
@@ -174,7 +174,7 @@ test('each call is a row, with what is of it alone (R-712)', () => {
   expect(rowsOf([], calls)).toEqual([]);
 });
 
-test('of any records as many rows are calls as the records have, however they come in pieces (R-712)', () => {
+test('any records have as many rows of calls as calls, in whatever pieces they come (R-712)', () => {
   fc.assert(
     fc.property(anyRuns, (runs) => {
       expect(rowsOf(runs, calls).map(({ call_event_id }) => call_event_id)).toEqual(
@@ -184,7 +184,7 @@ test('of any records as many rows are calls as the records have, however they co
   );
 });
 
-test('a text stands in its cell as it was sent, also where a spreadsheet would compute it [R-712]', () => {
+test('a text is in its cell as it was sent, also where a spreadsheet would compute it [R-712]', () => {
   const [row] = rowsOf([awkwardRun()]);
   expect(row).toMatchObject({
     model_id: `=cmd|"/c calc"!A1`,
@@ -196,14 +196,14 @@ test('a text stands in its cell as it was sent, also where a spreadsheet would c
   });
 });
 
-test('a control character is its picture, but for tab, CR and LF [R-712]', () => {
+test('a control character is written as its picture, except for tab, CR and LF [R-712]', () => {
   const texts = ['a\u0000b', '\u0001\u001f\u007f', '\t\r\n', '\u0085'];
   const written = ['a\u2400b', '\u2401\u241f\u2421', '\t\r\n', '\u0085'];
   expect(cellsOf(PLAIN_CELLS, texts)).toEqual(written);
   expect(cellsOf(SPREADSHEET_CELLS, texts).map(readBack)).toEqual(written);
 });
 
-test('any texts are read back by the grammar of RFC 4180, with nothing put in [R-712]', () => {
+test('any texts are read back by the grammar of RFC 4180, with nothing inserted [R-712]', () => {
   fc.assert(
     fc.property(fc.array(anyText, { minLength: 1 }), (texts) => {
       expect(cellsOf(PLAIN_CELLS, texts)).toEqual(texts.map(pictured));
@@ -232,7 +232,7 @@ const NUMBERS = [
 ];
 const CONSTANTS = ['TRUE', 'faux', '#N/A'];
 
-test('an id, a date or a truth is the text of a formula for a spreadsheet [R-712]', () => {
+test('an id, a date or a truth value is written as the text of a formula for a spreadsheet [R-712]', () => {
   for (const text of [...NUMBERS, ...CONSTANTS, '7'.repeat(255), '=1+1']) {
     expect(cellsOf(SPREADSHEET_CELLS, [text])).toEqual([`="${text}"`]);
   }
@@ -246,7 +246,7 @@ test('an id, a date or a truth is the text of a formula for a spreadsheet [R-712
   expect(cellsOf(SPREADSHEET_CELLS, others)).toEqual(others);
 });
 
-test('what cannot be the text of a formula has an apostrophe before it [R-712]', () => {
+test('a text that cannot be in a formula has an apostrophe before it [R-712]', () => {
   const [longNumber, formula] = ['7'.repeat(256), '=HYPERLINK("https://e.org";A1)'];
   const texts = [
     longNumber,
@@ -267,7 +267,7 @@ test('what cannot be the text of a formula has an apostrophe before it [R-712]',
   ]);
 });
 
-test('for a spreadsheet no cell is a formula but a text in quotation marks, and all are read back [R-712]', () => {
+test('for a spreadsheet no cell is a formula other than a quoted text, and all are read back [R-712]', () => {
   fc.assert(
     fc.property(fc.array(anyText, { minLength: 1 }), (texts) => {
       const cells = cellsOf(SPREADSHEET_CELLS, texts);
@@ -312,7 +312,7 @@ test('cells of more than 32,767 UTF-16 units are whole, and counted for a spread
   }
 });
 
-test('any records make as many rows [R-712]', () => {
+test('any records have one row each [R-712]', () => {
   fc.assert(
     fc.property(anyRuns, (runs) => {
       const counts = runs.map(({ metadata }) => String(metadata.events.length));

@@ -34,11 +34,11 @@ test.each([
   '',
   7,
   null,
-])('%s is none [R-712]', (value) => {
+])('%s is not a time [R-712]', (value) => {
   expect(timeIn(value)).toBeUndefined();
 });
 
-test('many days, one after the other, are told apart [R-712]', () => {
+test('many days, one after the other, are distinguished [R-712]', () => {
   const days = Array.from({ length: 4000 }, (_, i) => new Date(Date.UTC(1999, 0, 1 + 7 * i)).toISOString());
   for (const day of [...days, ...days.toReversed()]) expect(millisecondsOf(day)).toBe(Date.parse(day));
 });
@@ -59,7 +59,7 @@ function systemColumns(events: readonly RunEvent[]): Readonly<Record<string, unk
 
 const system = (system_metadata: object) => ({ more: { system_metadata } });
 
-test('where a run was made is what its start says, and else the first event that says it [R-712]', () => {
+test('the system of a run is that of its start, or else of the first event that has one [R-712]', () => {
   const output = event({
     ...{ kind: 'human-output', n: 2 },
     ...system({ hostname: 'h2', environment: 'live', app_name: 'second' }),
@@ -77,7 +77,7 @@ test('where a run was made is what its start says, and else the first event that
   });
 });
 
-test('the marks of sampling are those of the start, the first trigger, and all that was left out [R-712]', () => {
+test('the sampling columns are those of the start, the first trigger, and the totals left out [R-712]', () => {
   const marks = (sampling: unknown, more: object = {}) => system({ sampling, ...more });
   const events = [
     event({

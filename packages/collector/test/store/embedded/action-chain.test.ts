@@ -1,4 +1,4 @@
-/** How the actions of a log are found: by whom, at what cost, and where a pointer does not say what stands in the log. */
+/** How the actions of a log are found: by whom, at what cost, and with pointers that disagree with the log. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -54,7 +54,7 @@ const hold = () =>
 const events = (count: number) =>
   Array.from({ length: count }, () => candidate({ body: { text: 'x'.repeat(300) } }));
 
-/** Of each `h` a hold, and of each digit as many events. */
+/** A hold for each `h`, and as many events as each digit says. */
 const batchOf = (text: string) =>
   text.split('').flatMap((each): Candidate[] => (each === 'h' ? [hold()] : events(Number(each))));
 
@@ -148,7 +148,7 @@ function pointHeader(file: string, to: Pointer): void {
   fs.writeFileSync(file, bytes);
 }
 
-/** What verify finds wrong with pointers, and where. */
+/** The faults of pointers that verify finds, and where. */
 async function misnamed(): Promise<unknown[]> {
   const { findings } = await verifyLog({
     ...{ dataDir, files: nodeFiles, against: [], keys: [] },
@@ -187,7 +187,7 @@ function counting() {
 }
 
 describe('[R-907] the actions of a log', () => {
-  test('are found by a start and by readers, wherever they stand in segments and batches', async () => {
+  test('are found by a start and by readers, anywhere in segments and batches', async () => {
     const entry = fc.oneof(fc.constant('h'), fc.constantFrom('1', '3', '9'), fc.constant(' '));
     await fc.assert(
       fc.asyncProperty(fc.array(entry, { minLength: 1, maxLength: 60 }), async (entries) => {
@@ -200,7 +200,7 @@ describe('[R-907] the actions of a log', () => {
     );
   });
 
-  test('cost two readings each and a few for each segment: 5,000 actions in 200 segments', async () => {
+  test('cost two reads each and a few for each segment: 5,000 actions in 200 segments', async () => {
     const store = await open({ segmentBytes: 12 << 10 });
     for (let i = 0; i < 1000; i++) await store.append([...events(1), hold(), hold(), hold(), hold(), hold()]);
     await store.close();
@@ -220,7 +220,7 @@ describe('[R-907] the actions of a log', () => {
     expect(counted.read).toBeLessThan(2 * 5000 + 12 * segments);
   });
 
-  test('are the same once their segments are compacted, and cost no more: nothing else is unpacked', async () => {
+  test('are the same once their segments are compacted, at the same cost: no other frame is unpacked', async () => {
     const holds = await fill('9h 99hh h9 999 h 99 9h9 999 9h');
     const cost = () => {
       const { files, counted } = counting();
@@ -280,13 +280,13 @@ describe('[R-907] the actions of a log', () => {
     expect(await misnamed()).toEqual([]);
   });
 
-  test('are those of the log, whatever a list of an earlier build says', async () => {
+  test('are those of the log, whatever the list of an earlier build has', async () => {
     const holds = await fill('h 9 h');
     fs.writeFileSync(path.join(dataDir, 'index/actions'), Buffer.alloc(48, 1));
     await expectFound(holds);
   });
 
-  test('are on stable storage with their batch, and one that is taken back is none', async () => {
+  test('are on stable storage with their batch, and those of a batch that was undone are not listed', async () => {
     let isFull = false;
     const files: Files = {
       ...nodeFiles,
@@ -311,7 +311,7 @@ describe('[R-907] the actions of a log', () => {
 });
 
 describe('[R-907] a reader beside a collector', () => {
-  test('sees an action with the next look, in the same segment or in another one', async () => {
+  test('sees an action at the next look, in the same segment or in another one', async () => {
     const store = await open();
     const log = readerOf();
     const holds: number[] = [];
@@ -328,7 +328,7 @@ describe('[R-907] a reader beside a collector', () => {
     expect(segmentPaths(dataDir).length).toBeGreaterThan(2);
   });
 
-  test('forgets one that was taken back, also for another of the same size', async () => {
+  test('forgets an action that was undone, also for another of the same size', async () => {
     await fill('1', 1 << 20);
     const [file = ''] = segmentPaths(dataDir);
     const before = fs.readFileSync(file);
@@ -355,7 +355,7 @@ describe('[R-907] a reader beside a collector', () => {
   });
 });
 
-describe('[R-907] a pointer that is not right', () => {
+describe('[R-907] a wrong pointer', () => {
   /** Holds in three segments, the last of which has none. */
   async function filled(): Promise<{ holds: number[]; files: string[] }> {
     const holds = await fill('h 9 h9h 99 9 h 99 99 9 99 1');
@@ -401,7 +401,7 @@ describe('[R-907] a pointer that is not right', () => {
     }
   });
 
-  test('in a frame that leads to an action by another sequence costs a pass', async () => {
+  test('in a frame that leads to an action with another sequence costs a pass', async () => {
     const holds = await fill('h1h 99 99 99 99 99');
     expect(segmentPaths(dataDir).length).toBeGreaterThan(1);
     pointFrame(3, { ...pointer(1), sequence: 2 });
@@ -410,7 +410,7 @@ describe('[R-907] a pointer that is not right', () => {
     expect(await misnamed()).toEqual([inFrame(3)]);
   });
 
-  test('that skips an action is contradicted by a header, or by the segment that is read', async () => {
+  test('that skips an action is detected from a header, or from the segment that is read', async () => {
     const { holds, files } = await filled();
     const [first = 0, second = 0] = holds;
     // The newest header names an older action: the one before it names the newest.
@@ -429,7 +429,7 @@ describe('[R-907] a pointer that is not right', () => {
     expect(await misnamed()).toEqual([inFrame(newest)]);
   });
 
-  test('that skips an action in the last segment is seen by a start and a reader', async () => {
+  test('that skips an action in the last segment is detected by a start and a reader', async () => {
     const holds = await fill('h h h 1', 1 << 20);
     pointFrame(3, pointer(1));
     expect(readNow()).toEqual(holds);
@@ -437,7 +437,7 @@ describe('[R-907] a pointer that is not right', () => {
     expect(await misnamed()).toEqual([inFrame(3)]);
   });
 
-  test('where all agree on an older action is found by verify, and by a reader that passes the action', async () => {
+  test('with which all headers agree is found by verify, and by a reader that passes the action', async () => {
     const { holds, files } = await filled();
     const [newest = 0, before = 0] = holds.toReversed();
     for (const file of files) if (file > placeOf(newest).file) pointHeader(file, pointer(before));
@@ -460,7 +460,7 @@ describe('[R-907] a pointer that is not right', () => {
     await expect(open()).rejects.toThrow(StoreDamaged);
   });
 
-  test('to an action that cannot be read is no finding of its own', async () => {
+  test('to an action that cannot be read is not a separate finding', async () => {
     const { holds } = await filled();
     for (const damaged of [holds[1] ?? 0, holds.at(-1) ?? 0]) {
       const { file, offset } = placeOf(damaged);
@@ -481,7 +481,7 @@ describe('[R-907] a pointer that is not right', () => {
     await expect(open()).rejects.toThrow(StoreDamaged);
   });
 
-  test('is not asked for past damage in the last segment: actions after it are found', async () => {
+  test('is not used after damage in the last segment: actions after it are found', async () => {
     await fill('h 1 1 1 h 1', 1 << 20);
     const { file, offset } = placeOf(3);
     const bytes = fs.readFileSync(file);

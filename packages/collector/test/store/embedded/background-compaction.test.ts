@@ -61,7 +61,7 @@ async function erase(...sequences: readonly number[]): Promise<void> {
   await log.close();
 }
 
-/** Which events the keys that are there open, whatever actions say. */
+/** Which events the present keys open, whatever actions say. */
 function opened(): number[] {
   return [...storedEvents(dataDir, segmentFiles)].flatMap(({ sequence, payloadState }) =>
     payloadState === 'plain' ? [sequence] : [],
@@ -93,7 +93,7 @@ async function askAndWait(compaction: BackgroundCompaction): Promise<void> {
 }
 
 describe('[R-1336] an old copy of the keys', () => {
-  test('opens with the log of today no event that was erased, once it is compacted, those of the newest segment included', async () => {
+  test('opens no erased event with the current log after compaction, also in the newest segment', async () => {
     await append(140);
     const copy = path.join(dataDir, 'encryption-keys.old');
     fs.cpSync(path.join(dataDir, 'encryption-keys'), copy, { recursive: true });
@@ -125,7 +125,7 @@ describe('[R-1336] an old copy of the keys', () => {
 });
 
 describe('[R-2025] a collector removes encrypted bytes', () => {
-  test('an hour after the first erasure, then of a day together, and what is left at once at the next start', async () => {
+  test('an hour after the first erasure, then once a day, and the rest at the next start', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     const compaction = begun();
@@ -162,7 +162,7 @@ describe('[R-2025] a collector removes encrypted bytes', () => {
     expect(states().get(1)).toBe(2);
   });
 
-  test('of what a stop has cut off at the next start, beside batches and readers', async () => {
+  test('at the next start when a stop has interrupted it, beside batches and readers', async () => {
     await append(140);
     const before = [...(await bodies())];
     await erase(...range(1, 100));
@@ -180,7 +180,7 @@ describe('[R-2025] a collector removes encrypted bytes', () => {
     expect(troubles).toEqual([]);
   });
 
-  test('but of a damaged segment: it is reported, and tried again after an hour', async () => {
+  test('except in a damaged segment: it is reported, and tried again after an hour', async () => {
     vi.useFakeTimers({ toFake: ['Date', 'performance'] });
     onTestFinished(() => void vi.useRealTimers());
     await append(140);
@@ -222,7 +222,7 @@ function states(): Map<number, number> {
   return found;
 }
 
-/** As a reader is given them. */
+/** As a reader gets them. */
 async function bodies(): Promise<Map<number, string>> {
   const log = new LogReader(dataDir, nodeFiles);
   const found = new Map<number, string>();

@@ -93,7 +93,7 @@ function withErased(entries: readonly unknown[], erased: SequenceSet, last: numb
 const newest = () => Number.parseInt(path.basename(segmentPaths(dataDir).at(-1) ?? ''), 10);
 
 describe('[R-2025] a compacted segment', () => {
-  test('reads as it did, but for what was erased, at the same places', async () => {
+  test('reads as before, except for erased events, at the same places', async () => {
     const sent = events(200);
     await fillDirectory(dataDir, [sent.slice(0, 90), sent.slice(90)], 48 << 10, encryptionIn(dataDir));
     const before = await readAll();
@@ -119,18 +119,18 @@ describe('[R-2025] a compacted segment', () => {
     }
     const found = await anew.find('icu', sent[44]?.eventId ?? new Uint8Array(16));
     expect(found?.sequence).toBe(45);
-    // A reader that was there before goes on, with the old file or the new one.
+    // A reader from before continues, with the old file or the new one.
     expect((await log.read([places[99] ?? { at: 0, size: 0 }])).facts(0).sequence).toBe(100);
   });
 
-  test('of frames of 1.3 KB that are all erased gives 92 percent of their bytes back', async () => {
+  test('of frames of 1.3 KB that are all erased frees 92 percent of their bytes', async () => {
     await fillDirectory(dataDir, chunked(events(2000), 200), 1 << 20, encryptionIn(dataDir));
     const before = diskBytes();
     await compactNow(all(1, 2001));
     expect(diskBytes() / before).toBeLessThan(0.08);
   });
 
-  test('has no byte of payload or salt of what was erased', async () => {
+  test('has no byte of the payload or salt of erased events', async () => {
     const sent = events(120);
     await fillDirectory(dataDir, [sent], 32 << 10);
     await compactNow(all(1, newest()));
@@ -153,7 +153,7 @@ describe('[R-2025] a compacted segment', () => {
     expect(await readAll()).toEqual(withErased(before, more, newest()));
   });
 
-  test('whatever was stored and erased, is the log without that', async () => {
+  test('equals the log without the erased events, whatever was stored and erased', async () => {
     const sizes = fc.array(fc.integer({ min: 0, max: 9000 }), { minLength: 20, maxLength: 60 });
     await fc.assert(
       fc.asyncProperty(
@@ -191,7 +191,7 @@ describe('[R-2025] a compacted segment', () => {
 });
 
 describe('[R-2025] a compaction', () => {
-  test('that is cut off at any step leaves a log that reads as before, and is done the next time', async () => {
+  test('that is interrupted at any step leaves a log that reads as before, and is done the next time', async () => {
     await fillDirectory(dataDir, chunked(events(100), 25), 48 << 10, encryptionIn(dataDir));
     const before = await readAll();
     const erased = all(1, newest());
@@ -214,7 +214,7 @@ describe('[R-2025] a compaction', () => {
     }
   });
 
-  test('of a log whose segment is damaged is refused, and leaves it', async () => {
+  test('of a log whose segment is damaged is refused, and leaves it unchanged', async () => {
     await fillDirectory(dataDir, chunked(events(100), 25), 48 << 10, encryptionIn(dataDir));
     const [first = ''] = segmentPaths(dataDir);
     flipBit(first, 2000);
@@ -223,7 +223,7 @@ describe('[R-2025] a compaction', () => {
     expect(fs.readFileSync(first)).toEqual(bytes);
   });
 
-  test('leaves a file in which any damage shows', async () => {
+  test('leaves a file in which any damage is detected', async () => {
     await fillDirectory(dataDir, chunked(events(100), 25), 48 << 10, encryptionIn(dataDir));
     await compactNow(SequenceSet.of(Array.from({ length: 30 }, (_, i) => 2 * i + 1)));
     const [first = ''] = segmentPaths(dataDir);
@@ -242,7 +242,7 @@ describe('[R-2025] a compaction', () => {
   });
 });
 
-describe('[R-2025] what is due', () => {
+describe('[R-2025] a segment that is due', () => {
   const filesNow = () => segmentPaths(dataDir).map((file) => fs.statSync(file).ino);
   const changedSince = (before: readonly number[]) =>
     filesNow().flatMap((ino, i) => (ino === before[i] ? [] : [i]));
@@ -253,7 +253,7 @@ describe('[R-2025] what is due', () => {
     expect(segmentPaths(dataDir).length).toBeGreaterThan(3);
   });
 
-  test('is each segment with an erased event, be it one of many, once for each erasure', async () => {
+  test('is each with an erased event, also with a single one, once for each erasure', async () => {
     const erasures = [erasure(SequenceSet.of([firstOf(1)]))];
     const before = filesNow();
     await compactBy(erasures);
@@ -274,7 +274,7 @@ describe('[R-2025] what is due', () => {
     expect(states).toEqual([firstOf(1), firstOf(1) + 1, firstOf(2)]);
   });
 
-  test('is it again where the log has lost the erasure of a compaction, and has given its number to another', async () => {
+  test('is due again where the log has lost the erasure of a compaction, and another has its number', async () => {
     const lost = erasure(SequenceSet.of([firstOf(1)]));
     await compactBy([lost]);
     const before = filesNow();
@@ -294,7 +294,7 @@ describe('[R-2025] what is due', () => {
     expect([compactedAt(dataDir, one), compactedAt(dataDir, two)]).toEqual([at, at + 86_400_000]);
   });
 
-  test('[R-2025] stays as it is where it is damaged or the disk has no room, and the others are compacted', async () => {
+  test('[R-2025] is left if it is damaged or the disk has no room, and the others are compacted', async () => {
     flipBit(segmentPaths(dataDir)[1] ?? '', 2000);
     const before = filesNow();
     const troubles: unknown[] = [];

@@ -30,7 +30,7 @@ const wish = (id: number, content: 0 | 1 | 2 = 0, size = 100): Wish => ({
   organisation: id % 3 === 0 ? 'two' : 'one',
 });
 
-/** New events, repeats in the same and in other words, conflicts, and enough bytes to roll four times. */
+/** New events, repeats in the same and in other spelling, conflicts, and enough bytes to roll four times. */
 const SCRIPT: readonly (readonly Wish[])[] = [
   [wish(1), wish(2), wish(3)],
   [wish(4), wish(1), wish(2, 1), wish(3, 2)],
@@ -47,12 +47,12 @@ const SCRIPT: readonly (readonly Wish[])[] = [
 async function play(world: StoreModel, from: number, to: number): Promise<void> {
   for (const batch of SCRIPT.slice(from, to)) {
     await world.append(batch.map(wished));
-    // After a commit of which no one knows, the collector ends and is started again.
+    // After a commit with an unknown outcome, the collector ends and is started again.
     if (!world.store) await world.restart('kill', 'current');
   }
 }
 
-/** Some events, and a part of a batch behind them. */
+/** Some events, and a part of a batch after them. */
 async function leaveTornTail(world: StoreModel): Promise<void> {
   await world.open();
   await play(world, 0, 4);
@@ -101,7 +101,7 @@ describe('an embedded store', () => {
     }
   });
 
-  test('[R-604] refuses what does not fit on a full disk, keeps all that it has, and goes on when there is space', async () => {
+  test('[R-604] refuses events that do not fit on a full disk, keeps all others, and continues when there is space', async () => {
     let total = 0;
     for (let capacity = SEGMENT_BYTES; capacity < 8 * SEGMENT_BYTES; capacity += 1361) {
       const world = model();
@@ -121,7 +121,7 @@ describe('an embedded store', () => {
     expect(total).toBeGreaterThan(20);
   });
 
-  test('answers about one event that it cannot read, and goes on with the others', async () => {
+  test('reports one event that it cannot read, and continues with the others', async () => {
     const world = model();
     await world.open();
     await play(world, 0, 5);

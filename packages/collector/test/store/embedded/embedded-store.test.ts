@@ -43,7 +43,7 @@ function storedIds(): string[] {
   return ids;
 }
 
-/** What is said of the events, and whether the index vouches for some that are not there. Nothing here is signed. */
+/** The report on the events, and whether the index covers some that are missing. Nothing here is signed. */
 async function findings(): Promise<string[]> {
   const reading = {
     dataDir: directory,
@@ -59,7 +59,7 @@ async function findings(): Promise<string[]> {
 }
 
 describe('the id index of an embedded store', () => {
-  test('covers everything after an orderly end, and nothing is read again', async () => {
+  test('covers everything after an orderly end, and no event is read again', async () => {
     const store = await open();
     await store.append(events(10));
     await store.close();
@@ -71,7 +71,7 @@ describe('the id index of an embedded store', () => {
     expect(again.opened.bytes).toBeGreaterThan(10 * 100);
   });
 
-  test('tells after each flush what the log holds then, as the next start finds it', async () => {
+  test('reports after each flush what the log then holds, as the next start finds it', async () => {
     const told: Held[] = [];
     const onFlushed = (milliseconds: number, held: Held) => {
       expect(milliseconds).toBeGreaterThan(0);
@@ -94,7 +94,7 @@ describe('the id index of an embedded store', () => {
     expect(opened).toMatchObject({ ...told.at(-1) });
   });
 
-  test('[R-718] knows after a start the newest entry of the log’s own in the last segment, and how many there are in all', async () => {
+  test('[R-718] has after a start the newest entry of the log’s own in the last segment, and the number of all', async () => {
     const own = (text: string) => ({ ...candidate({ organisation: '', body: text }), kind: 0x81 });
     const newest = async () => {
       const store = await open();
@@ -108,7 +108,7 @@ describe('the id index of an embedded store', () => {
       await store.close();
     };
     await fill([own('{"a":1}')], events(3), [own('{"a":2}')]);
-    // As the last frame, and with events behind it.
+    // As the last frame, and with events after it.
     expect(await newest()).toEqual(['{"a":2}', 3, 5, 1]);
     await fill(events(2));
     expect(await newest()).toEqual(['{"a":2}', 5, 7, 1]);
@@ -120,7 +120,7 @@ describe('the id index of an embedded store', () => {
     expect(await newest()).toEqual(['{"a":4}', 6, 10, 3]);
   });
 
-  test('is rebuilt when it is of another ledger, or of a copy that went on differently [R-606]', async () => {
+  test('is rebuilt when it is of another ledger, or of a copy with another history [R-606]', async () => {
     const mine = events(50);
     const store = await open();
     await store.append(mine);
@@ -142,7 +142,7 @@ describe('the id index of an embedded store', () => {
   });
 
   test.each(['deleted', 'emptied', 'damaged', 'cut'])(
-    'is rebuilt when it was %s, and repeats are known again',
+    'is rebuilt when it was %s, and repeats are recognised again',
     async (fate) => {
       const stored = events(300, 500);
       const store = await open();
@@ -186,7 +186,7 @@ describe('the id index of an embedded store', () => {
     expect(new Set(await third.append(stored))).toEqual(new Set(['duplicate']));
   });
 
-  test('that covers more than the log holds shows that durable events are gone: refused, and reported by the inspection', async () => {
+  test('that covers more than the log holds proves a loss of durable events: refused, and reported by the inspection', async () => {
     const stored = events(5);
     const store = await open();
     for (const event of stored) await store.append([event]);
@@ -216,7 +216,7 @@ describe('the id index of an embedded store', () => {
 });
 
 describe('an embedded store', () => {
-  test('answers that a repeat cannot be read when its place is damaged, says where, and goes on', async () => {
+  test('reports that a repeat cannot be read when its place is damaged, with the place, and continues', async () => {
     const [first = candidate(), ...rest] = events(3);
     const store = await open();
     await store.append([first, ...rest]);
@@ -238,7 +238,7 @@ describe('an embedded store', () => {
     ]);
   });
 
-  test('after a flush that failed answers nothing any more, and a new one brings the batch to the disk before it answers', async () => {
+  test('answers nothing after a flush that failed, and a new one flushes the batch before it answers', async () => {
     let flushes = 0;
     let failing = false;
     const store = await open({
@@ -271,7 +271,7 @@ describe('an embedded store', () => {
     expect(storedIds()).toEqual(stored.map(idOf));
   });
 
-  test('reports an event whose hash is not that of its body, though the checksum holds', async () => {
+  test('reports an event whose hash is not that of its body, although the checksum is right', async () => {
     const store = await open();
     const event = { ...candidate(), commitment: Buffer.alloc(32, 0xab) };
     await store.append([candidate(), event]);
@@ -285,7 +285,7 @@ describe('an embedded store', () => {
 });
 
 describe('the lock of a data directory', () => {
-  test('is held by one at a time, is seen from outside, and is free again after its release', () => {
+  test('is held by one process at a time, is visible from outside, and is free after its release', () => {
     const inner = path.join(directory, 'a', 'b');
     expect(isLocked(inner)).toBe(false);
     const lock = lockDirectory(inner);
@@ -309,7 +309,7 @@ describe('the file layer', () => {
     expect(synced).toEqual([]);
   });
 
-  test('makes room of exactly the size asked for, all zeros, whatever was there', async () => {
+  test('allocates exactly the size asked for, all zeros, whatever was there', async () => {
     const file = path.join(directory, 'room');
     fs.writeFileSync(file, 'x'.repeat(4 << 20));
     await nodeFiles.createZeroed(file, (1 << 20) + 7);

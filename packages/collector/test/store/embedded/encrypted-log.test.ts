@@ -1,4 +1,4 @@
-/** Payloads that are encrypted in the log: what stands on the disk, what opens, and what becomes of it without keys. */
+/** Payloads that are encrypted in the log: what is on the disk, what opens, and what remains without keys. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -55,7 +55,7 @@ async function open(options: Parameters<typeof encryptionIn>[1] = {}): Promise<E
   return store;
 }
 
-/** What a reader that knows nothing yet is given: bodies, or the state of what has none. */
+/** The entries for a new reader: bodies, or the state of those without one. */
 async function bodies(): Promise<string[]> {
   const log = new LogReader(dataDir, nodeFiles);
   try {
@@ -91,7 +91,7 @@ async function refused(appending: () => unknown): Promise<void> {
 const bodyOf = ({ salted }: Candidate) => Buffer.from(salted).toString('utf8', SALT_BYTES);
 
 describe.each([1, 2] as const)('[R-1320] in suite %i', (suite) => {
-  test('neither body nor salt stands in any file, and readers are given what was sent', async () => {
+  test('no file contains a body or a salt, and readers get what was sent', async () => {
     const sent = events(120);
     await fillDirectory(
       dataDir,
@@ -111,7 +111,7 @@ describe.each([1, 2] as const)('[R-1320] in suite %i', (suite) => {
     }
   });
 
-  test('a repeat is told from another event of its id, within a batch and after a restart', async () => {
+  test('a repeat is distinguished from another event of its id, within a batch and after a restart', async () => {
     const [first, second] = events(2, ['icu']) as [Candidate, Candidate];
     const other = candidate({ organisation: 'icu', eventId: idOf(first), body: { text: 'another' } });
     const store = await open({ suite });
@@ -128,7 +128,7 @@ describe.each([1, 2] as const)('[R-1320] in suite %i', (suite) => {
 });
 
 describe('[R-1320] a sealed payload', () => {
-  test('opens in its own place only, and only as it was sealed', async () => {
+  test('opens only in its own place, and only unchanged', async () => {
     await fill([events(4, ['icu'])]);
     const [segment = ''] = segmentPaths(dataDir);
     const whole = framesIn(segment);
@@ -159,7 +159,7 @@ describe('[R-1320] a sealed payload', () => {
     }
   });
 
-  test('needs its own key: a bucket whose file is gone, and one that was emptied, open nothing', async () => {
+  test('needs its own key: with a missing or emptied bucket file it does not open', async () => {
     await fill([events(4)]);
     const [name = ''] = fs.readdirSync(path.join(keys, 'buckets'));
     const file = path.join(keys, 'buckets', name);
@@ -197,7 +197,7 @@ describe('[R-1323] the keys of an event', () => {
     fs.renameSync(mirror, `${mirror}.away`);
     fs.writeFileSync(mirror, '');
     const [late] = events(1, ['ed']) as [Candidate];
-    // With the keys that there are, events go on.
+    // Events that need no new key are still stored.
     expect(await store.append(events(1, ['icu']))).toEqual(['accepted']);
     await refused(() => store.append([late]));
     fs.rmSync(mirror);
@@ -206,7 +206,7 @@ describe('[R-1323] the keys of an event', () => {
     expect(await bodies()).toHaveLength(5);
   });
 
-  test('are of a bucket of one process, and of another one when it is full', async () => {
+  test('belong to a bucket of one process, and to the next one when it is full', async () => {
     await fill([events(4)]);
     await fill([events(4)]);
     expect(fs.readdirSync(path.join(keys, 'buckets'))).toHaveLength(2);
@@ -221,7 +221,7 @@ describe('[R-1323] the keys of an event', () => {
     expect(writer.stored.keyOf(next.tag, 'icu', 9 + 65_535)).toBeUndefined();
   });
 
-  test('of a batch that was not committed are the same again', async () => {
+  test('of a batch that was not committed are used again', async () => {
     const store = await open();
     await store.append(events(1));
     const writer = await writerOf([keys]);
@@ -229,7 +229,7 @@ describe('[R-1323] the keys of an event', () => {
     expect([2, 3, 4].map((sequence) => writer.keyFor('icu', sequence).key)).toEqual(once);
   });
 
-  test('are seen by a reader that was there before their organisation', async () => {
+  test('of a new organisation are seen by a reader that was opened before', async () => {
     const store = await open();
     await store.append(events(2, ['icu']));
     const log = new LogReader(dataDir, nodeFiles);
@@ -259,7 +259,7 @@ describe('[R-1323] a mirror that fails', () => {
     fs.renameSync(`${mirror}.away`, mirror);
   }
 
-  test('keeps no repeat from being told, nor a reader or a start from the other directory', async () => {
+  test('does not hide repeats, and a reader or a start uses the other directory', async () => {
     const [sent] = events(1, ['icu']) as [Candidate];
     const store = await open(both());
     await store.append([sent]);
@@ -268,12 +268,12 @@ describe('[R-1323] a mirror that fails', () => {
     expect(await bodies()).toEqual([bodyOf(sent)]);
     fs.rmSync(keys, { recursive: true });
     fs.symlinkSync(keys, keys);
-    // Nothing answers any more, and that is no reason to end.
+    // No directory answers any more, which does not end the store.
     const [unknown] = events(1, ['icu']) as [Candidate];
     expect(await store.append([unknown])).toEqual(['accepted']);
   });
 
-  test('refuses what needs it after a restart too, until it is back', async () => {
+  test('refuses events that need it after a restart too, until it is back', async () => {
     await (await open(both())).append(events(1, ['icu']));
     breakMirror();
     const store = await open(both());
@@ -287,7 +287,7 @@ describe('[R-1323] a mirror that fails', () => {
     expect(await bodies()).not.toContain('encrypted');
   });
 
-  test('and comes back empty is a mount that failed: it is not filled, and made whole when it has its keys again', async () => {
+  test('and comes back empty is a failed mount: it is not filled, and completed when it has its keys again', async () => {
     const store = await open(both());
     await store.append(events(1, ['icu']));
     fs.renameSync(mirror, `${mirror}.away`);
@@ -301,7 +301,7 @@ describe('[R-1323] a mirror that fails', () => {
     expect(directories.map(({ behind }) => behind)).toEqual([0, 0]);
   });
 
-  test('has what is noted of one action in two states of the log', async () => {
+  test('keeps both notes of one action from two states of the log', async () => {
     await (await open(both())).append(events(1, ['icu']));
     const writer = await writerOf([keys, mirror]);
     const bodies = [
@@ -314,13 +314,13 @@ describe('[R-1323] a mirror that fails', () => {
     expect(noted).toEqual(expect.arrayContaining(bodies));
   });
 
-  test('leaves a root that is the same when it is durable at last', async () => {
+  test('leaves a root that is the same when it becomes durable later', async () => {
     await (await open(both())).append(events(1, ['icu']));
     const writer = await writerOf([keys, mirror]);
     const { tag } = await keyOf(writer, 'icu', 2);
     breakMirror();
     await expect(keyOf(writer, 'ed', 3)).rejects.toThrow();
-    // Another organisation goes on.
+    // Another organisation continues.
     expect(writer.keyFor('icu', 3).tag).toBe(tag);
     // A reader may have seen what the first directory has by now.
     const seen = writer.stored.keyOf(tag, 'ed', 3);
@@ -328,7 +328,7 @@ describe('[R-1323] a mirror that fails', () => {
     expect((await keyOf(writer, 'ed', 3)).key).toBe(seen);
   });
 
-  test('and was used alone for a while costs no key of either', async () => {
+  test('and was used alone for a while loses no key of either directory', async () => {
     const stale = path.join(root, 'stale');
     const [first, second, third, fourth] = events(4, ['icu', 'ed', 'ed', 'lab']) as [
       Candidate,
@@ -351,7 +351,7 @@ describe('[R-1323] a mirror that fails', () => {
 });
 
 describe('[R-1325] a mirror', () => {
-  test('that lags is brought up to date by a start, and so is a directory that was lost', async () => {
+  test('that lacks keys is updated by a start, and so is a directory that was lost', async () => {
     await fill([events(4, ['icu'])]);
     const places = { directories: [keys, mirror], kek: '' };
     expect(keyInventory(places).directories).toEqual([
@@ -376,7 +376,7 @@ describe('[R-1324] key files', () => {
   const isWhole = () => keyInventory(places()).directories.map(({ behind }) => behind);
 
   test.each(['kek', 'names.keys', 'epochs/0000001.json'])(
-    'a damaged %s is told of and replaced from a mirror',
+    'a damaged %s is reported and replaced from a mirror',
     async (name) => {
       await fill([events(2)], [keys, mirror]);
       for (const [directory, lacks] of [
@@ -392,7 +392,7 @@ describe('[R-1324] key files', () => {
     },
   );
 
-  test.each(['epochs', 'buckets'])('without any %s no others are made', async (name) => {
+  test.each(['epochs', 'buckets'])('without any %s none are made', async (name) => {
     await fill([events(2)]);
     fs.rmSync(path.join(keys, name), { recursive: true });
     const before = fs.readdirSync(keys);
@@ -400,7 +400,7 @@ describe('[R-1324] key files', () => {
     expect(fs.readdirSync(keys)).toEqual(before);
   });
 
-  test('a directory that is named twice, or is not there, is refused', async () => {
+  test('a directory that is named twice, or is missing, is refused', async () => {
     const twice = encryptionIn(dataDir, { directories: [keys, path.join(keys, '.')] });
     await expect(fillDirectory(dataDir, [events(1)], 64 << 10, twice)).rejects.toThrow(/named twice/);
     const gone = encryptionIn(dataDir, { directories: [mirror] });
@@ -412,7 +412,7 @@ describe('[R-1324] key files', () => {
 });
 
 describe('[R-1324] keys', () => {
-  test('of another log are refused as a mirror too, and stay as they are', async () => {
+  test('of another log are refused as a mirror too, and remain unchanged', async () => {
     const other = path.join(path.dirname(dataDir), 'other-keys');
     const openOn = (directories: string[], ledgerId: string) =>
       openKeys({ places: { directories, kek: '' }, ledgerId, onTrouble: () => undefined });
@@ -441,7 +441,7 @@ describe('[R-1324] keys', () => {
     await expect(opening).rejects.toThrow(/of another log/);
   });
 
-  test('without which a stored event cannot be compared refuse its repeat, and nothing else', async () => {
+  test('whose loss prevents a comparison refuse the repeat of that event, and nothing else', async () => {
     const sent = events(2, ['icu']);
     await fill([sent]);
     await fill([events(1)]);
@@ -454,7 +454,7 @@ describe('[R-1324] keys', () => {
     ]);
   });
 
-  test('are asked for where the newest events are encrypted', async () => {
+  test('are required where the newest events are encrypted', async () => {
     const batches = Array.from({ length: 5 }, () => events(40));
     await fillDirectory(dataDir, batches, 16 << 10, encryptionIn(dataDir));
     const asked: boolean[] = [];
@@ -464,7 +464,7 @@ describe('[R-1324] keys', () => {
     };
     const options = { directory: dataDir, segmentBytes: 16 << 10, onTrouble: () => undefined };
     await (await EmbeddedStore.open({ ...options, encryption: { suite: 1, openKeys } })).close();
-    // A segment that was begun and has no frame yet: what is before it tells.
+    // A new segment without a frame: the one before it decides.
     const segments = segmentPaths(dataDir);
     putFrames(segments.at(-1) ?? '', []);
     fs.rmSync(path.join(dataDir, 'index'), { recursive: true });
@@ -478,7 +478,7 @@ describe('[R-1324] keys', () => {
   });
 });
 
-describe('[R-1324] a first start that is cut off', () => {
+describe('[R-1324] an interrupted first start', () => {
   const both = () => ({ directories: [keys, mirror] });
 
   function writerWith(files: Files): Promise<PayloadKeys> {
@@ -508,7 +508,7 @@ describe('[R-1324] a first start that is cut off', () => {
         }
         if (steps() < step) break;
         const { tag, key } = await keyOf(await writerWith(nodeFiles), 'icu', 1);
-        // What it gave out is there for every other process, in either directory.
+        // The key that it returned is there for every other process, in either directory.
         for (const directory of [keys, mirror]) {
           const reader = readKeys({ directories: [directory], kek: '' });
           expect(reader?.keyOf(tag, 'icu', 1), `step ${step}, ${directory}`).toBe(key);
@@ -519,7 +519,7 @@ describe('[R-1324] a first start that is cut off', () => {
     },
   );
 
-  test('is refused as ever once there is an event, whatever is left of its keys', async () => {
+  test('is refused once there is an event, whatever is left of its keys', async () => {
     await fill([events(2)], [keys, mirror]);
     for (const lost of [['epochs'], ['epochs', 'buckets']]) {
       for (const directory of [keys, mirror])
@@ -582,7 +582,7 @@ describe('[R-1324] a file kek', () => {
     },
   );
 
-  test('that is wrong in all of them, or right and open to others, refuses a start as ever', async () => {
+  test('that is wrong in all of them, or right and open to others, still refuses a start', async () => {
     await fill([events(2)], [keys, mirror]);
     const file = path.join(keys, 'kek');
     fs.chmodSync(file, 0o644);
@@ -596,8 +596,8 @@ describe('[R-1324] a file kek', () => {
   });
 });
 
-describe('[R-1323] whether keys can be written', () => {
-  test('is seen at the start, once, by a write that leaves nothing behind', async () => {
+describe('[R-1323] the check that keys can be written', () => {
+  test('is made at the start, once, by a write that leaves nothing', async () => {
     const writes: string[] = [];
     const counting: Files = {
       ...nodeFiles,
@@ -617,7 +617,7 @@ describe('[R-1323] whether keys can be written', () => {
     expect(await bodies()).not.toContain('encrypted');
   });
 
-  test('says in a word that they cannot, until they can', async () => {
+  test('reports keys_unwritable until they can', async () => {
     let isReadOnly = true;
     const files: Files = {
       ...nodeFiles,

@@ -1,4 +1,4 @@
-/** Events whose keys are destroyed: who can still read them, what becomes of it when it is cut off, and of old copies. */
+/** Events whose keys are destroyed: who can still read them, and the results of interruptions and of old copies. */
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -91,7 +91,7 @@ async function fill(...batches: Candidate[][]): Promise<void> {
   await store.close();
 }
 
-/** What a reader that knows nothing yet is given, by sequence: bodies, or the state of what has none. */
+/** The entries for a new reader, by sequence: bodies, or the state of those without one. */
 async function readAll(): Promise<Map<number, string>> {
   const log = new LogReader(dataDir, nodeFiles);
   try {
@@ -133,7 +133,7 @@ async function request(sequences: readonly number[], reason: Reason = 'test-data
   return action;
 }
 
-/** What became of an event that is sent until it can be stored. */
+/** The outcome of an event that is sent until it can be stored. */
 async function stored(store: EmbeddedStore, sent: Candidate): Promise<Outcome | undefined> {
   for (;;) {
     try {
@@ -160,7 +160,7 @@ function expected(sent: readonly Candidate[], erased: readonly number[]): Map<nu
 }
 
 describe('[R-1334] an event that was erased', () => {
-  test('is read by nobody any more, and every other event is', async () => {
+  test('can no longer be read, and every other event can', async () => {
     const sent = events(60);
     await fill(sent.slice(0, 40), sent.slice(40));
     await erase([1, 7, 8, 9, 33, 60]);
@@ -169,7 +169,7 @@ describe('[R-1334] an event that was erased', () => {
     expect(await readAll()).toEqual(expected(sent, [1, 2, 7, 8, 9, 10, 33, 60]));
   });
 
-  test('is not told from another one of its id, and is not stored again', async () => {
+  test('cannot be distinguished from another one of its id, and is not stored again', async () => {
     const sent = events(3, ['icu']);
     await fill(sent);
     await erase([2]);
@@ -181,7 +181,7 @@ describe('[R-1334] an event that was erased', () => {
     expect((await readAll()).size).toBe(3);
   });
 
-  test('of the bucket that is being written leaves the next ones their keys', async () => {
+  test('in the current bucket leaves the next events their keys', async () => {
     const { store, lifecycle } = await open();
     onTestFinished(() => store.close());
     const sent = events(20);
@@ -197,7 +197,7 @@ describe('[R-1334] an event that was erased', () => {
     ]);
   });
 
-  test('costs so little room that a hundred of a thousand take some tens of kilobytes', async () => {
+  test('takes little room: a hundred of a thousand take some tens of kilobytes', async () => {
     const sent = events(1000, ['icu']);
     await fill(sent);
     await erase(Array.from({ length: 100 }, (_, i) => 10 * i + 1));
@@ -206,7 +206,7 @@ describe('[R-1334] an event that was erased', () => {
   });
 });
 
-/** What verify says of the log by itself, without a checkpoint. */
+/** The report of verify on the log by itself, without a checkpoint. */
 async function audit(
   takenSince: readonly TakenKeys[],
   heads: HeadListener = { head: () => undefined, settle: () => Promise.resolve() },
@@ -224,7 +224,7 @@ async function audit(
   return { log, found };
 }
 
-test('[R-1336] an erasure that restore was told of explains the keys that it names, and no number that was given again', async () => {
+test('[R-1336] an erasure passed to restore explains the keys that it names, and no number that was used again', async () => {
   await fill(events(5, ['icu']));
   const taken = await keysOf([2, 3]);
   const { store } = await open();
@@ -241,7 +241,7 @@ test('[R-1336] an erasure that restore was told of explains the keys that it nam
   expect(await unexplained(await keysOf([3]))).toEqual([2]);
 });
 
-test('[R-1336] what lies among the notes and is no file holds nothing up', async () => {
+test('[R-1336] a directory among the notes prevents nothing', async () => {
   const sent = events(3);
   await fill(sent);
   for (const directory of [keys, mirror])
@@ -250,14 +250,14 @@ test('[R-1336] what lies among the notes and is no file holds nothing up', async
   expect(await readAll()).toEqual(expected(sent, [2]));
 });
 
-test('[R-1339] an erasure beside verify is explained, though its entry stands behind what was read', async () => {
+test('[R-1339] an erasure beside verify is explained, although its entry is after those that were read', async () => {
   await fill(...Array.from({ length: 42 }, () => events(100, ['icu'])));
   // Of another bucket, which verify has not met when it is erased.
   await fill(...Array.from({ length: 3 }, () => events(100, ['icu'])));
   let isErased = false;
   const heads = {
     head: () => undefined,
-    // It is asked behind 4,096 entries.
+    // It is asked after 4,096 entries.
     async settle() {
       if (isErased) return;
       isErased = true;
@@ -272,14 +272,14 @@ test('[R-1339] an erasure beside verify is explained, though its entry stands be
   );
 });
 
-describe('[R-1335] an erasure that is cut off', () => {
-  test('at any step is done once and answered by the next start, or withdrawn by who asked [R-1335] [R-1550]', async () => {
+describe('[R-1335] an interrupted erasure', () => {
+  test('at any step is done once and answered by the next start, or withdrawn by its requester [R-1335] [R-1550]', async () => {
     const sent = events(30);
     await fill(sent.slice(0, 15), sent.slice(15));
     const begin = beginning();
     const erased = [2, 3, 20, 29];
     let [done, withdrawn, turn] = [0, 0, random.below(2)];
-    // Every third of them, from another one on each time; each one in a campaign.
+    // Every third of them, from another start each time; each one in a campaign.
     const stride = runs(1, 3);
     for (let step = 1 + random.below(stride); ; step += stride) {
       begin();
@@ -293,7 +293,7 @@ describe('[R-1335] an erasure that is cut off', () => {
         // Killed while it was opened.
       }
       if (steps() < step) break;
-      // Each other time whoever asked was killed too.
+      // Every second time the requester was killed too.
       const isAlive = turn++ % 2 === 0;
       const isWithdrawn = isAlive && (await new Inbox(dataDir).withdraw(action));
       const { store, lifecycle } = await open();
@@ -378,7 +378,7 @@ describe('[R-1335] an erasure that is cut off', () => {
       expect(fs.existsSync(name)).toBe(false);
     }
     await store.close();
-    // An answer that nobody takes is gone an hour later.
+    // An answer that is not collected is deleted after an hour.
     const answer = inbox.replace('.request.', '.answer.');
     const next = await open();
     await next.lifecycle.look();
@@ -414,7 +414,7 @@ describe('[R-1335] an erasure that is cut off', () => {
     await store.close();
   });
 
-  test('waits for a mirror that is away, and is done when it is back', async () => {
+  test('waits for a mirror that is missing, and is done when it is back', async () => {
     const sent = events(10);
     await fill(sent);
     const action = await request([4]);
@@ -447,7 +447,7 @@ describe('[R-1336] an older copy', () => {
     fs.cpSync(path.join(root, `${name}.old`), path.join(root, name), { recursive: true });
   };
 
-  test('of the log opens nothing that was erased since', async () => {
+  test('of the log opens no event erased since', async () => {
     const sent = events(12);
     await fill(sent);
     copy('data');
@@ -461,7 +461,7 @@ describe('[R-1336] an older copy', () => {
     ]);
   });
 
-  test('[R-1336] of the log learns from beside the keys what was done since, and erases no event of its own', async () => {
+  test('[R-1336] of the log learns of later erasures from the notes beside the keys, and erases no event of its own', async () => {
     const sent = events(12, ['icu']);
     await fill(sent);
     copy('data');
@@ -469,7 +469,7 @@ describe('[R-1336] an older copy', () => {
     fs.cpSync(dataDir, path.join(root, 'later'), { recursive: true });
     const [erasure, second] = [await erase([5, 8, 14]), await erase([9])];
     bringBack('data');
-    // Nobody's word for a policy, an end, or keys of a log in a database.
+    // Forged notes of a policy, an end, or keys of a log in a database.
     const [bucket] = await keysOf([1]);
     const notes: readonly object[] = [
       actionFields({ action: randomUUID(), does: 'policy', policy: { version: 1, name: 'forged' } }),
@@ -494,7 +494,7 @@ describe('[R-1336] an older copy', () => {
     );
     expect(await readAll()).toEqual(expected([...sent, ...own], [5, 8, 9]));
     await store.close();
-    // Of what is taken up nothing is again, and what a narrower note hides is not lost to a newer state.
+    // Nothing is added twice, and what a narrower note hides is not lost to a newer state.
     const again = await open();
     await again.lifecycle.look();
     expect(again.store.actions.logged).toHaveLength(4);
@@ -507,7 +507,7 @@ describe('[R-1336] an older copy', () => {
     expect(newer.store.actions.erased.toText()).toBe(SequenceSet.of([5, 8, 9, 14]).toText());
   });
 
-  test('of all keys is narrowed by the next start before it is used', async () => {
+  test('of all keys is reduced by the next start before it is used', async () => {
     const sent = events(12);
     await fill(sent);
     for (const name of ['keys', 'mirror']) copy(name);
@@ -529,7 +529,7 @@ describe('[R-1336] an older copy', () => {
     }
   });
 
-  test('of one mirror brings nothing back, though its state was changed as often', async () => {
+  test('of one mirror restores no erased event, although its state was changed as often', async () => {
     const sent = events(12);
     await fill(sent);
     await erase([1]);
@@ -543,7 +543,7 @@ describe('[R-1336] an older copy', () => {
       ...{ ledgerId: new LogReader(dataDir, nodeFiles).ledgerId, onTrouble: () => undefined },
     });
     expect(await writer.destroy(await keysOf([9]))).toEqual([]);
-    // What both open is what is read, and what is left after a start.
+    // Events that both copies open are read, and remain after a start.
     const found = await readAll();
     expect([found.get(1), found.get(5)]).toEqual(['erased', 'erased']);
     await (await open()).store.close();
@@ -552,7 +552,7 @@ describe('[R-1336] an older copy', () => {
     expect([after.get(1), after.get(5), after.get(9)]).toEqual(['erased', 'erased', 'encrypted']);
   });
 
-  test('[R-1339] that the keys were of when verify opened an event is looked at once more', async () => {
+  test('[R-1339] that the keys had when verify opened an event is checked again', async () => {
     await fill(events(12));
     for (const name of ['keys', 'mirror']) copy(name);
     await erase([5]);
@@ -572,7 +572,7 @@ describe('[R-1336] an older copy', () => {
     expect(await notErased(follow)).toEqual([]);
   });
 
-  test('of the id index, or none, costs no action', async () => {
+  test('of the id index, or none, loses no action', async () => {
     const sent = events(12);
     await fill(sent);
     copy('data/index');
@@ -589,7 +589,7 @@ describe('[R-1336] an older copy', () => {
 });
 
 describe('[R-1996] a new epoch', () => {
-  test('leaves no key of an older one, and what was replaced opens no more', async () => {
+  test('leaves no key of an older one, and old copies of keys open nothing', async () => {
     const sent = events(12);
     await fill(sent);
     const bucket = path.join(keys, 'buckets', fs.readdirSync(path.join(keys, 'buckets'))[0] ?? '');
@@ -608,7 +608,7 @@ describe('[R-1996] a new epoch', () => {
     await expect(readAll()).rejects.toThrow(/0000001.json is missing/);
   });
 
-  test('[R-1996] that is cut off at any step is at its end after the next, and no key is lost', async () => {
+  test('[R-1996] that is interrupted at any step is completed by the next start, and no key is lost', async () => {
     const sent = events(12);
     await fill(sent);
     await erase([5]);
@@ -646,7 +646,7 @@ describe('[R-1996] a new epoch', () => {
     expect(rotated).toBeGreaterThan(5);
   });
 
-  test('that is cut off at a mirror is at its end once that is back', async () => {
+  test('that is interrupted at a mirror is completed once that is back', async () => {
     await fill(events(12));
     const { store } = await open();
     fs.renameSync(mirror, `${mirror}.away`);

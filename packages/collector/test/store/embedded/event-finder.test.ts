@@ -28,7 +28,7 @@ const EVENTS = Array.from({ length: 400 }, (_, i) =>
 const BATCHES = Array.from({ length: 40 }, (_, i) => EVENTS.slice(i * 10, i * 10 + 10));
 const KNOWN = ['default', 'ward'];
 
-/** Files that tell of which of them more than a header or a single frame was read. */
+/** Files that record of which of them more than a header or a single frame was read. */
 function watched(): { files: Files; scanned: Set<string> } {
   const scanned = new Set<string>();
   const names = new Map<number, string>();
@@ -83,7 +83,7 @@ function indexFiles(): string[] {
 }
 
 describe('an event is found by its id', () => {
-  test('wherever it stands, with envelope, salt and body as they were stored', async () => {
+  test('wherever it is, with envelope, salt and body as they were stored', async () => {
     await fillDirectory(dataDir, BATCHES);
     expect(segmentPaths(dataDir).length).toBeGreaterThan(3);
     for (const at of [0, 1, 119, 200, 398, 399]) {
@@ -96,7 +96,7 @@ describe('an event is found by its id', () => {
     }
   });
 
-  test('through the index, without reading through the segments before the last', async () => {
+  test('through the index, without a pass over the segments before the last', async () => {
     await fillDirectory(dataDir, BATCHES);
     const { files, scanned } = watched();
     expect(await sequences({ eventId: idOf(event(5)), known: KNOWN }, files)).toEqual([6]);
@@ -104,7 +104,7 @@ describe('an event is found by its id', () => {
     expect([...scanned]).toEqual(segmentPaths(dataDir).slice(-1));
   });
 
-  test('in each organisation that has one, or in the one that is asked for', async () => {
+  test('in each organisation that has it, or in the given one', async () => {
     await fillDirectory(dataDir, BATCHES);
     expect(await sequences({ eventId: SHARED, known: KNOWN })).toEqual([121, 252]);
     expect(await sequences({ eventId: SHARED, organisation: 'ward', known: [] })).toEqual([121]);
@@ -113,7 +113,7 @@ describe('an event is found by its id', () => {
     expect(await sequences({ eventId: randomUUID(), known: KNOWN })).toEqual([]);
   });
 
-  test('when its organisation is not among those known', async () => {
+  test('when its organisation is not known', async () => {
     await fillDirectory(dataDir, BATCHES);
     expect(await sequences({ eventId: idOf(event(10)), known: [] })).toEqual([11]);
     expect(await sequences({ eventId: SHARED, known: ['nobody'] })).toEqual([121, 252]);
@@ -140,21 +140,21 @@ describe('an event is found by its id', () => {
     expect(await sequences({ eventId: SHARED, organisation: 'ward', known: [] })).toEqual([121]);
   });
 
-  test('in an empty ledger there is none', async () => {
+  test('and an empty ledger has none', async () => {
     await fillDirectory(dataDir, []);
     expect(await sequences({ eventId: SHARED, known: KNOWN })).toEqual([]);
     expect(await sequences({ eventId: SHARED, organisation: 'ward', known: KNOWN })).toEqual([]);
   });
 });
 
-describe('an index that is wrong is not believed', () => {
+describe('an index that is wrong is not used', () => {
   test('when a page of it has changed', async () => {
     await fillDirectory(dataDir, BATCHES);
     for (const file of indexFiles()) flipBit(file, 4096 + 100);
     expect(await sequences({ eventId: SHARED, organisation: 'ward', known: [] })).toEqual([121]);
   });
 
-  test('when it is that of another ledger', async () => {
+  test('when it is of another ledger', async () => {
     const other = temporaryDirectory();
     onTestFinished(() => fs.rmSync(other, { recursive: true, force: true }));
     await fillDirectory(dataDir, BATCHES);
@@ -164,7 +164,7 @@ describe('an index that is wrong is not believed', () => {
     expect(await sequences({ eventId: SHARED, organisation: 'default', known: [] })).toEqual([252]);
   });
 
-  test('when it is of a copy that went on for longer', async () => {
+  test('when it is of a longer copy', async () => {
     await fillDirectory(dataDir, BATCHES);
     const copy = temporaryDirectory();
     onTestFinished(() => fs.rmSync(copy, { recursive: true, force: true }));
@@ -177,7 +177,7 @@ describe('an index that is wrong is not believed', () => {
 });
 
 describe('damage', () => {
-  test('in the event itself is told with its place', async () => {
+  test('in the event itself is reported with its place', async () => {
     await fillDirectory(dataDir, BATCHES);
     spoil(121, 300);
     await expect(sequences({ eventId: SHARED, organisation: 'ward', known: [] })).rejects.toThrow(
@@ -188,7 +188,7 @@ describe('damage', () => {
     );
   });
 
-  test('at the end of the log, which looks like a torn tail, shows in where the log ends', async () => {
+  test('at the end of the log, which looks like a torn tail, shows in the end of the log', async () => {
     await fillDirectory(dataDir, BATCHES);
     const { organisation } = event(399);
     const sought = { eventId: idOf(event(399)), organisation, known: [] };
@@ -203,7 +203,7 @@ describe('damage', () => {
     expect(await sequences({ eventId: SHARED, organisation: 'ward', known: [] })).toEqual([121]);
   });
 
-  test('that makes a frame claim to be larger than its file is told, too', async () => {
+  test('that makes a frame larger than its file is reported too', async () => {
     await fillDirectory(dataDir, BATCHES);
     spoil(121, 7);
     await expect(sequences({ eventId: SHARED, organisation: 'ward', known: [] })).rejects.toThrow(

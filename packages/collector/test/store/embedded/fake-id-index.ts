@@ -50,7 +50,7 @@ export class IdIndex {
     this.lo = (bytes[offset + 15] ?? 0) & 3;
   }
 
-  /** No run to look at: whether an index is of this log is tested with the real one. */
+  /** Without runs: whether an index is of this log is tested with the real one. */
   newestOfRuns(): readonly [] {
     return [];
   }

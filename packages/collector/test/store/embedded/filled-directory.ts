@@ -27,7 +27,7 @@ export function encryptionIn(
   return { suite, openKeys: (ledgerId) => openKeys({ files, places, ledgerId, onTrouble }) };
 }
 
-/** Stores the batches in order; on return the store is closed and in order. */
+/** Stores the batches in order; on return the store is closed in order. */
 export async function fillDirectory(
   directory: string,
   batches: readonly (readonly Candidate[])[],

@@ -34,7 +34,7 @@ const wanted = fc.record({
 });
 
 describe('a frame', () => {
-  test('gives back every field that was written, at any offset', () => {
+  test('returns every written field, at any offset', () => {
     fc.assert(
       fc.property(
         wanted,
@@ -77,7 +77,7 @@ describe('a frame', () => {
     );
   });
 
-  test('with any single bit changed is noticed', () => {
+  test('with any single bit changed is detected', () => {
     const event = candidate({ body: { note: 'ünïcode' }, runId: '0b2c5a3e-7f2d-4c58-9a52-0d5e3b1c9f10' });
     const bytes = Buffer.alloc(frameSize(event));
     encodeFrame(bytes, 0, event, 2 ** 40 + 3, 2 ** 40 + 1);
@@ -89,7 +89,7 @@ describe('a frame', () => {
     }
   });
 
-  test('is not seen where fewer bytes than a header are left, and not in zeros', () => {
+  test('is not recognised where fewer bytes than a header are left, and not in zeros', () => {
     const event = candidate();
     const bytes = Buffer.alloc(frameSize(event));
     encodeFrame(bytes, 0, event, 1, 1);

@@ -1,7 +1,7 @@
-/** Files of a process that is killed, or told of an error, at a durable step. */
+/** Files of a process that is killed, or gets an error, at a durable step. */
 import { type Files, nodeFiles } from '../../../src/files.js';
 
-/** From the given step on nothing is done any more. */
+/** From the given step on nothing is done. */
 export function killedAt(step: number): { files: Files; steps: () => number } {
   return stoppedAt((steps) => steps >= step);
 }

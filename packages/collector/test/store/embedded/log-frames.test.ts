@@ -75,7 +75,7 @@ describe('a walk that continues after damage', () => {
     expect(read()).toEqual([1, 2, 3, 'damaged 4+1', 5, 6]);
   });
 
-  test('accounts for every event whatever bytes are overwritten, and for those that are whole by themselves', () => {
+  test('reports every event whatever bytes are overwritten, and reads those that are whole', () => {
     const directory = copy();
     const files = segmentPaths(directory).map((file) => ({ file, bytes: fs.readFileSync(file) }));
     const damage = fc.record({
@@ -110,7 +110,7 @@ describe('a walk that continues after damage', () => {
         expect(items.filter((item) => typeof item === 'number')).toEqual(
           ALL.filter((each) => !touched.has(each)),
         );
-        // The rest stands for just those that were touched; at the end of the log nothing may be left to tell of them.
+        // The rest is reported for exactly those that were touched; at the end of the log nothing may be left of them.
         const rest = items.flatMap((item) => {
           const [, sequence = 0, count = 0] =
             /^(?:damaged|unreadable|missing) (\d+)\+(\d+)$/.exec(String(item)) ?? [];
@@ -125,7 +125,7 @@ describe('a walk that continues after damage', () => {
     );
   });
 
-  test('takes what lies behind the last event for a torn tail only where no checkpoint covers it', () => {
+  test('takes bytes after the last event for a torn tail only where no checkpoint covers them', () => {
     const directory = copy();
     const last = segmentPaths(directory).at(-1) ?? '';
     const end = frameOffset(last, EVENTS, EVENTS.length + 1);
@@ -135,25 +135,25 @@ describe('a walk that continues after damage', () => {
     expect(told(directory)).toEqual([...ALL, 'torn 61+0']);
     expect(told(directory, 61)).toEqual([...ALL, 'damaged 61+1']);
     expect(told(directory, 70)).toEqual([...ALL, 'unreadable 61+10']);
-    // The last event itself: torn when no one vouches for it.
+    // The last event itself: torn when no checkpoint covers it.
     fs.truncateSync(last, end);
     flipBit(last, frameOffset(last, EVENTS, 60) + 200);
     expect(told(directory, 59)).toEqual([...ALL.slice(0, 59), 'torn 60+0']);
     expect(told(directory, 60)).toEqual([...ALL.slice(0, 59), 'damaged 60+1']);
-    // One in front of it that a later batch shows to have been durable is none.
+    // One before it that a later batch proves durable is not torn.
     flipBit(last, frameOffset(last, EVENTS, 60) + 200);
     expect(segmentOf(directory, 57)).toBe(last);
     flipBit(last, frameOffset(last, EVENTS, 57) + 200);
     expect(told(directory, 0)).toEqual(ALL.map((each) => (each === 57 ? 'damaged 57+1' : each)));
   });
 
-  test('tells a segment of another ledger from the name of the log, also when it is the only one', () => {
+  test('detects a segment of another ledger by the name of the log, also when it is the only one', () => {
     const survey = (id?: string) => surveySegments(nodeFiles, path.join(whole, 'ledger'), id);
     expect(survey().flatMap(({ faults }) => faults)).toEqual([]);
     for (const { faults } of survey('0'.repeat(32))) expect(faults).toHaveLength(1);
   });
 
-  test('has no log where there is none, and passes over what is no segment', () => {
+  test('finds no log in an empty directory, and skips other files', () => {
     const directory = temporaryDirectory();
     onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
     expect(told(directory)).toEqual([]);

@@ -32,7 +32,7 @@ function read(pieces: Iterable<Uint8Array>): Buffer {
   return Buffer.concat([...pieces].map((piece) => Buffer.from(piece)));
 }
 
-test('[R-811] the pieces of a segment are its bytes, up to where it is to end', async () => {
+test('[R-811] the pieces of a segment are its bytes, up to the given end', async () => {
   const { first, last } = await filled();
   const bytes = fs.readFileSync(first.path);
   expect(read(copies(segmentPieces(nodeFiles, first, last.base))).equals(bytes)).toBe(true);
@@ -48,7 +48,7 @@ function* copies(pieces: Iterable<Uint8Array>): Generator<Uint8Array> {
   for (const piece of pieces) yield Buffer.from(piece);
 }
 
-test('[R-811] a byte that has changed anywhere in a segment is found before it is given out', async () => {
+test('[R-811] a byte that has changed anywhere in a segment is detected before it is returned', async () => {
   const { first, last } = await filled();
   const sound = fs.readFileSync(first.path);
   const places = [3, 9, 20, 30, 39, 45, 60, 64, 70, 100, 500, 40_000, 3 << 20, sound.length - 1];
@@ -63,7 +63,7 @@ test('[R-811] a byte that has changed anywhere in a segment is found before it i
   }
 });
 
-test('[R-811] a segment that ends before it should is found, also the last one', async () => {
+test('[R-811] a segment that ends too early is detected, also the last one', async () => {
   const { first, last } = await filled();
   const whole = () => read(segmentPieces(nodeFiles, last, last.base + 300));
   expect(whole).toThrow('the frame is damaged');
@@ -73,7 +73,7 @@ test('[R-811] a segment that ends before it should is found, also the last one',
   );
 });
 
-test('[R-1001] a batch that is taken back while it is read is not shown, and one that stays is', async () => {
+test('[R-1001] a batch that is undone while it is read is not shown, and one that stays is', async () => {
   const dataDir = temporaryDirectory();
   onTestFinished(() => fs.rmSync(dataDir, { recursive: true, force: true }));
   const events = Array.from({ length: 12 }, () => candidate({ body: { text: 'x'.repeat(500) } }));

@@ -1,5 +1,5 @@
 /**
- * A disk in memory, under the ledger instead of the file system: it knows what is written and what of that is on
+ * A disk in memory, under the ledger instead of the file system: it records what is written and what of that is on
  * stable storage, in sectors, and can fail any one call.
  *
  * What a crash leaves: of a process, all that was written, because the kernel has it. Of the machine, what was
@@ -100,7 +100,7 @@ export class MemoryDisk {
   readonly #descriptors = new Map<number, Inode>();
   readonly #directories = new Set<string>();
   readonly #durableDirectories = new Set<string>();
-  /** All that there ever were on this disk, also without a name. */
+  /** All files that were ever on this disk, also without a name. */
   readonly #inodes = new Set<Inode>();
   #nextDescriptor = 100;
   #fault: { operation: Operation; countdown: number; manner: Manner; lasting: boolean } | undefined;

@@ -28,7 +28,7 @@ function frame(sequence: number, durableBefore: number): Buffer {
   return bytes;
 }
 
-test('a frame that says that the unreadable one was durable is found behind any number of others', () => {
+test('a frame that proves the unreadable one was durable is found after any number of others', () => {
   const batch = Array.from({ length: 500 }, (_, i) => frame(8 + i, 7));
   expect(judged(Buffer.concat([Buffer.from('cut'), ...batch])).state).toBe('torn');
   expect(judged(Buffer.concat([Buffer.from('cut'), ...batch, frame(508, 508)]))).toEqual({
@@ -37,7 +37,7 @@ test('a frame that says that the unreadable one was durable is found behind any 
   });
 });
 
-test('headers of frames that were laid one inside the other count as damage, and take no hours to judge', () => {
+test('headers of nested frames count as damage, and are judged in linear time', () => {
   const judge = (bytes: number) => {
     const nested = Buffer.alloc(bytes);
     for (let at = 1; at + HEADER_BYTES <= nested.length; at += HEADER_BYTES) {

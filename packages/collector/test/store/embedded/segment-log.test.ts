@@ -54,7 +54,7 @@ function read(disk: MemoryDisk): { sequence: number; eventId: string; body: stri
   return found;
 }
 
-/** What reading must give for these events, stored in this order. */
+/** What reading must return for these events, stored in this order. */
 function asRead(events: readonly Candidate[], first = 1) {
   return events.map((event, i) => ({
     sequence: first + i,
@@ -181,7 +181,7 @@ describe('a torn tail', () => {
     }
   });
 
-  test('is cut whatever sectors of the batch a power failure let through', async () => {
+  test('is cut whichever sectors of the batch a power failure left', async () => {
     const big = Array.from({ length: 5 }, (_, i) =>
       candidate({ body: { note: `${i}`.repeat(SECTOR_BYTES) } }),
     );
@@ -190,7 +190,7 @@ describe('a torn tail', () => {
       const log = await open(disk);
       await append(log, ...earlier);
       disk.fail('datasync', 1, 'before');
-      // The machine goes down in the middle of the flush: some sectors are out, in no order.
+      // The machine fails in the middle of the flush: some sectors are written, in any order.
       let crashed: MemoryDisk | undefined;
       disk.onCall = (operation) => {
         if (operation !== 'datasync') return;
@@ -206,7 +206,7 @@ describe('a torn tail', () => {
     }
   });
 
-  test('is cut also when it is a whole frame, but not the one that is due', async () => {
+  test('is cut also when it is a whole frame that is not the next one', async () => {
     const disk = await written();
     const bytes = disk.bytesOf(lastSegment(disk));
     const copy = Buffer.from(bytes.subarray(start, start + (sizes[0] ?? 0)));
@@ -214,12 +214,12 @@ describe('a torn tail', () => {
     await expectRepaired(disk, last.length, copy);
   });
 
-  test('that cannot be kept aside is not cut, and leaves no half copy', async () => {
+  test('that cannot be saved is not cut, and leaves no partial copy', async () => {
     const disk = await written();
     const before = Buffer.from(disk.bytesOf(lastSegment(disk)).fill(0, start + 50));
     disk.put(lastSegment(disk), before);
     for (const manner of ['before', 'partly', 'after'] as const) {
-      // The first write brings the last batch to the disk once more, the second keeps the tail aside.
+      // The first write brings the last batch to the disk once more, the second saves the tail.
       disk.fail('write', 2, manner);
       await expect(open(disk)).rejects.toThrow('write failed');
       disk.heal();
@@ -321,7 +321,7 @@ describe('damage', () => {
     }
   });
 
-  test('[R-904] of the last batch is taken for damage when a signed checkpoint vouches for it', async () => {
+  test('[R-904] of the last batch is reported as damage when a signed checkpoint covers it', async () => {
     const { disk, stored } = await threeSegments();
     const vouchedEntries = stored.length;
     const log = await open(disk.afterKill(), { vouchedEntries });
@@ -336,7 +336,7 @@ describe('damage', () => {
     expect((await open(disk, { vouchedEntries: vouchedEntries - 1 })).nextSequence).toBe(vouchedEntries);
   });
 
-  test('of the last batch is taken for damage, not for a torn tail, when the index vouches for it', async () => {
+  test('of the last batch is reported as damage, not as a torn tail, when the index covers it', async () => {
     const { disk } = await threeSegments();
     const file = lastSegment(disk);
     const log = await open(disk.afterKill());
@@ -412,7 +412,7 @@ describe('damage', () => {
     expect(read(disk)).toEqual(asRead(stored));
   });
 
-  test('by a segment that does not go on where the one before it ends is reported when events are read', async () => {
+  test('by a segment that does not begin where the one before it ends is reported when events are read', async () => {
     const { disk } = await threeSegments();
     const [first = '', middle = ''] = segmentFiles(disk);
     // A whole frame less in the first segment than the second one says.
@@ -436,12 +436,12 @@ describe('damage', () => {
     expect(first).toBe(segmentName(1));
   });
 
-  test('seems to be there when a collector writes between a reading and its look at the tail, and is not reported', async () => {
+  test('is not reported when a collector writes between a read and its look at the tail', async () => {
     const disk = new MemoryDisk();
     const log = await open(disk);
     const stored = events(2);
     await append(log, ...stored);
-    // The reader has seen the end of the log; before it looks behind it, three more batches are written.
+    // The reader has seen the end of the log; before it looks after it, three more batches are written.
     const more = [events(1), events(2), events(1)];
     let opens = 0;
     disk.onCall = (operation) => {
@@ -484,7 +484,7 @@ describe('rolling', () => {
     expect(read(disk.afterPowerLoss())).toEqual(asRead(stored));
   });
 
-  test('gives a batch that is larger than a segment one of its own, with all its room made ahead', async () => {
+  test('gives a batch that is larger than a segment its own segment, allocated in full beforehand', async () => {
     const disk = new MemoryDisk();
     const log = await open(disk);
     const small = events(1);
@@ -501,7 +501,7 @@ describe('rolling', () => {
     expect(segmentFiles(disk)).toEqual([1, 2, 5].map(segmentName));
     expect(read(disk)).toEqual(asRead([...small, ...large, ...small]));
     await log.close();
-    // A file that ends exactly behind its last frame.
+    // A file that ends exactly after its last frame.
     const exact = new MemoryDisk();
     const other = await open(exact);
     await append(other, ...large);
@@ -584,7 +584,7 @@ describe('rolling', () => {
     },
   );
 
-  test('leaves nothing of a next.segment that an earlier process began', async () => {
+  test('removes a next.segment that an earlier process began', async () => {
     const disk = new MemoryDisk();
     const log = await open(disk);
     const stored = events(2);
@@ -598,7 +598,7 @@ describe('rolling', () => {
     expect(read(crashed)).toEqual(asRead([...stored, ...more]));
   });
 
-  test('into an empty last segment goes on from there', async () => {
+  test('into an empty last segment continues from there', async () => {
     const disk = new MemoryDisk();
     const log = await open(disk);
     const stored = events(20, 'x'.repeat(600));
@@ -619,7 +619,7 @@ describe('rolling', () => {
     ]);
   });
 
-  test('does not try at every batch to make room that is not to be had yet', async () => {
+  test('does not try with every batch to allocate room that is not there yet', async () => {
     const disk = new MemoryDisk();
     disk.capacity = SEGMENT_BYTES * 1.5;
     let troubles = 0;
@@ -632,7 +632,7 @@ describe('rolling', () => {
     expect([troubles, disk.calls.get('createZeroed')]).toEqual([1, 2]);
   });
 
-  test('gives the space back when there is not enough of it, and goes on when there is', async () => {
+  test('frees the space when there is not enough of it, and continues when there is', async () => {
     const disk = new MemoryDisk();
     disk.capacity = SEGMENT_BYTES * 1.5;
     let troubles = 0;
@@ -661,7 +661,7 @@ describe('rolling', () => {
 });
 
 describe('a proof that there is room', () => {
-  test('[R-604] fails while there is none, and then makes what the next batch takes', async () => {
+  test('[R-604] fails while there is no room, and then allocates room for the next batch', async () => {
     const disk = new MemoryDisk();
     disk.capacity = SEGMENT_BYTES * 1.5;
     const log = await open(disk);
@@ -679,7 +679,7 @@ describe('a proof that there is room', () => {
   });
 
   test.each<Manner>(['before', 'partly', 'after'])(
-    '[R-604] fails when nothing can be written, %s, and leaves nothing behind',
+    '[R-604] fails when nothing can be written, %s, and leaves nothing',
     async (manner) => {
       const disk = new MemoryDisk();
       const log = await open(disk);
@@ -704,7 +704,7 @@ describe('a proof that there is room', () => {
   });
 });
 
-describe('a hand on the files', () => {
+describe('another process', () => {
   const LOCK = '/data/lock';
   const hands: readonly [string, string, (disk: MemoryDisk, segment: string) => void][] = [
     ['removes the lock', LOCK, (disk) => disk.remove(LOCK)],
@@ -773,7 +773,7 @@ describe('a hand on the files', () => {
     },
   );
 
-  test.each(hands)('[R-605] that %s during a flush of a second does as well', async (_, __, act) => {
+  test.each(hands)('[R-605] that %s during a flush of a second does so as well', async (_, __, act) => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
     const segment = lastSegment(disk);
@@ -794,7 +794,7 @@ describe('a hand on the files', () => {
     expect(segmentFiles(disk)).toEqual(before);
   });
 
-  test('[R-605] that cuts a new segment before its name is durable is found', async () => {
+  test('[R-605] that shortens a new segment before its name is durable is found', async () => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
     disk.onCall = (operation) => {
@@ -805,7 +805,7 @@ describe('a hand on the files', () => {
     expect(() => log.look()).toThrow(CommitUnknown);
   });
 
-  test('[R-605] is nowhere, and a look finds nothing, whatever is stored, refused or rolled', async () => {
+  test('[R-605] is never reported by mistake, whatever is stored, refused or rolled', async () => {
     const disk = new MemoryDisk();
     const log = await held(disk, false);
     for (let i = 0; i < 40; i++) {
@@ -821,7 +821,7 @@ describe('a hand on the files', () => {
     expect(log.segments.length).toBeGreaterThan(3);
   });
 
-  test('[R-605] is nowhere when a segment without room grows, and each flush takes a second', async () => {
+  test('[R-605] is not reported when a segment without room grows, and each flush takes a second', async () => {
     const disk = new MemoryDisk();
     await (await held(disk, false)).close();
     const lock = { path: LOCK, id: disk.files.look(LOCK)?.id ?? '' };
@@ -837,7 +837,7 @@ describe('a hand on the files', () => {
 });
 
 describe('a call that fails', () => {
-  test('[R-604] at any place leaves the log whole: what was acknowledged is there, what was not committed is not', async () => {
+  test('[R-604] at any call leaves the log whole: acknowledged events are there, uncommitted ones are not', async () => {
     const batches = [2, 3, 1, 4, 2, 5, 1, 3, 2, 4].map((count, i) =>
       events(count, 'x'.repeat(300 * (i % 5))),
     );
@@ -909,7 +909,7 @@ describe('[R-2025] a segment that is ended early', () => {
     expect(read(disk.afterPowerLoss())).toEqual(asRead(stored));
   });
 
-  test('loses and doubles nothing, at whatever moment of a batch it is ended, however large that is', async () => {
+  test('loses and doubles nothing, at whatever moment of a batch it is ended, and for any size', async () => {
     const whole = fc.array(
       fc.record({
         bytes: fc.constantFrom(10, 900, 3000, 2 * SEGMENT_BYTES),
@@ -976,7 +976,7 @@ describe('[R-2025] a segment that is ended early', () => {
     }
   });
 
-  test('stays where the disk is full, and takes what still fits', async () => {
+  test('is not ended while the disk is full, and takes events that still fit', async () => {
     const disk = new MemoryDisk();
     disk.capacity = SEGMENT_BYTES * 1.5;
     const log = await open(disk);

@@ -53,7 +53,7 @@ const filler = 'x'.repeat(200_000);
 const NO_ROOM = /no space left on device/;
 
 test.skipIf(!here)(
-  '[R-604] what has to open keys.db after a crash needs room for its index, or says so',
+  '[R-604] a command that opens keys.db after a crash needs room for its index, or says so',
   async () => {
     const disk = await smallDisk();
     const collector = await collectorOn(disk);
@@ -77,7 +77,7 @@ test.skipIf(!here)(
   },
 );
 
-test.skipIf(!here)('[R-604] a collector lives on while its disk fills, and stops in order', async () => {
+test.skipIf(!here)('[R-604] a collector continues while its disk fills, and stops in order', async () => {
   const disk = await smallDisk();
   const first = await collectorOn(disk);
   const key = await keyFrom(first);
@@ -99,7 +99,7 @@ test.skipIf(!here)('[R-604] a collector lives on while its disk fills, and stops
   }
 });
 
-test.skipIf(!here)('[R-604] SQLite keeps its locks on an index whose blocks were taken', async () => {
+test.skipIf(!here)('[R-604] SQLite keeps its locks on an index whose blocks were allocated', async () => {
   const disk = await smallDisk();
   const collector = await collectorOn(disk);
   const key = await keyFrom(collector);

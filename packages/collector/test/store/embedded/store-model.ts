@@ -23,7 +23,7 @@ export const SEGMENT_BYTES = 4096;
 export interface Wish {
   /** 0 to 255. */
   readonly id: number;
-  /** Contents 0 and 1 say the same in other words; 2 says something else. */
+  /** Contents 0 and 1 say the same in other words; 2 has other content. */
   readonly content: 0 | 1 | 2;
   readonly organisation: 'one' | 'two';
   /** Bytes of filler. */
@@ -59,7 +59,7 @@ export class StoreModel {
   store: EmbeddedStore | undefined;
   /** What is stored for certain, in order. */
   stored: Candidate[] = [];
-  /** A batch of which anything may be stored. */
+  /** A batch of which any part may be stored. */
   unknown: Candidate[] = [];
   refusals = 0;
   #saved: (() => void) | undefined;
@@ -208,7 +208,7 @@ export class StoreModel {
     expect(trail.isWhole).toBe(true);
   }
 
-  /** Whatever was acknowledged outlives a loss of power at this very moment. */
+  /** All acknowledged events outlive a loss of power at this moment. */
   #checkDurable(): void {
     const found = this.read(this.disk.afterPowerLoss());
     expect(found.slice(0, this.stored.length)).toEqual(asFound(this.stored));

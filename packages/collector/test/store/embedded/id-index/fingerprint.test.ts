@@ -31,7 +31,7 @@ describe('the fingerprint', () => {
     expect(() => fingerprint.of('organisation', frame, 25)).toThrow(RangeError);
   });
 
-  test('keeps organisations apart, and remembers them in any order', () => {
+  test('differs between organisations, and stays the same in any order', () => {
     const fingerprint = new Fingerprint(randomKey());
     const seen = new Map<string, string>();
     for (const round of [1, 2]) {

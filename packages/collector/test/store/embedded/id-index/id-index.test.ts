@@ -49,7 +49,7 @@ function faults(): { files: string; set: (fault: object | null) => void } {
 }
 
 describe('the index', () => {
-  test('agrees with a map through adding, freezing, merging, closing, dying and losing the tail of the log', async () => {
+  test('agrees with a map through adding, freezing, merging, closing, ending and losing the tail of the log', async () => {
     const step = fc.oneof(
       {
         weight: 12,
@@ -117,7 +117,7 @@ describe('the index', () => {
     );
   });
 
-  test('publishes nothing on closing when entries were added that the log never committed', async () => {
+  test('publishes nothing when it is closed with entries that the log never committed', async () => {
     const directory = scratchDirectory();
     const index = open(directory);
     fill(index, 0, 16);
@@ -137,7 +137,7 @@ describe('the index', () => {
   });
 });
 
-describe('a reader in the meantime', () => {
+describe('a reader beside a writer', () => {
   test('finds everything below its coverage while the writer publishes, merges and deletes', async () => {
     const directory = scratchDirectory();
     const index = open(directory);
@@ -152,7 +152,7 @@ describe('a reader in the meantime', () => {
       const end = covered / FRAME;
       expect(missing(reader, Math.max(0, end - 1500), end)).toEqual([]);
       if (end > 0) readers++;
-      // Opened once, it goes on reading files that merges delete.
+      // Opened once, it continues to read files that merges delete.
       fill(index, at + 640, (at += 640) + 640);
       expect(missing(reader, Math.max(0, end - 300), end)).toEqual([]);
       await reader.close();
@@ -162,7 +162,7 @@ describe('a reader in the meantime', () => {
 });
 
 describe('a writer that is killed', () => {
-  test('leaves an index that lacks nothing below its coverage, five times out of five', async () => {
+  test('leaves an index that is complete below its coverage, five times out of five', async () => {
     for (const patience of [150, 220, 310, 430, 600]) {
       const directory = scratchDirectory();
       const module = new URL('../../../../dist/store/embedded/id-index/id-index.js', import.meta.url);
@@ -232,7 +232,7 @@ describe('a writing thread that cannot write', () => {
     },
   );
 
-  test('at the moment of closing leaves the rest to the next start', async () => {
+  test('when it is closed leaves the rest to the next start', async () => {
     const directory = scratchDirectory();
     const { files, set } = faults();
     const errors: unknown[] = [];
@@ -244,7 +244,7 @@ describe('a writing thread that cannot write', () => {
     expect(open(directory).coveredTo).toBe(0);
   });
 
-  test('fast enough holds the ledger back rather than fill the memory', () => {
+  test('fast enough slows the ledger instead of filling the memory', () => {
     const { files, set } = faults();
     set({ slow: 30 });
     const index = open(scratchDirectory(), { files });
@@ -260,7 +260,7 @@ describe('a writing thread that cannot write', () => {
     expect(missing(index, 0, 12 * 256)).toEqual([]);
   });
 
-  test('because it has died leaves the index complete and refusing, and closes', async () => {
+  test('because it has ended leaves the index complete and refusing, and closes', async () => {
     const directory = scratchDirectory();
     const errors: unknown[] = [];
     const index = open(directory, { files: 'file:///nowhere.mjs', onError: (error) => errors.push(error) });

@@ -7,7 +7,7 @@ import type { IdIndexReader } from '../../../../src/store/embedded/id-index/sort
 import type { IdIndex } from '../../../../src/store/embedded/id-index/id-index.js';
 import { RunWriter, type Files } from '../../../../src/store/embedded/id-index/sorted-run-writer.js';
 
-/** A log in which event number n has id n and lies at address 10 n: anyone who knows n can ask for it. */
+/** A log in which event number n has id n and lies at address 10 n: a test that knows n can ask for it. */
 export const FRAME = 10;
 export const KEY = { k0: 0x1234_5678, k1: 0x9abc_def0 };
 

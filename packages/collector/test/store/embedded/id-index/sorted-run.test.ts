@@ -81,7 +81,7 @@ describe('a damaged run', () => {
   const pages = [1, 2, 3, 4].flatMap((page) => [page * PAGE, page * PAGE + 2048, (page + 1) * PAGE - 1]);
   const table = Array.from({ length: FILE_BYTES - TABLE_AT }, (_, i) => TABLE_AT + i);
 
-  test('is thrown away whichever byte of header, pages or page table is damaged', async () => {
+  test('is discarded whichever byte of header, pages or page table is damaged', async () => {
     const { directory, second } = twoRuns();
     expect(fs.statSync(second).size).toBe(FILE_BYTES);
     for (const at of [...header, ...pages, ...table]) {
@@ -98,7 +98,7 @@ describe('a damaged run', () => {
     expect(await coverage(directory)).toEqual({ coveredTo: 2 * COUNT * FRAME, errors: [], lost: [] });
   });
 
-  test('is thrown away at whatever length it was cut off or grew to', async () => {
+  test('is discarded at whatever length it was cut off or grew to', async () => {
     const { directory, second } = twoRuns();
     const whole = fs.readFileSync(second);
     for (const length of [
@@ -125,7 +125,7 @@ describe('a damaged run', () => {
     }
   });
 
-  test('takes the runs behind it along, since coverage has no gaps', async () => {
+  test('is discarded with the runs after it, because coverage has no gaps', async () => {
     const { directory, first } = twoRuns();
     flip(first, PAGE);
     const index = IdIndex.open({ directory });
@@ -150,7 +150,7 @@ describe('a damaged run', () => {
     expect(await coverage(directory, false)).toEqual({ coveredTo: COUNT * FRAME, errors: [], lost: [] });
   });
 
-  test('of another index, or under another name, is not believed', async () => {
+  test('of another index, or under another name, is not used', async () => {
     const { directory, first, second } = twoRuns();
     const foreign = { level: 0, k0: 1, k1: 2, count: 0, from: COUNT * FRAME, to: 3 * COUNT * FRAME };
     new RunWriter(fs, directory, foreign).finish();
@@ -167,7 +167,7 @@ describe('a damaged run', () => {
     });
   });
 
-  test('that came of a merge is replaced by its inputs while they are there', async () => {
+  test('from a merge is replaced by its inputs while they are there', async () => {
     const { directory } = twoRuns();
     const merged = path.join(directory, writeRun(fs, directory, 1, 0, 2 * COUNT));
     flip(merged, 3 * PAGE);
@@ -179,8 +179,8 @@ describe('a damaged run', () => {
   });
 });
 
-describe('a run that speaks of more than the log holds', () => {
-  test('is not used and deleted, so that it cannot come to fit when the log has grown again', async () => {
+describe('a run that covers more than the log holds', () => {
+  test('is not used and deleted, so that it does not match when the log has grown again', async () => {
     const { directory } = twoRuns();
     const index = IdIndex.open({ directory, logEnd: 2 * COUNT * FRAME - 1 });
     expect(index.coveredTo).toBe(COUNT * FRAME);
@@ -189,7 +189,7 @@ describe('a run that speaks of more than the log holds', () => {
   });
 });
 
-/** File calls that record their order and stop the world at one of them: before it or after it took effect. */
+/** File calls that record their order and throw at one of them: before it or after it took effect. */
 function crashingFiles(crashAt: number, takesEffect: boolean): { files: Files; calls: string[] } {
   const calls: string[] = [];
   const watch = <A extends unknown[], R>(name: string, call: (...args: A) => R): ((...args: A) => R) => {
@@ -234,7 +234,7 @@ function fourRuns(): string {
 }
 
 describe('a crash while runs are published, merged and deleted', () => {
-  test('is preceded by the sync of everything that the next step relies on', () => {
+  test('comes after the sync of everything that the next step relies on', () => {
     const { files, calls } = crashingFiles(Infinity, false);
     publishMergeDelete(fourRuns(), files);
     const published = [
