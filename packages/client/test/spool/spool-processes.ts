@@ -18,9 +18,9 @@ export function scratchDirectory(): string {
 
 export interface SpoolProcess {
   readonly child: ChildProcessByStdio<null, Readable, Readable>;
-  /** Everything it has said so far. */
+  /** The lines that it has printed so far. */
   readonly lines: string[];
-  /** Resolves once it has said a line that begins so. */
+  /** Resolves once it has printed a line that begins like this. */
   said(start: string): Promise<void>;
   readonly ended: Promise<number | null>;
 }
