@@ -48,7 +48,7 @@ test.each([
   ['before an answer', silent],
   ['within an answer', halfABody],
   ['within a stream', halfAStream],
-])("[R-1600] a signal's time that is up %s is a failure", async (_, server) => {
+])('[R-1600] the time-out of a signal %s is a failure', async (_, server) => {
   const ended = await endedBy(server, async (url, captured) => {
     const reply = await captured(`${url}/v1/responses`, post(AbortSignal.timeout(60)));
     await reply.text();
