@@ -63,7 +63,7 @@ export function startProcess(
 export const nameOf = (event: SpooledEvent) =>
   (JSON.parse(Buffer.from(event.body).toString()) as { name: string }).name;
 
-/** Takes all that waits in the directory, says that it is done, and closes it. */
+/** Takes all events that wait in the directory, marks them as done, and closes the spool. */
 export async function drain(
   directory: string,
   more: Partial<SpoolOptions> = {},
