@@ -1,9 +1,9 @@
-/** `npm run demo:ha`, as anyone runs it: what was acknowledged survives the primary. */
+/** `npm run demo:ha`: acknowledged events survive the loss of the primary. */
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 
-test('[R-1250] the demonstration loses and doubles nothing, and both log and mirror are intact', async () => {
+test('[R-1250] the demonstration loses and doubles no event, and log and mirror are intact', async () => {
   const script = path.resolve(import.meta.dirname, '../scripts/demo-ha.mjs');
   const child = spawn(process.execPath, [script, '--seconds', '2', '--json'], {
     stdio: ['ignore', 'pipe', 'pipe'],

@@ -1,4 +1,4 @@
-/** How a signal to npm, which supervisors send, reaches what its scripts run. Needs packages/collector/dist. */
+/** A signal of a supervisor to npm reaches the program that npm runs. Needs packages/collector/dist. */
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -21,7 +21,7 @@ test.each([
   [['start'], 'SIGHUP'],
   [['start'], 'SIGKILL'],
   [['run', 'collector', '--', 'serve'], 'SIGTERM'],
-] as const)('[R-1400] npm %j ends with its collector, in order, on %s', async (words, signal) => {
+] as const)('[R-1400] npm %j and its collector end in order on %s', async (words, signal) => {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'npm-start-'));
   const dataDir = path.join(directory, 'data');
   const options = ['--port', '0', '--management', 'off', '--data-dir', dataDir];
@@ -48,7 +48,7 @@ test.each([
   });
   npm.kill(signal);
   const code = await exited;
-  // npm passes these on, and waits; of any other it dies at once.
+  // npm forwards these, and waits; any other signal ends it at once.
   if (['SIGTERM', 'SIGINT'].includes(signal)) expect([code, isAlive(pid)]).toEqual([0, false]);
   await expect.poll(() => isAlive(pid)).toBe(false);
   await expect.poll(() => log).toContain('"msg":"stopped"');

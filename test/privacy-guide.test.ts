@@ -66,7 +66,7 @@ test.each([...PAGES, ...GUIDES.map((name) => `../${name}`), '../../../README.md'
   },
 );
 
-test('[R-1240] the example policy can be set, and its floor outlasts ten years from the end of a treatment of three', () => {
+test('[R-1240] the example policy is valid, and its floor covers ten years after three of treatment', () => {
   const [, json = ''] =
     /^( {4}\{\n(?: {4}.*\n)+? {4}\}\n)/m.exec(textOf(`${GUIDE}/retention-concept.md`)) ?? [];
   const policy = parsePolicy(json);
@@ -74,7 +74,7 @@ test('[R-1240] the example policy can be set, and its floor outlasts ten years f
   expect(policy.heldBy({ organisation: 'icu' }, received, Date.UTC(2039, 0, 30))?.id).toBe('record');
 });
 
-test('[R-1240] every letter ends with complaint, court and data protection officer, and no page promises what copies of keys deny', () => {
+test('[R-1240] letters have the closing paragraph, and no page promises what copies of keys prevent', () => {
   const [, letters = ''] = textOf(`${GUIDE}/erasure-request.md`).split('## Letters');
   const [closing = '', ...others] = letters.trim().split('\n\n');
   for (const right of ['supervisory authority', 'judicial remedy', 'data protection officer'])
@@ -145,7 +145,7 @@ test.skipIf(spawnSync('python3', ['--version']).status !== 0)(
   },
 );
 
-test('[R-1240] letters promise a later erasure only as a choice for which a diary is kept, and name what keys may still open', () => {
+test('[R-1240] letters promise a later erasure only with a diary, and name what keys may still open', () => {
   const [procedure = '', letters = ''] = LETTERS.split('## Letters');
   expect(procedure).toContain('Without a diary no letter may promise an erasure.');
   const [a = ''] = /^\*\*A\. .*$/m.exec(letters) ?? [];

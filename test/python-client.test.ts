@@ -12,7 +12,7 @@ const MODULES = fs
 
 test.runIf(hasPython).each(MODULES)('the Python client passes tests/%s.py', async (name) => {
   const args = ['-B', '-W', 'error::ResourceWarning', '-m', 'unittest', `tests.${name}`];
-  // A test that fails says so on standard error; a key of whoever runs this is none of the client's.
+  // Failures are on standard error. Keys in the environment of the person who runs this are left out.
   const env = { PATH: process.env['PATH'], HOME: process.env['HOME'], TMPDIR: process.env['TMPDIR'] };
   const child = spawn('python3', args, { cwd: CLIENT, env, stdio: ['ignore', 'ignore', 'pipe'] });
   let said = '';

@@ -1,4 +1,4 @@
-/** The clients for Node and for Python on one spool: each shows, sends and puts back what the other has written. */
+/** The clients for Node and Python on one spool: each shows, sends and requeues the events of the other. */
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
@@ -103,7 +103,7 @@ async function json(language: Language, ...args: readonly string[]): Promise<Rec
 const VIEWS = [['show'], ['show', '--check'], ['show', '--events', '--contents']] as const;
 
 test.skipIf(!hasPython)(
-  '[R-1720] collector-spool and clinical-events print the same of every spool of the corpus',
+  '[R-1720] collector-spool and clinical-events print the same for every spool of the corpus',
   async () => {
     const roots = await Promise.all(
       NAMES.map(async (name) => {
@@ -139,7 +139,7 @@ test.skipIf(!hasPython)(
   480_000,
 );
 
-/** Of a drain, with paths below the spool; without what stands in a sentence, which names what a language lacks. */
+/** The result of a drain, with paths below the spool and without reasons, which differ by language. */
 function drained(root: string, code: number | null, stdout: string): unknown {
   const said = (stdout === '' ? {} : JSON.parse(stdout.replaceAll(root, ''))) as { not_taken?: object[] };
   return { code, ...said, not_taken: said.not_taken?.map((part) => ({ ...part, why: 'so' })) };
@@ -158,7 +158,7 @@ test.skipIf(!hasPython)(
     onTestFinished(() => void server.close());
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const layOut = (name: string) => laidOut(name, caseOf(name));
-    // Without those that are watched for three minutes first, and those with a key, which Python has not.
+    // Without those that are watched for three minutes first, and those with a key, which Python lacks.
     const names = NAMES.filter((name) => !caseOf(name).expect.watched && caseOf(name).key === undefined);
     const roots = await Promise.all(names.map(layOut));
     const line = (root: string) => ['drain', root, '--json', '--url', url, '--api-key-file', keyFile];
@@ -187,7 +187,7 @@ test.skipIf(!hasPython)(
 );
 
 test.skipIf(!hasPython).each(['node', 'python'] as const)(
-  '[R-1720] what %s has written the other sends, and refusals of one the other puts back',
+  '[R-1720] events of %s are sent by the other client, and those it quarantines are requeued',
   async (language) => {
     const other = OTHER[language];
     const directory = temporaryDirectory();
@@ -225,7 +225,7 @@ test.skipIf(!hasPython).each(['node', 'python'] as const)(
 );
 
 test.skipIf(!hasPython)(
-  'what a process of the other language holds is left to it',
+  'neither command takes events of a running process of the other',
   async () => {
     const directory = temporaryDirectory();
     const spool = await openSpool({ directory, durability: 'os' });
@@ -253,7 +253,7 @@ test.skipIf(!hasPython)(
 );
 
 test.skipIf(!hasPython)(
-  'both commands end with the same words and code when they are used wrongly',
+  'both commands end with the same message and code on wrong arguments',
   async () => {
     const directory = temporaryDirectory();
     fs.mkdirSync(directory);
@@ -299,7 +299,7 @@ test.skipIf(!hasPython)(
 );
 
 test.skipIf(!hasPython)(
-  'a drain that nothing helps says the same in both languages, and keeps the events',
+  'a drain that cannot succeed prints the same in both languages, and keeps the events',
   async () => {
     const fake = await fakeCollector();
     const answers: Readonly<Record<string, readonly [number, string]>> = {
@@ -331,7 +331,7 @@ test.skipIf(!hasPython)(
   240_000,
 );
 
-/** Captures a run with the client, with words of a given size, and ends without a word. */
+/** Captures a run with the client, with words of a given size, and ends as by a kill. */
 const CAPTURE = `
 import os, sys
 from clinical_events import Client
@@ -343,7 +343,7 @@ os._exit(0)
 `;
 
 test.skipIf(!hasPython)(
-  'a collector stores what a Python process that ended at once has captured, once a drain sends it',
+  'events of a Python process that ended at once are stored once a drain sends them',
   async () => {
     const directory = temporaryDirectory();
     const collector = await realCollector();

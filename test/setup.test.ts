@@ -13,7 +13,7 @@ const { workspaces } = JSON.parse(fs.readFileSync(path.join(ROOT, 'package.json'
 const POSTGRES = 'packages/postgres';
 const CI = ['ci', '--no-audit', '--no-fund', '--loglevel=error'];
 
-/** Writes a line for each call, and makes what a true one would. With `HANGS` it waits for a signal. */
+/** Writes a line for each call, and creates the files that npm would. With `HANGS` it waits for a signal. */
 const NPM = `
 import fs from 'node:fs';
 const [, , command] = process.argv;
@@ -100,7 +100,7 @@ test('[R-1400] only --all installs and builds the driver of PostgreSQL', async (
   expect(calls()).toHaveLength(5);
 });
 
-test('[R-1400] a set-up that is ended ends what it has started', async () => {
+test('[R-1400] a set-up that is ended ends its child process', async () => {
   const { directory, start, calls } = checkout();
   const setup = start({ HANGS: 'yes' });
   await expect.poll(() => fs.existsSync(path.join(directory, 'waits'))).toBe(true);

@@ -7,7 +7,7 @@ import { isKekFile } from '../../packages/collector/src/privacy/key-encryption-k
 import { parseAddress } from '../../packages/postgres/src/address.js';
 import { configFrom, CONTAINER_USER, LONGEST_STOP_S, ROOT, textOf, yamlOf } from './repository.js';
 
-/** What is read of a service here. */
+/** The parts of a service that these tests read. */
 interface Service {
   readonly [name: string]: unknown;
   readonly user: string;
@@ -24,7 +24,7 @@ interface Compose<Name extends string> {
 const compose = yamlOf('deploy/compose.yaml') as Compose<'collector'>;
 const { collector } = compose.services;
 
-test('[R-1400] compose gives the container no more than it needs', () => {
+test('[R-1400] compose gives the container no more rights than it needs', () => {
   expect(collector.user).toBe(`${CONTAINER_USER}:${CONTAINER_USER}`);
   expect(collector['read_only']).toBe(true);
   expect(collector['cap_drop']).toEqual(['ALL']);
@@ -32,7 +32,7 @@ test('[R-1400] compose gives the container no more than it needs', () => {
   expect(collector['ulimits']).toMatchObject({ core: 0 });
 });
 
-test('[R-1400] compose sets what the collector takes, and shows its ports to this host alone', () => {
+test('[R-1400] compose sets valid variables, and publishes the ports on this host alone', () => {
   const { port, managementPort, managementTokenFile } = configFrom(collector.environment);
   expect(collector['ports']).toEqual([port, managementPort].map((each) => `127.0.0.1:${each}:${each}`));
   expect(collector.secrets.map((name) => `/run/secrets/${name}`)).toEqual([managementTokenFile]);
@@ -40,7 +40,7 @@ test('[R-1400] compose sets what the collector takes, and shows its ports to thi
   expect(collector['volumes']).toEqual(Object.keys(compose.volumes).map((name) => `${name}:/${name}`));
 });
 
-test('[R-1400] compose keeps the keys of payloads in a volume of their own, which the image has a place for', () => {
+test('[R-1400] compose keeps the payload keys in a separate volume, whose directory the image has', () => {
   const { dataDir, encryption, encryptionKeys } = configFrom(collector.environment);
   expect(encryption).toBe('auto');
   expect(collector['volumes']).toContain(`keys:${encryptionKeys}`);
@@ -62,14 +62,14 @@ const parts = withPostgres.services;
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-compose-'));
 afterAll(() => fs.rmSync(scratch, { recursive: true, force: true }));
 
-/** As the file says it, but for the certificate, which is not here. */
+/** As in the file, without the certificate, which does not exist here. */
 function addressOf({ environment }: Service): ReturnType<typeof parseAddress> {
   const [, certificate] = /&sslrootcert=(\S+)$/.exec(environment['COLLECTOR_STORE'] ?? '') ?? [];
   expect(certificate).toBe('/run/secrets/server.crt');
   return parseAddress((environment['COLLECTOR_STORE'] ?? '').replace(/&sslrootcert=.*/, ''));
 }
 
-test('[R-1400] compose with PostgreSQL gives each container no more than it needs', () => {
+test('[R-1400] compose with PostgreSQL gives each container no more rights than it needs', () => {
   for (const name of PARTS) {
     expect(parts[name]['cap_drop'], name).toEqual(['ALL']);
     expect(parts[name]['security_opt'], name).toEqual(['no-new-privileges:true']);
@@ -104,7 +104,7 @@ test('[R-1400] compose with PostgreSQL makes the tables, then the roles, then st
   expect(textOf('deploy/docker/postgres-roles.sql')).toContain('log_parameter_max_length = 0');
 });
 
-test('[R-1400] compose with PostgreSQL sets what the collector takes', () => {
+test('[R-1400] compose with PostgreSQL sets valid variables of the collector', () => {
   const { port, managementPort, managementTokenFile } = configFrom(parts.collector.environment);
   expect(parts.collector['ports']).toEqual([port, managementPort].map((each) => `127.0.0.1:${each}:${each}`));
   expect(managementTokenFile).toBe('/run/secrets/operator-token');
@@ -115,7 +115,7 @@ test('[R-1400] compose with PostgreSQL sets what the collector takes', () => {
   expect(Number.parseInt(parts.collector.stop_grace_period, 10)).toBeGreaterThan(LONGEST_STOP_S);
 });
 
-test('[R-1400] compose with PostgreSQL keeps the keys of payloads on another server, wrapped by a key that is on neither', () => {
+test('[R-1400] compose with PostgreSQL keeps payload keys on another server, and the KEK on neither', () => {
   const { encryption, encryptionKeys, kek } = configFrom(parts.collector.environment);
   const keys = parseAddress(encryptionKeys.replace(/&sslrootcert=.*/, ''));
   const { POSTGRES_DB: database, POSTGRES_USER: user } = parts['postgres-keys'].environment;
@@ -157,7 +157,7 @@ test.skipIf(!hasOpenssl)(
     }
     expect(make()).toEqual(made);
     expect(isKekFile(fs.readFileSync(path.join(directory, 'kek')))).toBe(true);
-    // Secrets of before there were keys of payloads: what they lack is added.
+    // Secrets from before payload keys existed: the missing line is added.
     fs.writeFileSync(path.join(directory, 'collector.pgpass'), '*:*:*:collector:x\n');
     make();
     expect(fs.readFileSync(path.join(directory, 'collector.pgpass'), 'utf8')).toMatch(

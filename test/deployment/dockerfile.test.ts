@@ -4,7 +4,7 @@ import { configFrom, CONTAINER_USER, textOf } from './repository.js';
 
 interface Instruction {
   readonly keyword: string;
-  /** What stands behind it, lines joined. */
+  /** The text after it, with its lines joined. */
   readonly words: string;
 }
 
@@ -33,7 +33,7 @@ function commandOf(instruction: Instruction | undefined): string[] {
 }
 
 describe('[R-1400] the image', () => {
-  test('runs on the Node that the tests run on, by its version', () => {
+  test('runs on the Node.js version of the tests', () => {
     const { dependencies } = JSON.parse(textOf('package.json')) as {
       dependencies: Record<string, string>;
     };
@@ -44,7 +44,7 @@ describe('[R-1400] the image', () => {
     expect(of('FROM').map(wordsOf)).toEqual(['${NODE_IMAGE}']);
   });
 
-  test('runs as a user who is no root, by number, and nothing follows as root', () => {
+  test('runs as a user other than root, by number, and nothing after that runs as root', () => {
     const users = of('USER');
     expect(users.map(wordsOf)).toEqual([`${CONTAINER_USER}:${CONTAINER_USER}`]);
     const [user] = users;
@@ -61,7 +61,7 @@ describe('[R-1400] the image', () => {
     expect(of('ADD')).toEqual([]);
   });
 
-  test('starts the collector as the first process, so that it hears signals', () => {
+  test('starts the collector as the first process, so that it gets signals', () => {
     const [node, ...flags] = commandOf(of('ENTRYPOINT')[0]);
     const main = flags.pop();
     expect([node, ...flags]).toEqual(['node', '--disable-sigusr1', '--max-semi-space-size=16']);
@@ -71,7 +71,7 @@ describe('[R-1400] the image', () => {
     expect(wordsOf(of('STOPSIGNAL')[0])).toBe('SIGTERM');
   });
 
-  test('sets variables that the collector takes, and shows the ports that it listens on', () => {
+  test('sets valid variables of the collector, and exposes the ports that it listens on', () => {
     const env = Object.fromEntries(
       of('ENV').flatMap((each) =>
         wordsOf(each)

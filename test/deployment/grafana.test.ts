@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 describe('[R-1400] the dashboard', () => {
   test.each(panels.map(({ title, targets }) => [title, targets] as const))(
-    '%s shows what a collector measures',
+    '%s shows metrics that a collector has',
     (_, targets) => {
       expect(targets.length).toBeGreaterThan(0);
       for (const { expr } of targets) {
@@ -30,7 +30,7 @@ describe('[R-1400] the dashboard', () => {
     },
   );
 
-  test('tells its panels apart', () => {
+  test('has a different id for each panel', () => {
     expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
   });
 });

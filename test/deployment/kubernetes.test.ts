@@ -1,4 +1,4 @@
-/** What the manifests have to agree with: the collector, its image and each other. Whether they are valid, `kubectl` finds out. */
+/** The manifests must agree with the collector, its image and each other. `kubectl` checks their validity. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -41,14 +41,14 @@ const mountOf = ({ volumeMounts }: Container, volume: string) =>
 const mountsOf = ({ volumeMounts }: Container) => volumeMounts?.map(({ name }) => name).toSorted();
 const variable = ({ env }: Container, name: string) => env?.find((each) => each.name === name);
 
-/** The variables whose values stand in the manifest. */
+/** The variables whose values are in the manifest. */
 function plainOf({ env = [] }: Container): Record<string, string> {
   return Object.fromEntries(
     env.flatMap(({ name, value = '', valueFrom }) => (valueFrom === undefined ? [[name, value]] : [])),
   );
 }
 
-/** What a release has of an overlay, by kind. */
+/** The manifests of an overlay in a release, by kind. */
 const kustomized = (folder: string) =>
   new Map<string, unknown>((rendered(folder) as Manifest[]).map((each) => [each.kind, each]));
 
@@ -69,7 +69,7 @@ describe('[R-1400] the manifests', () => {
     expect(listed('postgres/migrate')).toEqual(filesOf('postgres/migrate'));
   });
 
-  test('run one collector, whose volumes outlive it and let no second one in', () => {
+  test('run one collector, whose volumes outlive it and allow only one pod', () => {
     expect(at(statefulSet, 'spec.replicas')).toBe(1);
     expect(at(statefulSet, 'spec.persistentVolumeClaimRetentionPolicy')).toEqual({
       ...{ whenDeleted: 'Retain', whenScaled: 'Retain' },
@@ -98,16 +98,16 @@ describe('[R-1400] the manifests', () => {
     expect(at(statefulSet, `${POD}.terminationGracePeriodSeconds`)).toBeGreaterThan(LONGEST_STOP_S);
   });
 
-  test('set what the collector takes, and let no event and no operator token cross the cluster in the clear', () => {
+  test('set valid variables, and encrypt events and the operator token within the cluster', () => {
     expect(config.managementHost).toBe('0.0.0.0');
     expect(at(statefulSet, `${POD}.enableServiceLinks`)).toBe(false);
     expect(path.posix.dirname(config.managementTokenFile)).toBe(mountOf(container, 'secret'));
     expect(path.posix.dirname(config.tlsKey)).toBe(mountOf(container, 'tls'));
-    // What the console would warn of.
+    // The console would warn of this.
     expect([isTokenInClear(config), isTokenInClear({ ...config, tlsCert: '' })]).toEqual([false, true]);
   });
 
-  test('name the ports that the collector listens on, and ask there whether it lives and takes events', () => {
+  test('name the ports of the collector, and probe there whether it lives and accepts events', () => {
     expect(at(container, 'ports')).toEqual([
       { name: 'ingest', containerPort: config.port },
       { name: 'management', containerPort: config.managementPort },
@@ -136,12 +136,12 @@ describe('[R-1400] the manifests', () => {
 
 const several = manifest('postgres/statefulset');
 const patched = containerOf(several);
-/** As it is in the secret, by the comment beside the variable. */
+/** As in the secret, from the comment beside the variable. */
 const STORE = /# (postgres:\/\/\S+)/.exec(textOf(`${DIRECTORY}/postgres/statefulset.yaml`))?.[1] ?? '';
 const KEYS = variable(patched, 'COLLECTOR_ENCRYPTION_KEYS')?.value ?? '';
 
 describe('[R-1400] the manifests for a log in PostgreSQL', () => {
-  test('come together with those they change', () => {
+  test('are rendered with those that they change', () => {
     expect(kustomized('postgres/migrate').has('Job')).toBe(true);
     const made = kustomized('postgres');
     const whole = made.get('StatefulSet');
@@ -182,7 +182,7 @@ describe('[R-1400] the manifests for a log in PostgreSQL', () => {
     expect(STORE).toContain(`sslrootcert=${mountOf(patched, 'store-ca')}/ca.crt`);
   });
 
-  test("[R-1400] encrypt by keys on another cluster, and hand passwords and KEK over in files that are nobody else's", () => {
+  test('[R-1400] encrypt by keys on another cluster, and pass passwords and KEK in private files', () => {
     const { hosts, user } = parseAddress(KEYS.replace(/\?.*/, '?sslmode=verify-full'));
     expect([hosts[0]?.host, user]).toEqual(['collector-keys-db-rw', 'collector_keys']);
     const plain = plainOf(patched);
@@ -206,7 +206,7 @@ describe('[R-1400] the manifests for a log in PostgreSQL', () => {
     expect(fs.statSync(path.join(made, 'pgpass')).mode & 0o777).toBe(0o600);
   });
 
-  test('let the owner of the tables work apart, and get no event from the Service', () => {
+  test('run commands as the owner of the tables in pods that get no event from the Service', () => {
     for (const [template, args] of [
       [at(manifest('postgres/cronjob'), 'spec.jobTemplate.spec.template'), ['store', 'maintain']],
       [at(manifest('postgres/migrate/job'), 'spec.template'), ['store', 'migrate']],

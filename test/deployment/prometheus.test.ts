@@ -22,7 +22,7 @@ beforeAll(async () => {
 
 describe('[R-1400] the alerts', () => {
   test.each(rules.map(({ alert, expr }) => [alert, expr]))(
-    '%s asks for what a collector measures',
+    '%s uses metrics that a collector has',
     (_, expr) => {
       const selectors = selectorsIn(expr);
       expect(selectors).not.toEqual([]);
@@ -30,12 +30,12 @@ describe('[R-1400] the alerts', () => {
     },
   );
 
-  test('would be found wrong if they asked for anything else', () => {
+  test('would fail this check with an unknown metric or label value', () => {
     expect(unknownIn(selectorsIn('collector_raedy == 0'), measured)).toEqual(['collector_raedy']);
     expect(unknownIn(selectorsIn('collector_sink_state{state="down"} == 1'), measured)).toHaveLength(1);
   });
 
-  test('each lead to a page of the run book, and each page to an alert', () => {
+  test('each have a section in the run book, and each section has an alert', () => {
     const named = [...pages.matchAll(/^#+ (Collector\w+)$/gm)].map(([, name]) => name);
     expect(named).toEqual(rules.map(({ alert }) => alert));
     for (const { alert, annotations } of rules) {
@@ -63,7 +63,7 @@ describe('[R-1400] the alerts', () => {
   });
 });
 
-test('[R-1400] Prometheus asks the management port, for the job that the alerts name', () => {
+test('[R-1400] Prometheus scrapes the management port, in the job that the alerts name', () => {
   const { scrape_configs: jobs } = yamlOf('deploy/prometheus/prometheus.yaml') as {
     scrape_configs: { job_name: string; static_configs: { targets: string[] }[] }[];
   };

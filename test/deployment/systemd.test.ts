@@ -13,7 +13,7 @@ const VIEWER = 'deploy/systemd/collector-viewer.service';
 const DROP_IN = 'deploy/systemd/collector-read-group.conf';
 const hasAnalyze = spawnSync('systemd-analyze', ['--version']).status === 0;
 
-/** The values of each setting of a unit, by name; a unit may say one more than once. */
+/** The values of each setting of a unit, by name; a unit may have one more than once. */
 function settingsOf(file: string): Map<string, string[]> {
   const settings = new Map<string, string[]>();
   for (const line of textOf(file).split('\n')) {
@@ -26,12 +26,12 @@ function settingsOf(file: string): Map<string, string[]> {
 const settings = settingsOf(UNIT);
 const one = (name: string) => settings.get(name)?.join(' | ');
 
-/** Has systemd judge a unit. @param more what a drop-in adds. */
+/** Checks a unit by systemd. @param more what a drop-in adds. */
 function expectUnderstood(file: string, more = ''): void {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-unit-'));
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
   const unit = path.join(directory, path.basename(file));
-  // It looks whether the programs are there, which on this host are elsewhere.
+  // It checks that the programs exist, which are elsewhere on this host.
   const here = `${textOf(file)}\n${more}`
     .replaceAll('/usr/bin/node', process.execPath)
     .replace(/^(RequiresMountsFor|User|Group|SupplementaryGroups|EnvironmentFile)=.*$/gm, '');
@@ -43,11 +43,11 @@ function expectUnderstood(file: string, more = ''): void {
 }
 
 describe('[R-1400] the systemd unit', () => {
-  test('is told by the collector how it goes, from whatever process says it', () => {
+  test('gets notifications from every process of the collector, with a watchdog', () => {
     expect([one('Type'), one('NotifyAccess'), one('WatchdogSec')]).toEqual(['notify', 'all', '60']);
   });
 
-  test('starts it again, but not when no start can fix what is wrong', () => {
+  test('restarts it, except after errors that a restart cannot fix', () => {
     expect(one('Restart')).toBe('on-failure');
     expect(one('RestartPreventExitStatus')).toBe(`${EXIT.usage} ${EXIT.damaged}`);
     expect(one('StartLimitIntervalSec')).toBe('0');
@@ -58,13 +58,13 @@ describe('[R-1400] the systemd unit', () => {
     expect(Number(one('TimeoutStopSec'))).toBeGreaterThan(LONGEST_STOP_S);
   });
 
-  test('checks the configuration before it has it read again', () => {
+  test('checks the configuration before a reload', () => {
     const [check, hangUp] = settings.get('ExecReload') ?? [];
     expect(check).toContain('serve --check');
     expect(hangUp).toBe('/bin/kill -HUP $MAINPID');
   });
 
-  test('sets variables that the collector takes, and a file that it reads', () => {
+  test('sets variables of the collector, and a file that it reads', () => {
     expect(settings.get('Environment')).toEqual([
       'COLLECTOR_CONFIG=/etc/collector/collector.json',
       'MALLOC_ARENA_MAX=2 MALLOC_MMAP_THRESHOLD_=131072',
@@ -101,11 +101,11 @@ describe('[R-1400] the systemd unit', () => {
     expect(one('LimitCORE')).toBe('0');
   });
 
-  test('lets V8 make machine code', () => {
+  test('allows V8 to generate machine code', () => {
     expect(one('MemoryDenyWriteExecute')).toBe('no');
   });
 
-  test.skipIf(!hasAnalyze)('is understood by systemd, and leaves little open', () => {
+  test.skipIf(!hasAnalyze)('is valid for systemd, with low exposure', () => {
     expectUnderstood(UNIT);
   });
 });
@@ -131,7 +131,7 @@ describe('[R-2045] the unit of the viewer, and the drop-in that opens files to i
     expect(users).toMatch(/^u collector-viewer - /m);
   });
 
-  test('systemd leaves the directories to the group and to the mode that the collector sets', () => {
+  test('systemd creates the directories with the group and the mode that the collector sets', () => {
     expect(dropIn.get('Group')).toEqual([group]);
     // Files for the collector alone, such as its configuration, keep their group.
     expect(dropIn.get('SupplementaryGroups')).toEqual([one('Group')]);
@@ -156,7 +156,7 @@ describe('[R-2045] the unit of the viewer, and the drop-in that opens files to i
     expect(command).toContain(' --host 127.0.0.1 ');
   });
 
-  test('is as closed as the unit of the collector', () => {
+  test('is hardened like the unit of the collector', () => {
     const hardening = [...settings].filter(([name]) =>
       /^(NoNew|Capab|Ambient|Protect|Private|Proc|Restrict(?!.*Status)|Remove|Lock|Keyring|SystemCall|Memory|LimitCORE)/.test(
         name,
@@ -176,7 +176,7 @@ describe('[R-2045] the unit of the viewer, and the drop-in that opens files to i
     expect(names).toEqual(['--auth', '--url', '--client-id', '--client-secret', '--kek']);
   });
 
-  test.skipIf(!hasAnalyze)('are understood by systemd, and leave little open', () => {
+  test.skipIf(!hasAnalyze)('are valid for systemd, with low exposure', () => {
     expectUnderstood(VIEWER);
     expectUnderstood(UNIT, textOf(DROP_IN));
   });

@@ -1,4 +1,4 @@
-/** What is captured in the moment in which the process ends. Needs packages/client/dist. */
+/** Events that are captured as the process ends. Needs packages/client/dist. */
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -34,7 +34,7 @@ test.each([
   ['exits', { how: 'exit' }, 0],
   ['throws', { how: 'throw' }, 1],
 ])(
-  '[R-851] a process that %s before the spool is open leaves all that it has captured',
+  '[R-851] a process that %s before the spool is open keeps all captured events',
   async (_what, wish, code) => {
     const directory = temporaryDirectory();
     const ended = await endingProcess({ ...wish, spool: { directory } });
@@ -45,7 +45,7 @@ test.each([
 );
 
 test.each([false, true])(
-  '[R-864] content that is not stored when the process exits is, and its events are there (ready: %s)',
+  '[R-864] content still pending when the process exits is stored, with its events (ready: %s)',
   async (ready) => {
     const [directory, content] = [temporaryDirectory(), temporaryDirectory()];
     const wish = { how: 'exit', ready, withContent: true, spool: { directory }, content };
@@ -56,13 +56,13 @@ test.each([false, true])(
   },
 );
 
-test('[R-851] what an application captures in its own last words is kept too', async () => {
+test('[R-851] an event that is captured in an exit listener is kept too', async () => {
   const directory = temporaryDirectory();
   await endingProcess({ how: 'later', ready: true, spool: { directory } });
   expect(await left({ directory })).toBe(51);
 });
 
-test('[R-863] what sampling has left out is told at the last moment', async () => {
+test('[R-863] counts of the events that sampling left out are written at exit', async () => {
   const directory = temporaryDirectory();
   await endingProcess({ how: 'exit', spool: { directory }, sampling: { rate: 0 } });
   const [series = ''] = fs.readdirSync(directory);
@@ -71,7 +71,7 @@ test('[R-863] what sampling has left out is told at the last moment', async () =
   expect(await left({ directory })).toBe(1);
 });
 
-test('[R-855] with a key, what is written at the last moment is sealed', async () => {
+test('[R-855] with a key, events written at exit are sealed', async () => {
   const spool = { directory: temporaryDirectory(), key: KEY };
   await endingProcess({ how: 'exit', spool });
   for (const file of fs.readdirSync(spool.directory, { recursive: true, encoding: 'utf8' })) {
@@ -81,7 +81,7 @@ test('[R-855] with a key, what is written at the last moment is sealed', async (
   expect(await left(spool)).toBe(50);
 });
 
-test('[R-855] with the wrong key nothing is written at the last moment either, and the loss is told', async () => {
+test('[R-855] with the wrong key, nothing is written at exit and the loss is reported', async () => {
   const spool = { directory: temporaryDirectory(), key: KEY };
   await endingProcess({ how: 'exit', spool });
   const { stderr } = await endingProcess({ how: 'exit', spool: { ...spool, key: '02'.repeat(32) } });
@@ -89,7 +89,7 @@ test('[R-855] with the wrong key nothing is written at the last moment either, a
   expect(await left(spool)).toBe(50);
 });
 
-test('[R-864] what waits for a bucket when the process exits is lost, and its number is told, without a word of it', async () => {
+test('[R-864] events that wait for a bucket at exit are lost, and only their count is reported', async () => {
   const server = net.createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   onTestFinished(() => void server.close());
@@ -104,7 +104,7 @@ test('[R-864] what waits for a bucket when the process exits is lost, and its nu
   expect(await left({ directory })).toBe(0);
 });
 
-test('[R-852] a spool that is full at the last moment takes no more, and the loss is told', async () => {
+test('[R-852] a spool that is full at exit refuses events, and the loss is reported', async () => {
   const directory = temporaryDirectory();
   const { stderr } = await endingProcess({ how: 'exit', spool: { directory, maxBytes: 1000 } });
   expect(stderr).toContain('50 captured events were lost at the end of the process');

@@ -8,7 +8,7 @@ import { type Spool, SpoolFull } from '../src/spool/spool.js';
 import { fakeCollector } from './running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
 
-test('[R-861] events that share a fate are each told of it, and each is counted', async () => {
+test('[R-861] events refused together each reject, and are reported and counted', async () => {
   const spool = await openSpool({ directory: undefined, durability: 'memory' });
   let refuse: (error: Error) => void = () => undefined;
   const together = new Promise<'durable'>((_resolve, reject) => (refuse = reject));
@@ -35,11 +35,11 @@ test('[R-861] events that share a fate are each told of it, and each is counted'
   await spool.close();
 });
 
-/* What waits in front of the spool: for a place of content that does not answer, or for the spool to open. */
+/* Events that wait before the spool: for content storage that does not answer, or for the spool to open. */
 
 const AWAY = 'http://127.0.0.1:9';
 
-test('[R-852] what waits for its content is bounded and counted, and more is refused', async () => {
+test('[R-852] events that wait for their content are bounded and counted, and more are refused', async () => {
   const never = { put: () => new Promise<void>(() => undefined) };
   const { log, refusals } = hurriedClient({ url: AWAY, content: never }, { settleMs: 20 });
   await log.ready();
@@ -52,7 +52,7 @@ test('[R-852] what waits for its content is bounded and counted, and more is ref
   expect(refusals[0]).toMatchObject({ error: { name: 'SpoolFull' } });
 });
 
-test('[R-852] what waits for a spool that does not open is bounded, and close gives it up in time', async () => {
+test('[R-852] events that wait for a spool to open are bounded, and close refuses them in time', async () => {
   let open: (spool: Spool) => void = () => undefined;
   const opening = vi
     .spyOn(DiskSpool, 'open')
@@ -81,7 +81,7 @@ test.each([
   ['no key', { apiKey: '' }],
   ['an unusable URL', { url: 'ftp://x' }],
   ['a key that the collector does not take', {}],
-])('[R-862] with %s close does not wait: all is durable, and nothing can be sent', async (_what, wrong) => {
+])('[R-862] with %s, close does not wait: events are durable and cannot be sent', async (_what, wrong) => {
   const collector = await fakeCollector((_event, response) => {
     response.writeHead(401).end();
     return true;
@@ -93,7 +93,7 @@ test.each([
   expect(await log.close({ timeoutMs: 600_000 })).toEqual({ waiting: 1 });
 });
 
-test('[R-862] close goes on waiting while a collector is away, and stops when it is back and all is sent', async () => {
+test('[R-862] close waits while the collector is away, and ends when all events are sent', async () => {
   let answers = 0;
   const collector = await fakeCollector((_event, response) => {
     if (++answers > 3) return false;

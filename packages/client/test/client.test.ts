@@ -9,7 +9,7 @@ import { realCollector } from './running/real-collector.js';
 
 const MODEL = { model_id: 'triage', model_version: '2.1' };
 
-test('[R-861] a run becomes events that share its id and say where they come from', async () => {
+test('[R-861] a run becomes events that share its id and name their source', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: `${collector.url}/base/`, app: { app_name: 'ward-chat' } });
   const before = Date.now();
@@ -52,7 +52,7 @@ test('[R-861] a run becomes events that share its id and say where they come fro
   expect(byPath.get('user-feedback')).toMatchObject({ ward: 7, system_metadata: { region: 'north' } });
 });
 
-test('[R-861] an output says how long it took since its run began, and an event that was told late does not', async () => {
+test('[R-861] an output of a run has its latency; a late output and an artifact have none', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const before = performance.now();
@@ -91,7 +91,7 @@ test('[R-861] a nested run names the start of the outer one as its parent', asyn
   expect(innermost.id).not.toBe(innermost.startEventId);
 });
 
-test('[R-861] what the application adds of its own never stands in for what the client fills in', async () => {
+test('[R-861] members that the application adds never replace those that the client sets', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const more = { event_id: 'x', run_id: 'x', timestamp: 'x', outcome: 'x', system_metadata: 'x', ward: 7 };
@@ -106,7 +106,7 @@ test('[R-861] what the application adds of its own never stands in for what the 
   );
 });
 
-test('[R-861] what is awaited is durable, and says under which id', async () => {
+test('[R-861] an awaited event is durable, and its id is known before', async () => {
   const collector = await fakeCollector((_event, response) => {
     response.destroy();
     return true;
@@ -120,7 +120,7 @@ test('[R-861] what is awaited is durable, and says under which id', async () => 
   expect(log.state).toMatchObject({ waiting: 2, refused: 0 });
 });
 
-test('[R-861] the bytes are those of the moment of the call', async () => {
+test('[R-861] a later change of an object does not change the captured event', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const output = { summary: 'before' };
@@ -159,7 +159,7 @@ test('[R-861] a faulty event is refused to its caller with the issues that the c
   expect(log.state.refused).toBe(1);
 });
 
-test('[R-861] under the profile full an event is held to it', async () => {
+test('[R-861] with the profile full, events are validated by it', async () => {
   const collector = await fakeCollector();
   const { log, refusals } = hurriedClient({ url: collector.url, validate: 'full' });
   const run = log.startRun({
@@ -176,7 +176,7 @@ test('[R-861] under the profile full an event is held to it', async () => {
   ]);
 });
 
-test('[R-861] nothing that is captured is an event that the collector would not take', async () => {
+test('[R-861] every captured event is one that the collector accepts', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const run = log.startRun({ model: MODEL });
@@ -201,7 +201,7 @@ test('[R-861] nothing that is captured is an event that the collector would not 
   );
 });
 
-test('[R-861] what is no JSON, or is too large, is refused to its caller and leaves the rest alone', async () => {
+test('[R-861] an event that is no JSON or too large is refused to its caller; others are sent', async () => {
   const collector = await fakeCollector();
   const { log, refusals } = hurriedClient({ url: collector.url, maxEventBytes: 1 << 20 });
   const run = log.startRun({ model: MODEL });
@@ -235,7 +235,7 @@ test('[R-861] what is no JSON, or is too large, is refused to its caller and lea
   expect(collector.accepted).toHaveLength(1);
 });
 
-test('[R-861] what nests deeper than a collector takes is refused to its caller, and what nests as deep is not', async () => {
+test('[R-861] only an event nested deeper than the collector allows is refused to its caller', async () => {
   const collector = await fakeCollector();
   const { log, refusals } = hurriedClient({ url: collector.url });
   const nested = (levels: number): object => (levels === 1 ? [] : { inner: nested(levels - 1) });
@@ -255,7 +255,7 @@ test('[R-861] what nests deeper than a collector takes is refused to its caller,
   expect(collector.accepted).toHaveLength(3);
 });
 
-test('[R-861] what a call returns has catch and finally, as a Promise has', async () => {
+test('[R-861] the result of a call has catch and finally, as a Promise has', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const run = log.startRun({ model: MODEL });
@@ -270,7 +270,7 @@ test('[R-861] what a call returns has catch and finally, as a Promise has', asyn
   expect(ended).toEqual(['ended', 'ended']);
 });
 
-test('[R-861] an application that looks at nothing never sees an unhandled rejection', async () => {
+test('[R-861] an application that ignores all results gets no unhandled rejection', async () => {
   const unhandled: unknown[] = [];
   const note = (reason: unknown) => unhandled.push(reason);
   process.on('unhandledRejection', note);
@@ -297,7 +297,7 @@ test('[R-861] an application that looks at nothing never sees an unhandled rejec
   expect(log.state.refused).toBeGreaterThan(15);
 });
 
-test('[R-861] what was captured before close is in the spool, however little time close is given', async () => {
+test('[R-861] events captured before close are in the spool, even if close has no time', async () => {
   const directory = temporaryDirectory();
   const options = { url: 'http://127.0.0.1:9', spool: directory, content: `${directory}-content` };
   const { log, refusals } = hurriedClient(options);
@@ -310,7 +310,7 @@ test('[R-861] what was captured before close is in the spool, however little tim
   expect(next.log.state.waiting).toBe(2);
 });
 
-test('[R-864] content that no one stores does not keep close waiting: its event is refused', async () => {
+test('[R-864] close does not wait for content that is never stored: its event is refused', async () => {
   const never = { put: () => new Promise<void>(() => undefined) };
   const { log, refusals } = hurriedClient(
     { url: 'http://127.0.0.1:9', spool: temporaryDirectory(), content: never },
@@ -321,7 +321,7 @@ test('[R-864] content that no one stores does not keep close waiting: its event 
   expect(refusals).toMatchObject([{ eventId: run.startEventId, error: { name: 'ContentNotStored' } }]);
 });
 
-test('[R-861] what comes after close is refused clearly, and close may be called again', async () => {
+test('[R-861] events after close are refused, and close may be called again', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const run = log.startRun({ model: MODEL });
@@ -333,7 +333,7 @@ test('[R-861] what comes after close is refused clearly, and close may be called
   expect(collector.accepted).toHaveLength(1);
 });
 
-test('[R-861] a spool that cannot be used is told, and every event is refused to its caller', async () => {
+test('[R-861] an unusable spool is reported, and every event is refused to its caller', async () => {
   const { log, troubles, refusals } = hurriedClient({ url: 'http://127.0.0.1:9', spool: '/dev/null/spool' });
   await expect(log.ready()).rejects.toMatchObject({ name: 'SpoolUnwritable' });
   await expect(log.startRun({}).started).rejects.toMatchObject({ name: 'SpoolUnwritable' });
@@ -361,7 +361,7 @@ test.each([
   ['a URL of another scheme', { url: 'ftp://secret' }, 'must begin with http'],
   ['a URL with a password', { url: 'http://user:secret@collector' }, 'origin and a path'],
 ])(
-  '[R-861] with %s events wait for a client that can send them, and it is told',
+  '[R-861] with %s, events wait for a client that can send them, and the reason is reported',
   async (_what, wrong, why) => {
     const collector = await fakeCollector();
     const options = { url: collector.url, apiKey: 'key', spool: temporaryDirectory() };
@@ -400,7 +400,7 @@ test('[R-861] address and key come from the environment unless they are given', 
   expect(given.accepted.map(({ apiKey }) => apiKey)).toEqual(['key-given']);
 });
 
-test('[R-861] debug prints what is captured, sent and answered, and nothing of the contents', async () => {
+test('[R-861] debug prints what is captured, sent and answered, without contents', async () => {
   const printed: string[] = [];
   const print = vi.spyOn(console, 'error').mockImplementation((line: string) => void printed.push(line));
   onTestFinished(() => print.mockRestore());
@@ -422,7 +422,7 @@ test('[R-861] debug prints what is captured, sent and answered, and nothing of t
   const start = `inference-start ${run.startEventId}`;
   const output = `human-output ${eventId}`;
   const lines = printed.map((line) => line.replace('clinical-events: ', ''));
-  // When an event in memory is durable, and when it is sent, is one moment.
+  // In memory, an event becomes durable and is sent at the same moment.
   const isCapture = (line: string) => line.startsWith('captured');
   expect(lines.filter(isCapture)).toEqual([`captured ${start}: durable`, `captured ${output}: durable`]);
   expect(lines.filter((line) => !isCapture(line))).toEqual([
@@ -442,7 +442,7 @@ test('[R-861] debug prints what is captured, sent and answered, and nothing of t
   expect(printed).toContain(`clinical-events: not sent inference-start ${waiting.startEventId}: ${why}`);
 });
 
-test('[R-862] blanks around a key, such as the line break of its file, are not of it', async () => {
+test('[R-862] blanks around a key, such as the line break of its file, are removed', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url, apiKey: 'key\n' });
   log.startRun({});
@@ -457,7 +457,7 @@ test.each([
   [Infinity, 2 ** 31 - 1],
   [-1, undefined],
   [NaN, undefined],
-])('[R-861] a latency of %d ms costs no event: it says %s', async (latencyMs, said) => {
+])('[R-861] a latency of %d ms loses no event: it is sent as %s', async (latencyMs, said) => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   expect(await log.run(crypto.randomUUID()).output({ output_uri: 'urn:x:1' }, { latencyMs })).toBe('durable');
@@ -465,7 +465,7 @@ test.each([
   expect(collector.accepted[0]?.event.system_metadata['latency_ms']).toBe(said);
 });
 
-test('[R-862] an event is as large as the collector takes, and what that refuses is told with all else sent', async () => {
+test('[R-862] of several large events, the one that the collector refuses is quarantined', async () => {
   const collector = await fakeCollector(
     (_event, response, number) =>
       number === 2 && answer(response, 413, { code: 'body_too_large', message: 'm' }),

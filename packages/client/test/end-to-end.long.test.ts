@@ -30,10 +30,10 @@ function startProcess(wish: Readonly<Record<string, unknown>>, before: readonly 
   return { child, said, ended };
 }
 
-test('[R-862] on a road where everything fails every event arrives once, and what was refused was refused', async () => {
+test('[R-862] despite faults of network and collector, every captured event is stored once', async () => {
   const collector = await realCollector();
   const road = await faultyRoad(collector.url);
-  // The road swallows requests too, and only patience that ends notices that.
+  // The road also swallows requests, which only a timeout notices.
   const { log, refusals, quarantined } = hurriedClient(
     { url: road.url, apiKey: collector.apiKey, spool: temporaryDirectory(), concurrency: 16 },
     { patienceMs: 2000 },
@@ -58,7 +58,7 @@ test('[R-862] on a road where everything fails every event arrives once, and wha
   expect(road.faults.size).toBeGreaterThan(7);
 });
 
-test('[R-862] an event that a real collector refuses stands in the quarantine with its issues', async () => {
+test('[R-862] an event that a real collector refuses is in quarantine with its issues', async () => {
   const collector = await realCollector();
   const full = await collector.createKey(
     ...['--organisation', 'default', '--permissions', 'all', '--profile', 'full'],
@@ -82,7 +82,7 @@ test('[R-862] an event that a real collector refuses stands in the quarantine wi
   ]);
 });
 
-test('[R-862] processes are killed at random: every event that was captured is in the ledger once', async () => {
+test('[R-862] after random kills, every captured event is in the ledger once', async () => {
   const collector = await realCollector();
   const [spool, content] = [temporaryDirectory(), temporaryDirectory()];
   const acknowledged = new Set<string>();
@@ -93,7 +93,7 @@ test('[R-862] processes are killed at random: every event that was captured is i
     });
     while (said.lines.length === 0 && child.exitCode === null) await sleep(5);
     await sleep(random.below(80));
-    // Now and then the collector is away, or goes while events are on their way.
+    // Now and then the collector is down, or goes down while events are being sent.
     if (round % 10 === 4) await collector.kill();
     if (round % 10 === 6) await collector.start();
     child.kill('SIGKILL');
@@ -115,7 +115,7 @@ test('[R-862] processes are killed at random: every event that was captured is i
   expect(quarantined).toEqual([]);
 });
 
-test('[R-862] a process that ends without closing its client sends first what the collector takes', async () => {
+test('[R-862] a process that ends without closing its client sends all events first', async () => {
   const collector = await realCollector();
   const { ended, said } = startProcess({
     ...{ url: collector.url, apiKey: collector.apiKey, spool: temporaryDirectory(), do: 'end' },
@@ -125,7 +125,7 @@ test('[R-862] a process that ends without closing its client sends first what th
   expect((await collector.stored()).size).toBe(301);
 });
 
-test('[R-862] a process that exits in the middle leaves its events to the next one', async () => {
+test('[R-862] events of a process that exits early are sent by the next client', async () => {
   const collector = await realCollector();
   const spool = temporaryDirectory();
   const { url, apiKey } = collector;
@@ -146,7 +146,7 @@ test('[R-862] a process that closes its client while the collector is away ends 
 });
 
 test.runIf(canMount)(
-  '[R-852] on a full disk what was captured arrives, and what does not was refused to its caller',
+  '[R-852] on a full disk, every event either arrives or is refused to its caller',
   async () => {
     const collector = await realCollector();
     const { url, apiKey } = collector;
@@ -160,7 +160,7 @@ test.runIf(canMount)(
     await collector.start();
     expect(await ended).toBe(0);
     expect(said.errors).toBe('');
-    // Once there is room again events are captured again.
+    // Once there is room, events are captured again.
     expect(said.lines.at(-1)).toMatch(/^[+]/);
     const captured = of('+').map((line) => line.slice(1));
     expect(captured.length).toBeGreaterThan(100);

@@ -1,4 +1,4 @@
-/** What lies in examples/, as its README says to run it. */
+/** The programs in examples/, run as their README says. */
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -21,7 +21,7 @@ async function chat(url: string, apiKey: string, directory: string, lines: reado
   return { code, ...printed };
 }
 
-test('[R-861] the chat of the examples leaves a whole record of each answer', async () => {
+test('[R-861] the example chat records each answer completely', async () => {
   const collector = await realCollector();
   const { url, apiKey } = collector;
   const directory = temporaryDirectory();
@@ -52,7 +52,7 @@ test('[R-861] the chat of the examples leaves a whole record of each answer', as
   }
 });
 
-test('[R-862] the chat works on without a collector, and its events are sent by the next one', async () => {
+test('[R-862] the chat works without a collector, and its next start sends the events', async () => {
   const directory = temporaryDirectory();
   const alone = await chat('http://127.0.0.1:9', 'key', directory, ['What about heparin?']);
   expect(alone.code).toBe(0);

@@ -1,11 +1,11 @@
-/** Test runners replace timers and clocks, before or after they load a client. Nothing of a client may wait for those. */
+/** Test runners replace timers and clocks, before or after loading a client. It must not wait for these. */
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { createClient } from '../src/index.js';
 import { fakeCollector } from './running/fake-collector.js';
 import { temporaryDirectory } from './running/hurried-client.js';
 
 test.each(['fsync', 'os', 'memory'] as const)(
-  '[R-861] with replaced timers and clocks, %s captures, flushes and closes end',
+  '[R-861] with replaced timers and clocks, capture, flush and close end (%s)',
   async (durability) => {
     const collector = await fakeCollector();
     const log = createClient({

@@ -1,4 +1,4 @@
-/** An application that gives what the types forbid: nothing throws, nothing ends it, and no value is told. */
+/** Values that the types forbid: no call throws, the application does not end, and no value is reported. */
 import { expect, onTestFinished, test } from 'vitest';
 import { createClient, type Client } from '../src/index.js';
 import { fakeCollector } from './running/fake-collector.js';
@@ -7,7 +7,7 @@ import { hurriedClient, temporaryDirectory } from './running/hurried-client.js';
 const AWAY = 'http://127.0.0.1:9';
 const MODEL = { model_id: 'm' };
 const rejects = () => Promise.reject(new Error('SECRET'));
-/** As a compiler lets an async function through. */
+/** The compiler accepts an async function here. */
 const listener: () => unknown = rejects;
 const turn = () => new Promise((resolve) => setTimeout(resolve, 20));
 
@@ -38,7 +38,7 @@ test('[R-861] callbacks that are async and reject never end the application', as
   expect(unhandled).toEqual([]);
 });
 
-test('[R-863] a predicate of risk that is async decides nothing: the run is captured, and it is told', async () => {
+test('[R-863] if the risk predicate is async, the run is captured and the mistake is reported', async () => {
   const unhandled = unhandledRejections();
   const collector = await fakeCollector();
   const risk = (() => rejects()) as unknown as () => boolean;
@@ -53,7 +53,7 @@ test('[R-863] a predicate of risk that is async decides nothing: the run is capt
   expect(unhandled).toEqual([]);
 });
 
-test('[R-861] a function for the key that is async is told as that, and events wait', async () => {
+test('[R-861] an async function for the key is reported, and events wait', async () => {
   const unhandled = unhandledRejections();
   const told: unknown[] = [];
   const { log } = hurriedClient({
@@ -109,7 +109,7 @@ test.each([
   ['null', null],
   ['a view of something else', new Float64Array(2)],
 ])(
-  '[R-864] %s is no content: the event is refused immediately, and no value is told',
+  '[R-864] %s is not content: the event is refused immediately, and no value is reported',
   async (_what, content) => {
     const { log } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
     const { started } = log.startRun({}, { content: content as string });
@@ -175,7 +175,7 @@ test.each<[string, (log: Client) => PromiseLike<unknown>, string]>([
     (log) => log.run(RUN_ID).feedback({}, { content: 'SECRET' } as never),
     'there is no "content" in the details of user-feedback, which has parentEventId',
   ],
-])('[R-861] %s under a name that is none is refused with the nearest one', async (_what, call, sentence) => {
+])('[R-861] %s with an unknown name is refused with a suggestion', async (_what, call, sentence) => {
   const { log, refusals } = hurriedClient({ url: AWAY, content: temporaryDirectory() });
   const error: unknown = await call(log).then(undefined, (reason: unknown) => reason);
   const message = expect.stringContaining(sentence) as string;
@@ -188,7 +188,7 @@ test.each<[string, (log: Client) => PromiseLike<unknown>, string]>([
   expect(refusals.map(({ error: told }) => told)).toEqual([error]);
 });
 
-test('[R-861] a name without a value drops nothing, and the protocol keeps fields of any name', async () => {
+test('[R-861] an unknown name is allowed if undefined, and in the objects of the protocol', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const run = log.startRun({ model: { modell: 1 }, more: undefined } as never, { content: undefined });
@@ -200,7 +200,7 @@ test('[R-861] a name without a value drops nothing, and the protocol keeps field
   ]);
 });
 
-test('[R-861] an option of close that is none is told', async () => {
+test('[R-861] an unknown option of close is reported', async () => {
   const { log, troubles } = hurriedClient({ url: AWAY });
   expect(await log.close({ timeout: 5 } as never)).toEqual({ waiting: 0 });
   expect(troubles).toEqual(['there is no "timeout" in the options of close; did you mean "timeoutMs"?']);
@@ -218,7 +218,7 @@ test.each([
   ['a text for a rate', { ...FINE, sampling: { rate: '0.5' } }],
   ['no durability', { ...FINE, spool: { directory: 'spool', durability: '' } }],
   ['null for content', { ...FINE, content: null }],
-])('%s is a RangeError when the client is made, and says what is asked for', (_what, options) => {
+])('%s is a RangeError when the client is made', (_what, options) => {
   expect(() => createClient(options as never)).toThrow(RangeError);
 });
 
@@ -248,7 +248,7 @@ test.each([
   ['no name of a directory inside', { directory: '' }, 'SpoolUnwritable'],
   ['no size', { durability: 'memory', maxBytes: NaN }, 'RangeError'],
 ])(
-  '[R-855] with %s for a spool nothing is captured, anywhere, and it is told',
+  '[R-855] with %s for a spool, nothing is captured anywhere, and this is reported',
   async (_what, spool, name) => {
     const { log, troubles } = hurriedClient({ url: AWAY, spool: spool as '' });
     await expect(log.startRun({}).started).rejects.toMatchObject({ name });
@@ -256,7 +256,7 @@ test.each([
   },
 );
 
-test('[R-864] without the name of a directory for content nothing is stored', async () => {
+test('[R-864] content for an empty directory name is refused', async () => {
   const { log } = hurriedClient({ url: AWAY, content: '' });
   await expect(log.startRun({}, { content: 'c' }).started).rejects.toMatchObject({
     name: 'ContentNotStored',

@@ -1,4 +1,4 @@
-/** What leaves the client is the value that its caller gave, or nothing. */
+/** The client sends a value exactly as given, or refuses it. */
 import vm from 'node:vm';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -120,7 +120,7 @@ describe('[R-1413] a value that JSON does not have', () => {
     [coded, 'an Error'],
     [vm.runInNewContext('new Set()'), 'a Set'],
     [new Float64Array(2), 'a typed array'],
-  ])('and its type is named: %#', async (value: unknown, name) => {
+  ])('is refused with its type: %#', async (value: unknown, name) => {
     const { log } = hurriedClient({ url: AWAY });
     const message = `is ${name}, which JSON does not have`;
     await expect(log.startRun({}).outcome({ odd: value })).rejects.toMatchObject({ issues: [{ message }] });
@@ -129,11 +129,11 @@ describe('[R-1413] a value that JSON does not have', () => {
     });
   });
 
-  test('but a text that was cut inside a pair is captured without the half [R-1413]', () => {
+  test('is left out if it is half a surrogate pair at the end of a text [R-1413]', () => {
     expect(jsonCopy({ summary: 'see \u{1F642} there'.slice(0, 5) }, LIMITS)).toEqual({ summary: 'see ' });
   });
 
-  test('and a name that may be data is not repeated', async () => {
+  test('is refused without a name that may be data', async () => {
     const { log } = hurriedClient({ url: AWAY });
     const error = await log
       .startRun({})
@@ -143,7 +143,7 @@ describe('[R-1413] a value that JSON does not have', () => {
   });
 });
 
-test('[R-1413] what JSON has arrives, and a member that is undefined is left out', async () => {
+test('[R-1413] values that JSON has are sent, and undefined members are left out', async () => {
   const collector = await fakeCollector();
   const { log, refusals } = hurriedClient({ url: collector.url });
   class Score {
@@ -166,7 +166,7 @@ test('[R-1413] what JSON has arrives, and a member that is undefined is left out
   expect(JSON.stringify(sent)).toBe(JSON.stringify(outcome));
 });
 
-/** Anything, with what JSON does not have among it. */
+/** Any values, also those that JSON does not have. */
 const anything = fc.anything({
   ...{ withBigInt: true, withBoxedValues: true, withDate: true, withMap: true, withSet: true },
   ...{ withNullPrototype: true, withSparseArray: true, withTypedArray: true },
@@ -193,7 +193,7 @@ test('[R-1413] any value is refused or can be read again as it was', () => {
   );
 });
 
-/** The same by an own reading of what JSON can say. */
+/** An independent comparison of a value with its JSON. */
 function isSame(read: unknown, given: unknown): boolean {
   if (given instanceof Date) return read === given.toISOString();
   if (given instanceof Number || given instanceof String || given instanceof Boolean) {
@@ -217,14 +217,14 @@ test.each<[string, (log: Client) => PromiseLike<unknown>]>([
   ['a number', (log) => log.run(4711 as never).feedback({})],
   ['an object', (log) => log.run({ id: 'SECRET' } as never).feedback({})],
   ['a start in the run null', (log) => log.startRun({}, { runId: null as never }).started],
-])('[R-861] what names no run is refused: %s', async (_what, call) => {
+])('[R-861] an event without a valid run is refused: %s', async (_what, call) => {
   const { log, refusals } = hurriedClient({ url: AWAY });
   await expect(call(log)).rejects.toMatchObject({ name: 'EventInvalid', issues: [{ pointer: '/run_id' }] });
   expect(refusals).toHaveLength(1);
   expect(String(refusals[0]?.error)).not.toMatch(/SECRET|4711/);
 });
 
-test('[R-861] a start without a run of its own opens one, and no parent is no parent', async () => {
+test('[R-861] an undefined runId gives a new run, and an undefined parentEventId no parent', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   const run = log.startRun({}, { runId: undefined, parentEventId: undefined });

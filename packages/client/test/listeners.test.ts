@@ -8,7 +8,7 @@ const REFUSAL = {
 const refused = { kind: 'outcome', eventId: 'x', error: new RangeError('patient 4711') } as const;
 const quarantined = { kind: 'outcome', eventId: 'x', refusal: REFUSAL } as const;
 
-test('[R-861] what no one listens to is told as trouble, the same once a minute', () => {
+test('[R-861] refusals without a listener are reported as trouble, each only once a minute', () => {
   const troubles: string[] = [];
   const { onRefused, onQuarantine, onTrouble } = listening(
     { onTrouble: (what) => troubles.push(what) },
@@ -27,13 +27,13 @@ test('[R-861] what no one listens to is told as trouble, the same once a minute'
   ]);
 });
 
-test('[R-861] a spool in memory says itself that nothing is kept', () => {
+test('[R-861] a quarantine in memory is not reported here, as the spool reports it', () => {
   const troubles: string[] = [];
   listening({ onTrouble: (what) => troubles.push(what) }, undefined).onQuarantine(quarantined);
   expect(troubles).toEqual([]);
 });
 
-test('trouble that no one listens to is a warning of the process', async () => {
+test('trouble without a listener is a process warning', async () => {
   const warned = new Promise<Error>((resolve) => process.once('warning', resolve));
   listening({}, undefined).onTrouble('the collector did not answer', new Error('ECONNREFUSED'));
   expect(await warned).toMatchObject({
@@ -41,7 +41,7 @@ test('trouble that no one listens to is a warning of the process', async () => {
   });
 });
 
-test('a listener that throws harms no other', () => {
+test('an error of a listener is not thrown', () => {
   const broken = () => {
     throw new Error('broken');
   };
@@ -56,7 +56,7 @@ test('a listener that throws harms no other', () => {
   }).not.toThrow();
 });
 
-test('an error without words is told by its code: Node has no more of several addresses tried in vain', () => {
+test('an error without a message, as of several failed addresses, is reported by its code', () => {
   const error = Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' });
   expect(withReason('the collector did not answer', error)).toBe(
     'the collector did not answer: ECONNREFUSED',

@@ -12,7 +12,7 @@ function leaves(targets: Targets = {}): string[] {
   return typeof targets === 'string' ? [path.normalize(targets)] : Object.values(targets).flatMap(leaves);
 }
 
-/** The files that these import, and so on. */
+/** These files and all that they import, directly or not. */
 function reachable(directory: string, entries: readonly string[]): Set<string> {
   const found = new Set<string>();
   const open = [...entries];
@@ -29,7 +29,7 @@ function reachable(directory: string, entries: readonly string[]): Set<string> {
   return found;
 }
 
-/** The compiler leaves what it built from files that are no more. */
+/** The compiler leaves the output of deleted files. */
 function isOfThisTree(directory: string, file: string): boolean {
   const source = file.replace(/^dist\//, 'src/').replace(/(\.d)?\.(ts|js)$/, '.ts');
   return !file.startsWith('dist/') || fs.existsSync(path.join(directory, source));
@@ -56,7 +56,7 @@ test.each(['client', 'instrument'])('the packed %s has every file that it needs,
 });
 
 test.each(['client', 'instrument', 'protocol', 'collector'])(
-  'the package %s has the licence of the whole with it',
+  'the package %s has the licence of the repository',
   (name) => {
     const licence = fs.readFileSync(path.join(PACKAGES, name, 'LICENSE'));
     expect(licence.equals(fs.readFileSync(path.join(PACKAGES, '../LICENSE')))).toBe(true);

@@ -38,7 +38,7 @@ async function program(directory: string, name: string, code: string, input = ''
   return { code: code_, ...ended };
 }
 
-test('[R-861] the application of the README runs, and so does what comes later', async () => {
+test('[R-861] the application of the README runs, and so does its code for later events', async () => {
   const collector = await fakeCollector();
   const directory = applicationDirectory();
   const here = (code: string) => code.replace(TAKEN_AS_SAID, `'${collector.url}'`);

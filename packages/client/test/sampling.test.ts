@@ -1,4 +1,4 @@
-/** Sampling as the ledger gets to see it. */
+/** Sampling, as the ledger shows it. */
 import type { EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -13,7 +13,7 @@ interface Counts {
   readonly events: number;
 }
 
-test('[R-863] from what is in the ledger the number of all runs and events can be told', async () => {
+test('[R-863] the ledger gives the number of all runs and events, also of those left out', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url, sampling: { rate: 0.2 } });
   for (let i = 0; i < 500; i++) {
@@ -23,7 +23,7 @@ test('[R-863] from what is in the ledger the number of all runs and events can b
   // Close gives up after a time.
   await log.flush();
   await log.close();
-  // On a busy machine one that is answered late is sent again.
+  // On a busy machine, an event that is answered late is sent again.
   const accepted = [...new Map(collector.accepted.map((each) => [each.event.event_id, each])).values()];
   const starts = accepted.filter(({ path }) => path.endsWith('inference-start'));
   const summaries = accepted.filter(({ event }) => event.run_id === undefined);
@@ -40,7 +40,7 @@ test('[R-863] from what is in the ledger the number of all runs and events can b
   }
 });
 
-test('[R-863] the client that closes tells what nothing else has told, in an artifact of no run', async () => {
+test('[R-863] close reports the remaining counts in an artifact without a run', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url, sampling: { rate: 0, risk: () => false } });
   const run = log.startRun({ model: MODEL });
@@ -55,7 +55,7 @@ test('[R-863] the client that closes tells what nothing else has told, in an art
   });
 });
 
-test('[R-863] a run that turns out risky is there with its own times and ids, and in full', async () => {
+test('[R-863] a run that turns out risky is sent completely, with its own times and ids', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({
     url: collector.url,
@@ -82,7 +82,7 @@ test('[R-863] a run that turns out risky is there with its own times and ids, an
   expect(events.find((event) => 'output' in event)?.system_metadata['sampling']).toEqual({ trigger: 'risk' });
 });
 
-test('[R-863] counts that an event could not carry into the spool are carried by the next', async () => {
+test('[R-863] counts in an event that was refused are sent with the next one', async () => {
   const collector = await fakeCollector();
   let rate = 0;
   const { log } = hurriedClient({
@@ -103,7 +103,7 @@ test('[R-863] counts that an event could not carry into the spool are carried by
   expect(collector.accepted[0]?.event.system_metadata['not_captured']).toMatchObject({ runs: 1, events: 1 });
 });
 
-test('[R-863] without sampling nothing is said of it', async () => {
+test('[R-863] without sampling, events have no members about it', async () => {
   const collector = await fakeCollector();
   const { log } = hurriedClient({ url: collector.url });
   log.startRun({ model: MODEL });
@@ -113,7 +113,7 @@ test('[R-863] without sampling nothing is said of it', async () => {
 
 const SAMPLED_MODEL = { model_id: 'm', model_version: '1' };
 
-/** A sampler in a world that stands still. */
+/** A sampler with a clock and a chance that the test sets. */
 function sampled(sampling: Sampling) {
   const world = { now: 0, chance: 0.5 };
   const troubles: string[] = [];
@@ -162,7 +162,7 @@ test('[R-863] chance decides for a whole run, and for those nested in it', () =>
   });
 });
 
-test('[R-863] a risk brings the whole run, with what came before it, and says that it did', () => {
+test('[R-863] a risk captures the whole run, also its earlier events, and is marked as the trigger', () => {
   const { sampler, offer, captured } = sampled({
     rate: 0,
     risk: ({ payload }) => 'dose' in payload && payload.dose === 'high',
@@ -182,7 +182,7 @@ test('[R-863] a risk brings the whole run, with what came before it, and says th
   expect(sampler.omissions.some).toBe(false);
 });
 
-test('[R-863] a trigger is marked for as long as it would have brought in a run that was not selected', () => {
+test('[R-863] in a selected run, a trigger is marked once, and only within the window', () => {
   const { sampler, offer, world } = sampled({ rate: 0.6, risk: () => false, window: { ms: 1000 } });
   const selected = sampler.begin('a', SAMPLED_MODEL);
   offer(selected, 'inference-start');
@@ -193,7 +193,7 @@ test('[R-863] a trigger is marked for as long as it would have brought in a run 
   expect(offer(late, 'user-feedback')).toEqual({ decision: 'captured', marks: undefined });
 });
 
-test('[R-863] a predicate that throws has seen a risk, and what it threw goes nowhere', () => {
+test('[R-863] a predicate that throws counts as a risk, and the text of its error is not reported', () => {
   const { sampler, offer, troubles } = sampled({
     rate: 0,
     risk: () => {
@@ -204,7 +204,7 @@ test('[R-863] a predicate that throws has seen a risk, and what it threw goes no
   expect(troubles).toEqual(['the risk function threw an error; the run is captured']);
 });
 
-test('[R-863] outcomes and feedback are never left out, and bring a run that is still held', () => {
+test('[R-863] outcomes and feedback are never left out, and capture a run that is still held', () => {
   const { sampler, offer, captured, world } = sampled({
     ...{ rate: 0, risk: () => false },
     window: { ms: 1000 },
@@ -222,7 +222,7 @@ test('[R-863] outcomes and feedback are never left out, and bring a run that is 
   expect(sampler.omissions.take()).toMatchObject({ runs: 1, events: 1 });
 });
 
-test('[R-863] for some time after a version was first seen another share is captured', () => {
+test('[R-863] for some time after a version is first seen, another rate applies', () => {
   const { sampler, world } = sampled({ rate: 0.1, afterModelChange: { ms: 1000 } });
   const stateOf = (model_version: string) => sampler.begin('r', { model_id: 'm', model_version });
   expect(stateOf('1')).toMatchObject({
@@ -239,14 +239,14 @@ test('[R-863] for some time after a version was first seen another share is capt
 test.each([
   ['runs', { runs: 2 }],
   ['bytes', { bytes: 1500 }],
-])('[R-863] the window is bounded in %s, and the oldest run goes first', (_what, window) => {
+])('[R-863] the window is bounded in %s, and the oldest run is dropped first', (_what, window) => {
   const { sampler, offer } = sampled({ rate: 0, risk: () => false, window });
   for (const id of ['a', 'b', 'c']) offer(sampler.begin(id, SAMPLED_MODEL), 'inference-start', {}, 100);
   expect(['a', 'b', 'c'].map((id) => sampler.runInWindow(id) !== undefined)).toEqual([false, true, true]);
   expect(sampler.omissions.take()).toMatchObject({ runs: 1, events: 1 });
 });
 
-test('[R-863] what could not be told is told later, with the time since when', () => {
+test('[R-863] counts that could not be reported are reported later, with their first time', () => {
   const { sampler, offer } = sampled({ rate: 0 });
   offer(sampler.begin('a', SAMPLED_MODEL), 'inference-start');
   const { omissions } = sampler;
@@ -296,7 +296,7 @@ test('[R-863] whatever happens, every event is captured or counted, once', () =>
   );
 });
 
-test('[R-863] what is estimated from the captured runs is what was true of all of them', () => {
+test('[R-863] an estimate from the captured runs is close to the value of all runs', () => {
   const { sampler, offer, captured, world } = sampled({
     ...{ rate: 0.1, window: { ms: 500 } },
     risk: ({ payload }) => 'risky' in payload,
@@ -313,7 +313,7 @@ test('[R-863] what is estimated from the captured runs is what was true of all o
     const isHarmed = chance() < 0.3;
     harmed += Number(isHarmed);
     offer(run, 'inference-start');
-    // Harm is what the predicate mostly sees, and sometimes too late.
+    // The predicate sees most harm, sometimes too late.
     const seen = chance() < (isHarmed ? 0.6 : 0.05);
     world.now += chance() < 0.2 ? 600 : 0;
     const { marks } = offer(run, 'human-output', seen ? { risky: true } : {});

@@ -16,7 +16,7 @@ test('[R-861] the calls are typed by the schemas of the protocol', () => {
     run.artifact({ artifact_type: 'tool_call' }, { content: 'stored by itself' });
     // @ts-expect-error An artifact has a type of the list.
     run.artifact({ artifact_type: 'thought', artifact_uri: 'urn:x:1' });
-    // @ts-expect-error An artifact is somewhere, or comes with its content.
+    // @ts-expect-error An artifact has a URI or content.
     run.artifact({ artifact_type: 'tool_call' });
     // @ts-expect-error A summary is a text.
     run.output({ summary: 5 });
@@ -28,7 +28,7 @@ test('[R-861] the calls are typed by the schemas of the protocol', () => {
   expectTypeOf(written).toBeFunction();
 });
 
-test('[R-861] under the profile full the calls ask for what it asks for', () => {
+test('[R-861] with the profile full, the calls require its members', () => {
   const written: Written = (_log, full) => {
     const run = full.startRun({
       ...{ model, inputs: {}, user: { caller_type: 'clinician' }, target: { target_type: 'patient' } },
@@ -37,24 +37,24 @@ test('[R-861] under the profile full the calls ask for what it asks for', () => 
     run.output({ output_type: 'text' }, { content: 'stored by itself' });
     run.outcome({ outcome_type: 'validated' });
     run.feedback({ feedback_type: 'thumbs' });
-    // @ts-expect-error The output is somewhere, or comes with its content.
+    // @ts-expect-error The output has a URI or content.
     run.output({ summary: 's' });
     // @ts-expect-error The vocabulary is closed.
     run.outcome({ outcome_type: 'wonderful' });
-    // @ts-expect-error All four are asked for.
+    // @ts-expect-error All four members are required.
     full.startRun({ model });
   };
   expectTypeOf(written).toBeFunction();
   expectTypeOf<RunStart<'full'>['user']>().not.toBeNullable();
 });
 
-test('[R-861] what is captured can be awaited, and a run cannot', () => {
+test('[R-861] a captured event can be awaited, and a run cannot', () => {
   expectTypeOf<Awaited<Captured>>().toEqualTypeOf<Outcome>();
   expectTypeOf<Captured['eventId']>().toBeString();
   expectTypeOf<Run>().not.toHaveProperty('then');
 });
 
-test('[R-863] a predicate of risk knows what an event of a kind is about', () => {
+test('[R-863] the risk predicate is typed by the kind of its event', () => {
   const risk: NonNullable<Sampling['risk']> = ({ kind, payload }) =>
     kind === 'human-output' && payload.output['alarm'] === true;
   expectTypeOf(risk).returns.toBeBoolean();

@@ -12,7 +12,7 @@ test('[R-861] ids are UUIDs of version 7 that begin with the time', () => {
   expect(timeOf(id)).toBe(now);
 });
 
-test('[R-861] ids rise while the clock stands still, goes on, or goes back by a little', () => {
+test('[R-861] ids rise if the clock stops, advances, or goes back a little', () => {
   fc.assert(
     fc.property(
       fc.array(fc.integer({ min: -9000, max: 50 }), { minLength: 1, maxLength: 200 }),
@@ -40,7 +40,7 @@ test('[R-861] more ids than the counter holds within a millisecond rise too, and
   expect(timeOf(ids.at(-1) ?? '')).toBeLessThan(1_764_000_000_000 + 12);
 });
 
-test('a clock that was far ahead and is put right is followed', () => {
+test('ids follow a clock that was far ahead and is corrected', () => {
   let now = 2_000_000_000_000;
   const source = new UuidSource(() => now);
   source.next();

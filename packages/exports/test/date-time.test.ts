@@ -16,7 +16,7 @@ describe('a timestamp in other formats', () => {
   });
 
   test.each([null, '0000-06-01T00:00:00Z', '9999-12-31T23:59:59-23:59'])(
-    'of %s is nothing [R-712]',
+    'of %s is undefined [R-712]',
     (sent) => {
       expect(dateTimeOf(sent)).toBeUndefined();
     },

@@ -288,7 +288,7 @@ describe('a verifier', () => {
     ['user-feedback', { feedback_type: 'thumbs' }],
     ['user-feedback', { feedback_type: 'rating', rating_value: 2 }],
     ['user-feedback', { feedback_type: 'text', comment: 'fine' }],
-  ] as const)('is no one by %s %o, which does not approve [R-712]', (kind, payload) => {
+  ] as const)('is not named by %s %o, which does not approve [R-712]', (kind, payload) => {
     expect(verified(kind, payload, CLINICIAN)).toEqual([]);
   });
 
@@ -298,7 +298,7 @@ describe('a verifier', () => {
     [{ caller_id: 'clinician-12' }],
     [{ caller_id: 'p-1', caller_type: 'patient' }],
     [{ caller_id: 'job-1', caller_type: 'service' }],
-  ])('is no one whom the event does not call a clinician: %o [R-712]', (user) => {
+  ])('is not a person whom the event does not call a clinician: %o [R-712]', (user) => {
     expect(verified('outcome', { outcome_type: 'validated' }, user)).toEqual([]);
   });
 

@@ -137,7 +137,7 @@ describe('a record in PROV-JSON', () => {
         },
       },
     ],
-  ])('would not be believed with %s', (_fault, change) => {
+  ])('is found to be faulty with %s', (_fault, change) => {
     const agent = { ...full['agent'], 'ce:a': {} };
     expect(provFaults({ ...full, agent })).toEqual([]);
     expect(provFaults({ ...full, agent, ...change })).not.toEqual([]);

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { TextDictionary } from '../src/parquet-table.js';
 
 test('texts made to collide do not cost a search of all texts [R-712]', () => {
-  // For any seed: the second word takes back the change of the first.
+  // For any seed: the second word undoes the change of the first.
   const PAIRS = 14;
   const texts = Array.from({ length: 1 << PAIRS }, (_, n) => {
     const bytes = Buffer.alloc(8 * PAIRS);

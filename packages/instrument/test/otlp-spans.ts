@@ -156,7 +156,7 @@ export function replay(spans: readonly RecordedSpan[], processor: RunSpanProcess
   );
 }
 
-/** What an expectation says: without what is not there. */
+/** An expectation without its empty members. */
 export function filled(object: object): object {
   const isEmpty = (value: unknown) =>
     value === undefined ||

@@ -48,7 +48,7 @@ test.each([
   ['before an answer', silent],
   ['within an answer', halfABody],
   ['within a stream', halfAStream],
-])("[R-1600] a signal's time that is up %s is a failure", async (_, server) => {
+])('[R-1600] the time-out of a signal %s is a failure', async (_, server) => {
   const ended = await endedBy(server, async (url, captured) => {
     const reply = await captured(`${url}/v1/responses`, post(AbortSignal.timeout(60)));
     await reply.text();
@@ -97,7 +97,7 @@ test.each(SDKS)('[R-1600] %s: the time-out of a signal is a failure', async (_, 
 });
 
 test.each(SDKS)(
-  '[R-1600] %s: what the application aborts by a timer of its own is aborted',
+  '[R-1600] %s: a call that the application aborts by its own timer is aborted',
   async (_, call) => {
     const ended = await endedBy(silent, (url, captured) => {
       const controller = new AbortController();
@@ -133,7 +133,7 @@ test.each([
   ['before an answer', silent],
   ['within an answer', halfABody],
   ['within a stream', halfAStream],
-])('[R-1600] what the application aborts %s is aborted', async (_, server) => {
+])('[R-1600] a call that the application aborts %s is aborted', async (_, server) => {
   const ended = await endedBy(server, async (url, fetch) => {
     const openai = new OpenAI({ apiKey: 'k', baseURL: url, maxRetries: 0, fetch });
     const controller = new AbortController();

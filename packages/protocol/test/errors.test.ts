@@ -40,7 +40,7 @@ describe('the error table', () => {
     expect(Object.fromEntries(entries.map(([code, entry]) => [code, entry.status]))).toEqual(STATUSES);
   });
 
-  it('tells a client to retry when time or the service must change, and not when the request must', () => {
+  it('allows a retry with 408, 429, 500 and 503 alone', () => {
     const retryable = entries.filter(([, entry]) => entry.retry).map(([, entry]) => entry.status);
     expect(new Set(retryable)).toEqual(new Set([408, 429, 500, 503]));
     for (const [, entry] of entries) expect(entry.retry).toBe(retryable.includes(entry.status));
@@ -50,12 +50,12 @@ describe('the error table', () => {
     for (const [, entry] of entries) expect(entry.retryAfter).toBe([429, 503].includes(entry.status));
   });
 
-  it('logs as an error only what is the service’s own fault', () => {
+  it('logs as errors only faults of the service', () => {
     const loud = entries.filter(([, entry]) => entry.logLevel === 'error').map(([code]) => code);
     expect(loud).toEqual(['internal', 'storage_unavailable']);
   });
 
-  it('words each message and each occasion as one sentence of its own', () => {
+  it('has a different sentence for each message and each occasion', () => {
     for (const words of ['message', 'when'] as const) {
       const sentences = entries.map(([, entry]) => entry[words]);
       for (const sentence of sentences) expect(sentence).toMatch(/^[A-Z][^\n]*\.$/);
@@ -65,11 +65,11 @@ describe('the error table', () => {
 });
 
 describe('errorBody', () => {
-  it.each(entries)('says the default message of %s', (code, entry) => {
+  it.each(entries)('has the default message of %s', (code, entry) => {
     expect(errorBody(code)).toEqual({ message: entry.message, code });
   });
 
-  it('carries details when there are any', () => {
+  it('has the details that are given', () => {
     expect(errorBody('permission_denied', { permission: 'outcome' })).toEqual({
       message: ERRORS.permission_denied.message,
       code: 'permission_denied',
@@ -77,7 +77,7 @@ describe('errorBody', () => {
     });
   });
 
-  it('says a message of its own when the place of failure has one', () => {
+  it('has a given message in place of the default one', () => {
     expect(errorBody('invalid_json', undefined, 'The body is empty.')).toEqual({
       message: 'The body is empty.',
       code: 'invalid_json',

@@ -7,20 +7,20 @@ const read = (path: string) => readFileSync(new URL(path, packageRoot), 'utf8');
 describe('the generated files', () => {
   const generated = generate();
 
-  it('[R-315] have openapi.json, which is committed, as the generator writes it', () => {
+  it('[R-315] include the committed openapi.json, as the generator writes it', () => {
     expect(read('openapi.json') === generated.get('openapi.json'), 'run npm run generate').toBe(true);
   });
 
-  it.each([...generated.keys()])('have %s as the last build wrote it', (path) => {
+  it.each([...generated.keys()])('include %s, as the last build wrote it', (path) => {
     expect(read(path) === generated.get(path), `run npm run build: ${path} is out of date`).toBe(true);
   });
 
-  it('are all that lies in src/generated', () => {
+  it('are the only files in src/generated', () => {
     const names = readdirSync(new URL('src/generated/', packageRoot)).map((name) => `src/generated/${name}`);
     expect(names.sort()).toEqual([...generated.keys()].filter((path) => path.startsWith('src/')).sort());
   });
 
-  it('import nothing but files of this package', () => {
+  it('import only files of this package', () => {
     for (const path of generated.keys()) {
       if (!path.endsWith('.ts')) continue;
       const specifiers = [...read(path).matchAll(/(?:from |import\(|require\()\s*["']([^"']+)/g)];

@@ -23,20 +23,20 @@ describe('issuesOf', () => {
     expect(issuesOf(checks).map(({ pointer, rule }) => [pointer, rule])).toEqual([[path, 'type']]);
   });
 
-  it('[R-402] stops at the most issues that an answer may hold, and keeps their order', () => {
+  it('[R-402] stops at the highest number of issues in an answer, and keeps their order', () => {
     const checks = Array.from({ length: MAX_ISSUES + 5 }, (_, index) => missing(`field_${index}`));
     expect(issuesOf(checks).map(({ pointer }) => pointer)).toEqual(
       Array.from({ length: MAX_ISSUES }, (_, index) => `/artifact/field_${index}`),
     );
   });
 
-  it('says something of a field that it has no words for', () => {
+  it('has a general message for a field without its own', () => {
     expect(issuesOf([{ instancePath: '/new', keyword: 'type', params: {} }])).toEqual([
       { pointer: '/new', rule: 'type', message: 'is not valid' },
     ]);
   });
 
-  it('has words for every named field, and for the event itself', () => {
+  it('has a message for every named field, and for the event itself', () => {
     const pointers = ['', ...FIELDS.map(({ pointer }) => pointer)];
     expect(Object.keys(EXPECTATIONS).sort()).toEqual(pointers.sort());
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { EVENT_KINDS, EVENT_PATHS, PROFILES, PROTOCOL_VERSION } from '../src/index.js';
 
 describe('the event kinds', () => {
-  it('stand in the order that is stored on disk', () => {
+  it('are in the order that is stored on disk', () => {
     expect(EVENT_KINDS).toEqual([
       'inference-start',
       'internal-artifact',

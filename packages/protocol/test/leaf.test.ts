@@ -50,7 +50,7 @@ const sample: Envelope = {
 };
 
 describe('the envelope', () => {
-  it('[R-902] [R-1880] has the layout that proofs are checked against forever', () => {
+  it('[R-902] [R-1880] has the layout on which all proofs depend', () => {
     const expected = [
       '01 03 01 02 04 05',
       '0000010203040506',
@@ -62,7 +62,7 @@ describe('the envelope', () => {
     expect(Buffer.from(encoded(sample)).toString('hex')).toBe(expected.replaceAll(' ', ''));
   });
 
-  it('is read back as it was written, wherever it stands among other bytes', () => {
+  it('is read back as it was written, at any place among other bytes', () => {
     fc.assert(
       fc.property(envelopes, fc.nat(9), fc.nat(9), (envelope, before, behind) => {
         const size = envelopeSize(envelope);
@@ -76,7 +76,7 @@ describe('the envelope', () => {
     );
   });
 
-  it('is written in one way only', () => {
+  it('has only one encoding', () => {
     const nearly = fc
       .tuple(envelopes, fc.nat(ENVELOPE_FIXED_BYTES - 1), fc.nat(255))
       .map(([envelope, at, value]) => encoded(envelope).map((byte, index) => (index === at ? value : byte)));

@@ -82,7 +82,7 @@ describe('the OpenAPI document', () => {
     expect(document.info.version).toBe(PROTOCOL_VERSION);
   });
 
-  it('has one POST operation a kind of event and nothing else', () => {
+  it('has one POST operation for each kind of event, and nothing else', () => {
     expect(Object.keys(document.paths)).toEqual(EVENT_KINDS.map((kind) => EVENT_PATHS[kind]));
     for (const operations of Object.values(document.paths)) expect(Object.keys(operations)).toEqual(['post']);
     expect(new Set(EVENT_KINDS.map((kind) => operationOf(kind).operationId)).size).toBe(EVENT_KINDS.length);
@@ -100,7 +100,7 @@ describe('the OpenAPI document', () => {
 describe.each(EVENT_KINDS)('the operation of %s', (kind) => {
   const operation = operationOf(kind);
 
-  it('requires a body and shows minimal and rich ones that are valid as they claim', () => {
+  it('requires a body, and its examples are valid under the profiles that they name', () => {
     expect(operation.requestBody.required).toBe(true);
     const examples = examplesOf(operation.requestBody);
     expect(examples.length).toBeGreaterThanOrEqual(3);
@@ -133,7 +133,7 @@ describe.each(EVENT_KINDS)('the operation of %s', (kind) => {
   });
 
   it.each(FAILURES)(
-    'says for the status %s which headers come with it, Retry-After among them or not',
+    'documents the headers that come with the status %s, with or without Retry-After',
     (status) => {
       const expected = entries.some(([, entry]) => String(entry.status) === status && entry.retryAfter);
       const headers = responseOf(operation, status).headers ?? {};
@@ -147,7 +147,7 @@ describe('the error examples', () => {
     .filter(([name]) => name !== 'Accepted')
     .flatMap(([, response]) => examplesOf(response));
 
-  it('cover every code but those that no operation gives', () => {
+  it('cover every code, except those that no operation returns', () => {
     const unreachable: ErrorCode[] = ['not_found', 'method_not_allowed'];
     expect(examples.map(([code]) => code).sort()).toEqual(
       entries
@@ -157,14 +157,14 @@ describe('the error examples', () => {
     );
   });
 
-  it.each(examples)('hold a body for %s that the error schema takes', (_, { value }) => {
+  it.each(examples)('have a body for %s that is valid by the error schema', (_, { value }) => {
     const schema = JSON.parse(
       readFileSync(path.join(packageDirectory, 'schemas', 'error.json'), 'utf8'),
     ) as object;
     expect(new Ajv2020({ strict: true }).validate(schema, value)).toBe(true);
   });
 
-  it('list the issues of a failed validation as the validators word them', () => {
+  it('list the issues of a failed validation in the words of the validators', () => {
     const event: Record<string, unknown> = { ...smallestEvent('outcome', 'minimum'), event_id: 'x' };
     delete event['timestamp'];
     const shown = examples.find(([code]) => code === 'validation_failed')?.[1].value.details?.issues;

@@ -33,7 +33,7 @@ export function smallestEvent(kind: EventKind, profile: Profile): JsonObject {
   return structuredClone({ ...BASE, ...SMALLEST[profile][kind] });
 }
 
-/** What a field may be: values it takes, values it does not, and how the refusal is worded. */
+/** The type of a field: valid values, invalid values, and the message of a refusal. */
 interface FieldType {
   readonly good: readonly unknown[];
   readonly bad: readonly unknown[];

@@ -29,7 +29,7 @@ function follow(reference: string, file: Schema): [Schema, Schema] {
   ];
 }
 
-/** The descriptions of the fields at this level, those of the parent standing in where there are none. */
+/** The descriptions of the fields at this level, or those of the parent if there are none. */
 function describedFields(schema: Schema, file = schema): Map<string, string | undefined> {
   const fields = new Map<string, string | undefined>();
   const add = (found: Map<string, string | undefined>, prefix = '') => {

@@ -23,7 +23,7 @@ describe('the event types', () => {
     expectTypeOf<EventOf<'user-feedback'>>().toEqualTypeOf<UserFeedbackEvent>();
   });
 
-  it('take fields that no one named', () => {
+  it('accept unknown fields', () => {
     const event: InferenceStartEvent = { ...base, own: 1, system_metadata: { region: 'north' } };
     expectTypeOf(event['own']).toBeUnknown();
   });
@@ -39,7 +39,7 @@ describe('the event types', () => {
     const untyped: InternalArtifactEvent = { ...base, artifact: { artifact_uri: 'urn:x:1' } };
     // @ts-expect-error A run_id may be left out and may not be null.
     const runless: OutcomeEvent = { ...base, outcome: {}, run_id: null };
-    // @ts-expect-error The profile full wants to know where the output is.
+    // @ts-expect-error The profile full requires the URI of the output.
     const placeless: EventOf<'human-output', 'full'> = { ...base, output: {} };
     expectTypeOf([untyped, runless, placeless]).toBeArray();
   });

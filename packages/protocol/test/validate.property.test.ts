@@ -12,7 +12,7 @@ import { FIELDS, smallestEvent, withField } from './sample-events.js';
 const anyKind = fc.constantFrom(...EVENT_KINDS);
 const anyProfile = fc.constantFrom(...PROFILES);
 
-/** Changes to make to an event: for some of its fields a value that fits, one that need not, or none. */
+/** Changes to make to an event: for some of its fields a valid value, any other value, or none. */
 function changesTo(kind: EventKind, anyValue: fc.Arbitrary<unknown>) {
   const change = (field: (typeof FIELDS)[number]) => {
     const value = fc.oneof(
@@ -49,7 +49,7 @@ function nearlyValid(anyValue: fc.Arbitrary<unknown>) {
   );
 }
 
-/** The schema files read by Ajv as they are: references, allOf and all. */
+/** The schema files, interpreted by Ajv with references and allOf. */
 function interpretedSchemas() {
   const directory = new URL('../schemas/', import.meta.url);
   // strictRequired wants a property defined beside every `required`; `full` requires what `minimum` defines.
@@ -94,7 +94,7 @@ describe('validateEvent', () => {
     );
   });
 
-  it('holds under minimum whatever holds under full', () => {
+  it('accepts under minimum what it accepts under full', () => {
     fc.assert(
       fc.property(nearlyValid(fc.jsonValue()), ({ kind, event }) => {
         if (validateEvent(kind, 'full', event) === undefined) {
@@ -104,7 +104,7 @@ describe('validateEvent', () => {
     );
   });
 
-  it('agrees with the schema files as Ajv interprets them, to the field', () => {
+  it('agrees with Ajv on the schema files, field by field', () => {
     const interpreted = interpretedSchemas();
     fc.assert(
       fc.property(nearlyValid(fc.jsonValue({ maxDepth: 2 })), ({ kind, profile, event }) => {
@@ -115,7 +115,7 @@ describe('validateEvent', () => {
     );
   });
 
-  it('[R-403] never tells a value of the event, nor the name of a field that it does not know', () => {
+  it('[R-403] never reports a value of the event or the name of an unknown field', () => {
     const secret = fc.stringMatching(/^[0-9a-f]{6}$/).map((text) => `SECRET${text}`);
     const secretNumber = fc.integer({ min: 0, max: 999 }).map((n) => Number(`7777777.${n}7`));
     const { secrets } = fc.letrec((tie) => ({

@@ -56,7 +56,7 @@ describe.each(cases)('$kind under the profile $profile', ({ kind, profile }) => 
     expect(validateEvent(kind, profile, {})).toEqual(missing);
   });
 
-  it('[R-112] keeps fields that no one named, at every level', () => {
+  it('[R-112] keeps unknown fields at every level', () => {
     const event = smallestEvent(kind, profile);
     for (const [name, value] of Object.entries(event)) {
       if (typeof value === 'object') event[name] = { ...value, 'never/named~': [null, { deep: 1 }] };
@@ -101,7 +101,7 @@ describe.each(fieldCases)('$requirement $pointer of $kind under $profile', (fiel
   const { kind, profile, pointer, type } = field;
   const known = field.known.includes(profile);
 
-  it('takes every value that it may have', () => {
+  it('accepts every valid value', () => {
     for (const value of type.good) {
       const event = withField(smallestEvent(kind, profile), pointer, value);
       expect(validateEvent(kind, profile, event), JSON.stringify(value)).toBeUndefined();
@@ -109,7 +109,7 @@ describe.each(fieldCases)('$requirement $pointer of $kind under $profile', (fiel
   });
 
   it(
-    known ? 'refuses every other value with one issue' : 'takes any value, as the profile does not know it',
+    known ? 'refuses every other value with one issue' : 'accepts any value, as the profile does not know it',
     () => {
       for (const value of type.bad) {
         const event = withField(smallestEvent(kind, profile), pointer, value);

@@ -239,7 +239,7 @@ describe('the commands on the page [R-715]', () => {
   }));
 
   test.each(['sender', 'received'] as const)(
-    'list exactly the runs behind each number, by the clock %s',
+    'list exactly the runs of each number, by the clock %s',
     (clock) => {
       const records = RUNS.map(runOf);
       const commands: (readonly string[])[] = [];

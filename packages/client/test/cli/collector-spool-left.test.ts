@@ -1,4 +1,4 @@
-/** What `collector-spool` says of a spool that cannot be read as a whole. Needs packages/client/dist. */
+/** What `collector-spool` prints about a spool that it cannot read completely. Needs packages/client/dist. */
 import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -22,7 +22,7 @@ async function command(args: readonly string[], url = 'http://127.0.0.1:9') {
   });
 }
 
-/** A spool with ten events, that no one holds unless it is left open, and its one part and segment. */
+/** A spool with ten events, its one part and its segment. No process holds it unless it is left open. */
 async function spoolWith({ close = true, key }: { close?: boolean; key?: Uint8Array } = {}) {
   const directory = temporaryDirectory();
   const spool = await openSpool({ directory, durability: 'os', ...(key && { key }) });
@@ -38,7 +38,7 @@ async function spoolWith({ close = true, key }: { close?: boolean; key?: Uint8Ar
   return { directory, spool, part, segment: path.join(part, name) };
 }
 
-/** Each frame of the events that `spoolWith` makes. */
+/** The size of each frame that `spoolWith` makes. */
 const FRAME = 32 + '{"event_id":"0"}'.length;
 
 function change(file: string, edit: (bytes: Buffer) => Buffer): void {
@@ -60,7 +60,7 @@ async function drained(directory: string, ...more: readonly string[]) {
   return { code, json: JSON.parse(stdout) as Drained, accepted: collector.accepted.length };
 }
 
-test('[R-866] a segment of a later version is left, named, and never counted as nothing', async () => {
+test('[R-866] a segment of a later version is kept and named, and its events count as unknown', async () => {
   const { directory, segment } = await spoolWith();
   change(segment, (bytes) => {
     bytes[8] = 2;
@@ -87,7 +87,7 @@ test('[R-866] a segment of a later version is left, named, and never counted as 
   expect(fs.readFileSync(segment)).toEqual(before);
 });
 
-test('[R-854] what a process left before a restart of its host is watched, named, and taken when it stays quiet', async () => {
+test('[R-854] a part left before a host restart is watched, named, and taken if unchanged', async () => {
   const { directory, spool, part } = await spoolWith({ close: false });
   // As after kill -9 and a restart: another boot, and no one listens.
   const left = `${directory}-left`;
@@ -115,7 +115,7 @@ test('[R-854] what a process left before a restart of its host is watched, named
   expect(accepted).toHaveLength(EVENTS);
 });
 
-test('[R-853] damage that drain comes upon is in its result, and is told until someone takes it away', async () => {
+test('[R-853] damage that drain finds is in its result, and is reported until it is removed', async () => {
   const { directory, segment } = await spoolWith();
   change(segment, (bytes) => {
     const at = 64 + 3 * FRAME + 40;
@@ -138,7 +138,7 @@ test('[R-853] damage that drain comes upon is in its result, and is told until s
 });
 
 test.each(['with', 'without'])(
-  '[R-853] frames cut out of a segment %s an end are told as missing',
+  '[R-853] frames cut out of a segment %s an end frame are reported as missing',
   async (how) => {
     const { directory, segment } = await spoolWith();
     change(segment, (bytes) => {
@@ -158,7 +158,7 @@ test.each(['with', 'without'])(
   },
 );
 
-test('[R-853] a damaged tail is found though no event is behind it', async () => {
+test('[R-853] a damaged tail is found although no event follows it', async () => {
   const { directory, segment } = await spoolWith();
   change(segment, (bytes) =>
     Buffer.concat([bytes.subarray(0, 64 + EVENTS * FRAME), Buffer.alloc(20, 'torn')]),
@@ -168,7 +168,7 @@ test('[R-853] a damaged tail is found though no event is behind it', async () =>
   expect(code).toBe(3);
 });
 
-test('[R-866] events in the clear and sealed ones in one part are counted together without the key', async () => {
+test('[R-866] without the key, plain and sealed events of one part are counted together', async () => {
   const { directory, part } = await spoolWith();
   const sealed = await spoolWith({ key: Buffer.alloc(32, 4) });
   fs.cpSync(sealed.segment, path.join(part, path.basename(sealed.segment)));
@@ -178,7 +178,7 @@ test('[R-866] events in the clear and sealed ones in one part are counted togeth
   expect(stdout).toContain('is encrypted');
 });
 
-test('[R-866] what is no regular file, or too large for a segment, hides nothing and holds no one up', async () => {
+test('[R-866] a segment that is no regular file, or too large, is named; the others are read', async () => {
   const { directory, part } = await spoolWith();
   const named = (digit: string) => path.join(part, `${digit.repeat(32)}.segment`);
   fs.mkdirSync(named('a'));
@@ -199,7 +199,7 @@ test('[R-866] what is no regular file, or too large for a segment, hides nothing
   expect(fs.readdirSync(part).filter((file) => file.endsWith('.segment'))).toHaveLength(4);
 });
 
-test('[R-866] a quarantine or marks that are no regular files are told, and hold no one up', async () => {
+test('[R-866] quarantine or marks that are no regular files are reported and do not block show', async () => {
   const { directory, segment } = await spoolWith();
   fs.mkdirSync(path.join(directory, 'quarantine'));
   execFileSync('mkfifo', [path.join(directory, 'quarantine/x.ndjson')]);
@@ -223,7 +223,7 @@ test.each(['damaged', 'quarantine'])(
       expect(code).toBe(3);
       expect(json.damaged).toMatchObject({ bytes: FRAME, files: [] });
       expect(json).toMatchObject({ sent: EVENTS - 1, waiting: 0 });
-      // Left for when it can be put aside.
+      // It is left until it can be put aside.
       const left = fs.readdirSync(directory, { recursive: true, encoding: 'utf8' });
       expect(left.filter((file) => file.endsWith('.segment'))).toHaveLength(1);
     } else {
@@ -239,7 +239,7 @@ test.each(['damaged', 'quarantine'])(
   },
 );
 
-test('[R-866] words that a server gives for a code are shown only when asked for', async () => {
+test('[R-866] text that a server sends as a code is shown only with --contents', async () => {
   const { directory } = await spoolWith();
   const words = 'John Doe 1950-01-01 HIV positive';
   const spool = await openSpool({ directory, durability: 'os' });

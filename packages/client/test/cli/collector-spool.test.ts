@@ -18,7 +18,7 @@ const MAIN = path.resolve(import.meta.dirname, '../../dist/cli/main.js');
 const SPOOL_PROCESS = path.resolve(import.meta.dirname, '../spool/spool-process.mjs');
 const KEY = Buffer.alloc(32, 4);
 const SECRET = 'Mrs Example has a rash';
-/** Clears a screen, and turns what follows around. */
+/** Clears a screen, and reverses the text after it. */
 const HOSTILE = '\u001b[2J\u009b2J\u202e';
 const REWOUND = '\r\u001b[K';
 const REFUSAL = { status: 400, code: `validation${HOSTILE}`, message: SECRET, at: '2026-01-01T00:00:00Z' };
@@ -51,7 +51,7 @@ async function command(
   child.stderr.setEncoding('utf8').on('data', (text: string) => (ended.stderr += text));
   act?.(child);
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
-  // Whatever is printed, and of whatever it speaks; but for a line that is written over.
+  // All output, except a line that is overwritten.
   const printed = ended.stdout + (terminal ? ended.stderr.replaceAll(REWOUND, '') : ended.stderr);
   // eslint-disable-next-line no-control-regex
   expect(printed).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
@@ -60,7 +60,7 @@ async function command(
 
 const event = (id: number) => Buffer.from(JSON.stringify({ event_id: `${id}`, words: SECRET + HOSTILE }));
 
-/** A spool that no one holds, with three events that wait and two in quarantine. */
+/** A spool that no process holds, with three events that wait and two in quarantine. */
 async function leftSpool(options: Partial<SpoolOptions> = {}): Promise<string> {
   const directory = temporaryDirectory();
   const spool = await openSpool({ directory, durability: 'os', ...options });
@@ -98,7 +98,7 @@ const filesIn = (directory: string) =>
       return [file, fs.readFileSync(file, 'hex')];
     });
 
-test('[R-866] show tells what waits, who holds it and what was refused, and nothing of an event', async () => {
+test('[R-866] show prints what waits, its holder and what was refused, without contents', async () => {
   const directory = await leftSpool();
   const before = filesIn(directory);
   const { code, stdout, stderr } = await command(['show', directory]);
@@ -128,7 +128,7 @@ test('[R-866] show names the process that holds a part', async () => {
   expect((await command(['show', directory, '--check'])).code).toBe(0);
 });
 
-test('[R-866] show --events prints what waits and what was refused, and their words only when asked', async () => {
+test('[R-866] show --events prints waiting and refused events, contents only with --contents', async () => {
   const directory = await leftSpool();
   const listed = async (...more: readonly string[]) => {
     const { code, stdout, stderr } = await command(['show', directory, '--events', ...more]);
@@ -153,7 +153,7 @@ test('[R-866] show --events prints what waits and what was refused, and their wo
   );
 });
 
-test('[R-866] a reader that has seen enough ends the command quietly', async () => {
+test('[R-866] a reader that closes the pipe ends the command without an error', async () => {
   const directory = temporaryDirectory();
   const spool = await openSpool({ directory, durability: 'os' });
   for (let id = 0; id < 200; id++) await spool.append('outcome', Buffer.alloc(4000, 'x'));
@@ -164,7 +164,7 @@ test('[R-866] a reader that has seen enough ends the command quietly', async () 
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
 });
 
-test('[R-866] drain sends what waits, and requeue what was refused before', async () => {
+test('[R-866] drain sends waiting events, also those that were requeued', async () => {
   const collector = await fakeCollector();
   const directory = await leftSpool();
   const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'cek_secret' };
@@ -208,7 +208,7 @@ test('[R-866] drain sends what waits, and requeue what was refused before', asyn
   expect((await command(['show', directory])).stdout).toMatch(/^0 events wait/);
 });
 
-test('[R-866] drain leaves alone what a living process holds, and says so', async () => {
+test('[R-866] drain does not take events of a running process, and says so', async () => {
   const collector = await fakeCollector();
   const directory = temporaryDirectory();
   const spool = await openSpool({ directory, durability: 'os' });
@@ -221,7 +221,7 @@ test('[R-866] drain leaves alone what a living process holds, and says so', asyn
   expect(collector.accepted).toEqual([]);
 });
 
-test('[R-866] drain puts what is refused into quarantine, and gives up in time', async () => {
+test('[R-866] drain puts refused events into quarantine, and ends after its timeout', async () => {
   const collector = await fakeCollector(({ event: { event_id: id } }, response) =>
     id === '2' ? answer(response, 400, { message: 'm', code: 'validation_failed' }) : answer(response, 503),
   );
@@ -286,7 +286,7 @@ test('[R-866] drain sends what the key may send, and stops at the rest', async (
   expect(stderr).toContain('nothing more is sent: the key may not send outcome (403 permission_denied)');
 });
 
-test('[R-866] drain stops at a certificate that is not trusted, and NODE_EXTRA_CA_CERTS makes it so', async () => {
+test('[R-866] drain stops at an untrusted certificate, which NODE_EXTRA_CA_CERTS makes trusted', async () => {
   const authority = new Authority();
   const { certificate, key } = authority.issue({ names: ['dns:localhost'] });
   let requests = 0;
@@ -316,7 +316,7 @@ test('[R-866] drain stops at a certificate that is not trusted, and NODE_EXTRA_C
   expect(failed.stderr).toContain('nothing more is sent: the server at this address does not speak TLS');
 });
 
-test('[R-866] drain tells a cause once, and gives up after so long without progress', async () => {
+test('[R-866] drain prints a cause once, and gives up after a time without progress', async () => {
   let [refusals, takesOne] = [0, true];
   const collector = await fakeCollector((_event, response) => {
     if (takesOne) return (takesOne = false);
@@ -324,7 +324,7 @@ test('[R-866] drain tells a cause once, and gives up after so long without progr
     return answer(response, 503);
   });
   const env = { COLLECTOR_URL: collector.url, COLLECTOR_KEY: 'key' };
-  /** Refused at least twice: with more time where the machine is too busy for that. */
+  /** Refused at least twice: a busy machine gets more time. */
   const drained = async (prepare: () => Promise<string>, options: { terminal?: boolean } = {}) => {
     for (let seconds = 6; ; seconds *= 2) {
       const directory = await prepare();
@@ -346,13 +346,13 @@ test('[R-866] drain tells a cause once, and gives up after so long without progr
   expect(piped.stdout).toContain('1 event sent, 2 still waiting, 0 refused.');
   const { directory } = piped;
   const seen = await drained(() => Promise.resolve(directory), { terminal: true });
-  // One line, that is written over and gone in the end.
+  // One line, which is overwritten, and cleared at the end.
   expect(seen.stderr.split('\n')).toHaveLength(2);
   expect(seen.stderr).toContain(`${REWOUND}0 of 2 events sent; the collector answered 503${REWOUND}`);
   expect(seen.stderr).toContain(
     `${REWOUND}collector-spool: given up after ${seen.seconds} s: the collector answered 503\n`,
   );
-  // Scripts are shown none.
+  // Scripts get no such line.
   const json = await command(['drain', directory, '--timeout', '1', '--json'], { env, terminal: true });
   expect(json.stderr).not.toContain(REWOUND);
 });
@@ -409,7 +409,7 @@ test('[R-609] stray signals do not end drain, and SIGUSR1 opens no debugger', as
   expect(stderr).toBe('');
 });
 
-test('[R-866] a sealed spool needs its key, in any of three spellings', async () => {
+test('[R-866] a sealed spool needs its key, as bytes, hexadecimal or Base64', async () => {
   const directory = await leftSpool({ key: KEY });
   const blind = await shown(directory);
   expect(blind).toMatchObject({
@@ -450,7 +450,7 @@ test('[R-866] show --check finds a byte that has changed', async () => {
   expect(findings).toMatchObject([{ path: file }, { path: file, message: '1 of its events are missing' }]);
 });
 
-test('[R-866] what makes no sense is said in one line, and nothing is made', async () => {
+test('[R-866] wrong arguments are reported in one line, and no spool is created', async () => {
   const directory = await leftSpool();
   const missing = temporaryDirectory();
   const wrong: [readonly string[], number][] = [

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { aligned, counted, printable, size } from '../../src/cli/output.js';
 
-/** Of Unicode: control, format, line and paragraph separators; without the ones that letters are made of. */
+/** Control characters of Unicode, its separators of lines and paragraphs, and changes of direction. */
 const DANGEROUS = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]/u;
 
 test('[R-866] whatever is printed, a terminal gets no control character', () => {
@@ -16,7 +16,7 @@ test('[R-866] whatever is printed, a terminal gets no control character', () => 
   expect(printable('\u001b[2J\r\n\u009b1m\u202e')).toBe('\\u001b[2J\\u000d\\u000a\\u009b1m\\u202e');
 });
 
-test('[R-866] tables are aligned, also around text that had to be escaped', () => {
+test('[R-866] tables are aligned, also around escaped text', () => {
   expect(
     aligned([
       ['A', 'B'],
@@ -26,7 +26,7 @@ test('[R-866] tables are aligned, also around text that had to be escaped', () =
   ).toEqual(['A        B', '1\\u000a  x', '22']);
 });
 
-test('numbers and sizes are said as people say them', () => {
+test('numbers have separators, and sizes have units', () => {
   expect([counted(0, 'event'), counted(1, 'event'), counted(1200, 'event')]).toEqual([
     ...['0 events', '1 event', '1,200 events'],
   ]);

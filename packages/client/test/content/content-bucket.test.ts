@@ -10,7 +10,7 @@ import { hurriedClient } from '../running/hurried-client.js';
 const CREDENTIALS = { accessKeyId: 'id', secretAccessKey: 'secret' };
 const sha256 = (content: Uint8Array | string) => createHash('sha256').update(content).digest('hex');
 
-/** A bucket service that knows the signature's secret and checks what it is sent. `statuses` are given first. */
+/** A bucket service that checks signatures. It answers with `statuses` first. */
 async function bucketService(statuses: number[] = []) {
   const objects = new Map<string, string>();
   const server = http.createServer((request, response) => {
@@ -49,7 +49,7 @@ async function bucketService(statuses: number[] = []) {
   return { objects, options: { endpoint, bucket: 'evidence', region: 'eu-central-1' } };
 }
 
-test('[R-864] content goes into a bucket under its hash, signed', async () => {
+test('[R-864] content is stored in a bucket under its hash by a signed request', async () => {
   const { objects, options } = await bucketService();
   const collector = await fakeCollector();
   const content = { ...options, prefix: 'ward 7+(a)/', credentials: () => Promise.resolve(CREDENTIALS) };
@@ -62,21 +62,21 @@ test('[R-864] content goes into a bucket under its hash, signed', async () => {
   });
 });
 
-test('[R-864] a bucket that fails for a moment is tried again', async () => {
+test('[R-864] a temporary failure of a bucket is retried', async () => {
   const { objects, options } = await bucketService([503, 500]);
   const store = new ContentBucket({ ...options, credentials: CREDENTIALS });
   await store.put(Buffer.from('x'), sha256('x'));
   expect(objects.size).toBe(1);
 });
 
-test('[R-864] a bucket that refuses says so at once', async () => {
+test('[R-864] a refusal by a bucket rejects with its status', async () => {
   const { options } = await bucketService();
   const wrong = { ...CREDENTIALS, secretAccessKey: 'another' };
   const store = new ContentBucket({ ...options, credentials: wrong });
   await expect(store.put(Buffer.from('x'), sha256('x'))).rejects.toThrow('the bucket answered 403');
 });
 
-test('[R-864] a bucket that cannot be reached is given up after some seconds', async () => {
+test('[R-864] an unreachable bucket is given up', async () => {
   const store = new ContentBucket({
     ...{ endpoint: 'http://127.0.0.1:9', bucket: 'b', region: 'r', credentials: CREDENTIALS },
   });
@@ -84,14 +84,14 @@ test('[R-864] a bucket that cannot be reached is given up after some seconds', a
 });
 
 test.each(['ftp://x', ''])(
-  '[R-864] a bucket at "%s" takes nothing, and is made all the same',
+  '[R-864] a bucket at "%s" can be created, but stores nothing',
   async (endpoint) => {
     const bucket = new ContentBucket({ endpoint, bucket: 'b', region: 'r', credentials: CREDENTIALS });
     await expect(bucket.put(Buffer.from('x'), sha256('x'))).rejects.toThrow(/must begin with http/);
   },
 );
 
-test('[R-864] a bucket that takes connections and never answers is given up, and so are credentials', async () => {
+test('[R-864] a bucket that never answers is given up, and so are such credentials', async () => {
   const server = net.createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', () => resolve()));
   onTestFinished(() => void server.close());

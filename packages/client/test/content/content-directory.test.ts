@@ -38,7 +38,7 @@ test('[R-864] content is stored before its event is captured, and the event name
   expect(fs.statSync(content).mode & 0o777).toBe(0o700);
 });
 
-test('[R-864] content that cannot be stored takes its event with it: it is refused to its caller', async () => {
+test('[R-864] an event whose content cannot be stored is refused to its caller', async () => {
   const collector = await fakeCollector();
   const { log, refusals } = hurriedClient({ url: collector.url, content: '/dev/null/content' });
   const run = log.startRun({});
@@ -48,7 +48,7 @@ test('[R-864] content that cannot be stored takes its event with it: it is refus
   expect(refusals).toHaveLength(1);
 });
 
-test('[R-864] the content is that of the moment of the call', async () => {
+test('[R-864] a later change of a buffer does not change the stored content', async () => {
   const collector = await fakeCollector();
   const content = temporaryDirectory();
   const { log } = hurriedClient({ url: collector.url, content });
@@ -59,7 +59,7 @@ test('[R-864] the content is that of the moment of the call', async () => {
   expect(fs.readFileSync(placeOf(content, sha256('before')), 'utf8')).toBe('before');
 });
 
-test('[R-864] the same content at the same time, or again, is one file; one that is damaged is replaced', async () => {
+test('[R-864] content that is stored repeatedly is one file, and a damaged file is replaced', async () => {
   const directory = temporaryDirectory();
   const store = new ContentDirectory(directory);
   const content = randomBytes(300_000);
@@ -75,7 +75,7 @@ test('[R-864] the same content at the same time, or again, is one file; one that
   expect(fs.readdirSync(path.dirname(file))).toEqual([hash]);
 });
 
-test('[R-864] a file that could not be written whole is not there at all', async () => {
+test('[R-864] a failed write leaves no partial file', async () => {
   const directory = temporaryDirectory();
   const content = randomBytes(1000);
   const hash = sha256(content);
@@ -86,7 +86,7 @@ test('[R-864] a file that could not be written whole is not there at all', async
 });
 
 test.each(['put', 'putNow'] as const)(
-  '[R-864] a file of the right length with other bytes is not believed (%s)',
+  '[R-864] a file of the right length with other bytes is replaced (%s)',
   async (put) => {
     const directory = temporaryDirectory();
     const content = randomBytes(1000);

@@ -1,5 +1,5 @@
 // A process with a client, for tests to end: node capturing-process.mjs '{"url": …, "apiKey": …, "spool": …, "do": …}'
-// Tells on standard output, a line each: "+<event id>" is durable, "!<error>" refused, "=<events>" waiting at the end.
+// Prints a line each: "+<event id>" is durable, "!<error>" refused, "=<events>" waiting at the end.
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import { createClient } from '../../dist/index.js';
@@ -28,7 +28,7 @@ if (wish === 'end') {
   const { waiting } = await log.close({ timeoutMs: 300 });
   say(`=${waiting}`);
 } else if (wish === 'fill') {
-  // More than there is room for, and once it has gone, as many at a time as there was no room for.
+  // More events than there is room for, and once they are sent, more at once than there is room for.
   const summary = 'x'.repeat(1000);
   const all = [];
   for (let i = 0; i < 2000; i++) {

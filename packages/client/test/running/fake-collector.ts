@@ -1,4 +1,4 @@
-/** A server that answers as a test wants it to. Unless told otherwise it takes every event, as a collector does. */
+/** A server that answers as a test wants it to. By default it accepts every event, as a collector does. */
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -25,7 +25,7 @@ export interface FakeCollector {
   readonly requests: number[];
   /** @returns true when it has answered. */
   behave: (event: FakeEvent, response: http.ServerResponse, request: number) => boolean | Promise<boolean>;
-  /** Closes the connections on which nothing is under way. */
+  /** Closes idle connections. */
   readonly closeIdle: () => void;
 }
 

@@ -1,4 +1,4 @@
-/** A road to a collector on which everything goes wrong now and then: an HTTP server that passes requests on. */
+/** A road to a collector with all kinds of faults: an HTTP server that forwards requests, or fails. */
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
@@ -19,7 +19,7 @@ type Fault = (typeof FAULTS)[number];
 
 export interface FaultyRoad {
   readonly url: string;
-  /** From 0 to 1: how many requests meet with a fault. */
+  /** The share of requests with a fault, from 0 to 1. */
   share: number;
   /** How often each fault happened. */
   readonly faults: Map<Fault, number>;

@@ -1,4 +1,4 @@
-/** Clients for tests: they lose no time, and are closed when the test is finished. */
+/** Clients for tests, with short delays. They are closed when the test is finished. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -8,7 +8,7 @@ import { Client, type SendingPace } from '../../src/client.js';
 import type { QuarantinedEvent, RefusedCapture } from '../../src/listeners.js';
 import type { ClientOptions } from '../../src/options.js';
 
-/** An answer is waited for: a busy machine, which both ends share, is no silent collector. */
+/** A long wait for answers: on a busy machine, which both ends share, they may be late. */
 const PACE: SendingPace = { backoff: { firstMs: 5, longestMs: 100 }, slowMs: 200, patienceMs: 600_000 };
 
 export function temporaryDirectory(): string {

@@ -17,7 +17,7 @@ export async function applicationWith(...names: readonly string[]): Promise<stri
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'installed-'));
   onTestFinished(() => fs.rmSync(directory, { recursive: true, force: true }));
   const workspaces = names.flatMap((name) => ['-w', `packages/${name}`]);
-  // Built by what has started this test: a set-up would install into the checkout that it runs in.
+  // The build is done before this test: a set-up would install into this checkout.
   const packed = ['--silent', '--ignore-scripts', ...workspaces, '--pack-destination', directory];
   await run('npm', ['pack', ...packed], { cwd: ROOT });
   await run('npm', ['pack', '--silent', '--ignore-scripts', DEPENDENCY, '--pack-destination', directory], {

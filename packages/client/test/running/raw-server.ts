@@ -1,4 +1,4 @@
-/** A server of bytes: what a test wants to answer, and nothing that HTTP would add. */
+/** A server that answers with exactly the bytes of a test, without additions of HTTP. */
 import net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';

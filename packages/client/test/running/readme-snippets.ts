@@ -9,7 +9,7 @@ export function snippetsOf(readme: string): string[] {
 
 const TEXTS = ['runId', 'url', 'apiKey', 'directory', 'question', 'report', 'accessKeyId', 'secretAccessKey'];
 
-/** What a snippet may use without a line that says where it comes from. */
+/** What a snippet may use without importing or declaring it. */
 const KNOWN: Readonly<Record<string, string>> = {
   log: "declare const log: import('@clinical-events/client').Client;",
   run: "declare const run: import('@clinical-events/client').Run;",
@@ -26,7 +26,7 @@ function wholeModule(snippet: string, known: Readonly<Record<string, string>>): 
   return [...missing.map(([, declared]) => declared), snippet, 'export {};'].join('\n');
 }
 
-/** What the compiler says of the snippets, as modules of that package's tests. */
+/** The errors of the compiler in the snippets, as modules of that package's tests. */
 export function faultsOf(
   packageDirectory: string,
   snippets: readonly string[],

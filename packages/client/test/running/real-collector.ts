@@ -24,7 +24,7 @@ export interface RealCollector {
   stored(): Promise<Map<string, string>>;
 }
 
-/** Gone when the test is finished, with its data. */
+/** It ends with the test, and its data is removed. */
 export async function realCollector(): Promise<RealCollector> {
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'collector-'));
   const command = async (...args: readonly string[]) =>

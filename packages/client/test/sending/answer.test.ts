@@ -10,13 +10,13 @@ import {
   verdictOn,
 } from '../../src/sending/answer.js';
 
-/** What a reader makes of these bytes, when they come in pieces of such sizes, one after the other. */
+/** The answer that a reader gives for these bytes, in pieces of these sizes. */
 function read(text: string, sizes: readonly number[] = [], reader = new AnswerReader()): Answer | undefined {
   const bytes = Buffer.from(text, 'latin1');
   let whole = false;
   for (let at = 0, i = 0; at < bytes.length; i++) {
     const size = sizes[i % sizes.length] ?? bytes.length;
-    // A copy that is written over: nothing of it may be needed afterwards.
+    // A copy that is overwritten: the reader must not need it later.
     const piece = Buffer.from(bytes.subarray(at, at + size));
     whole = reader.take(piece);
     piece.fill(0);
@@ -33,7 +33,7 @@ const chunked = (text: string, size: number): string => {
   return `${lines.join('')}0\r\nTrailer: x\r\n\r\n`;
 };
 
-test('[R-862] an answer is read the same in whatever pieces it comes, sized or chunked, with others of status 1xx before', () => {
+test('[R-862] an answer is read alike in any pieces, sized or chunked, also after 1xx answers', () => {
   const code = fc.stringMatching(/^[a-z_]{0,300}$/);
   fc.assert(
     fc.property(
@@ -60,7 +60,7 @@ test('[R-862] an answer is read the same in whatever pieces it comes, sized or c
   );
 });
 
-test('[R-862] whatever bytes come, they are an answer, the beginning of one, or refused', () => {
+test('[R-862] any bytes are an answer, the beginning of one, or refused', () => {
   const piece = fc.oneof(
     fc.constantFrom('HTTP/1.1 ', '201', '503 x', '\r\n', '\r\n\r\n', 'Content-Length: ', '0', '5', ': '),
     fc.constantFrom('Transfer-Encoding: chunked', 'ffffffff', '-1', ' ', '\n', '\0', 'Connection: close'),
@@ -129,13 +129,13 @@ test.each([
   ['bytes behind the answer', `${OK}Content-Length: 0\r\n\r\nHTTP/1.1 201`],
   ['the wish to close', `${OK}Connection: x, Close\r\nContent-Length: 0\r\n\r\n`],
   ['HTTP/1.0', 'HTTP/1.0 201 x\r\nContent-Length: 0\r\n\r\n'],
-])('[R-862] after %s the connection is not used again, and the answer holds', (_what, text) => {
+])('[R-862] after %s the connection is not used again, and the answer counts', (_what, text) => {
   const reader = new AnswerReader();
   expect(read(text, [], reader)).toEqual({ status: 201, accepted: false });
   expect(reader.keepsOpen).toBe(false);
 });
 
-test('[R-862] an answer says something only when it is whole', () => {
+test('[R-862] an answer counts only when it is complete', () => {
   for (const status of [201, 400]) {
     const half = new AnswerReader();
     expect(read(`HTTP/1.1 ${status} x\r\nContent-Length: 9\r\n\r\n{`, [], half)).toBeUndefined();
@@ -153,7 +153,7 @@ test.each([
   ['another status', '{"status":"queued"}', false],
   ['null', 'null', false],
   ['nothing', '', false],
-])('[R-862] the body of a 201, %s, says whether a collector has answered', (_what, body, accepted) => {
+])('[R-862] the body of a 201 shows whether a collector has answered: %s', (_what, body, accepted) => {
   const sized = `${OK}Content-Length: ${body.length}\r\n\r\n${body}`;
   for (const size of [1, 7, 1000]) {
     expect(read(sized, [size])).toEqual({ status: 201, accepted });
@@ -162,7 +162,7 @@ test.each([
   }
 });
 
-test('[R-861] the id of a request is read from each answer, and only one that may stand in a log', () => {
+test('[R-861] the id of a request is read from each answer, if it is safe for a log', () => {
   const reader = new AnswerReader();
   const answered = (line: string) =>
     read(`${OK}Date: x\r\n${line}Content-Length: 0\r\n\r\n`, [], reader)?.requestId;
@@ -177,11 +177,11 @@ test('[R-861] the id of a request is read from each answer, and only one that ma
   expect(read(last)).toMatchObject({ requestId: 'a-5' });
 });
 
-test.each([204, 304])('[R-862] %i has no body, whatever it says', (status) => {
+test.each([204, 304])('[R-862] %i has no body, whatever its headers say', (status) => {
   expect(read(`HTTP/1.1 ${status} x\r\nContent-Length: 5\r\n\r\n`)).toEqual({ status });
 });
 
-test('[R-862] each failure of the protocol that a retry can help is tried again, and none is taken for stored', () => {
+test('[R-862] each error of the protocol is retried only if that can help, and none counts as stored', () => {
   for (const { status, retry } of Object.values(ERRORS)) {
     const verdict = verdictOn({ status });
     if (retry) expect(verdict, String(status)).toBe('later');
@@ -189,7 +189,7 @@ test('[R-862] each failure of the protocol that a retry can help is tried again,
   }
 });
 
-test('[R-862] what speaks of key or address is kept, and what speaks of the event is refused', () => {
+test('[R-862] a status about key or address keeps the event, and one about the event refuses it', () => {
   const verdicts = (...statuses: number[]) => [...new Set(statuses.map((status) => verdictOn({ status })))];
   expect(verdictOn({ status: 201, accepted: true })).toBe('stored');
   expect(verdicts(200, 201, 202, 204, 301, 302, 307, 308, 401, 404, 405, 407, 421, 426)).toEqual([
@@ -203,7 +203,7 @@ test('[R-862] what speaks of key or address is kept, and what speaks of the even
   expect(verdicts(408, 425, 429, 500, 502, 503, 504, 599)).toEqual(['later']);
 });
 
-test('an Error body is read, and of any other text nothing is', () => {
+test('an Error body is read, and other text is ignored', () => {
   const body = { code: 'validation_failed', message: 'm', details: { issues: [] } };
   expect(readErrorBody(JSON.stringify(body))).toEqual(body);
   expect(readErrorBody('{"code":5,"message":null,"details":"x"}')).toEqual({});
@@ -214,7 +214,7 @@ test('an Error body is read, and of any other text nothing is', () => {
   );
 });
 
-test('[R-862] what nests too deep to be written down is left out of a refusal', () => {
+test('[R-862] details that are nested too deep are left out of a refusal', () => {
   const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
   const read = (levels: number) => readErrorBody(`{"code":"c","details":${nested(levels)}}`);
   expect(read(32)).toEqual({ code: 'c', details: JSON.parse(nested(32)) as unknown });

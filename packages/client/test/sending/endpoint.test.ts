@@ -24,7 +24,7 @@ function post(endpoint: Endpoint, body: Uint8Array = BODY): Promise<Answer> {
   return new Promise((answered, failed) => endpoint.post('outcome', body, { answered, failed }));
 }
 
-test('[R-862] a request is what HTTP/1.1 wants of it, with the key of the moment and the exact bytes', async () => {
+test('[R-862] a request is HTTP/1.1 with the current key and the exact bytes', async () => {
   const requests: string[] = [];
   const { url } = await rawServer((socket, request) => {
     requests.push(Buffer.from(request, 'latin1').toString());
@@ -64,7 +64,7 @@ test('[R-862] a connection has one request at a time, and is used again for the 
   expect([most, sockets.length]).toEqual([1, 3]);
 });
 
-test('[R-862] an answer that no one asked for is taken for no other event', async () => {
+test('[R-862] an unrequested answer is not taken as the answer for another event', async () => {
   const { url, sockets } = await rawServer((socket, _request, connection) => {
     if (connection > 1) socket.write('HTTP/1.1 503 x\r\nContent-Length: 0\r\n\r\n');
     else {
@@ -107,7 +107,7 @@ async function hastyServer(...answer: string[]): Promise<{ url: string; connecti
 const TURNS = 50;
 const HELD_MS = 20;
 
-// The last byte waits for what a server in this process does, however long the machine lets it wait.
+// The last byte is sent only after a server in this process had its turns, even on a slow machine.
 beforeEach(() => {
   const { setTimeout: later } = globalThis;
   const held = (act: () => void, turns = TURNS): unknown =>
@@ -121,7 +121,7 @@ afterEach(() => void vi.unstubAllGlobals());
 /** More than the buffers of two sockets take. */
 const LARGE = Buffer.alloc(64 << 20);
 
-test('[R-862] a request that is answered before it was read is answered, and its connection is not used again', async () => {
+test('[R-862] a 413 before the request was read counts, and its connection is not used again', async () => {
   const { url, connections } = await hastyServer('HTTP/1.1 413 x\r\nContent-Length: 0\r\n\r\n');
   const endpoint = endpointAt(url);
   expect(await post(endpoint, LARGE)).toEqual({ status: 413 });
@@ -133,9 +133,9 @@ const EARLY = 'came before the whole event was sent';
 const ERASED_BODY = '{"error":{"code":"event_erased","message":"m","request_id":"1"}}';
 const ERASED = `HTTP/1.1 409 x\r\nContent-Length: ${ERASED_BODY.length}\r\n\r\n${ERASED_BODY}`;
 
-// The system takes all of them but the last from a client at once, and the server has read 64 KiB at most.
+// The system buffers all these sizes except the last, and the server has read 64 KiB at most.
 test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
-  '[R-862] an answer to a part of %d bytes deletes no event, and a server that reads gets all of them',
+  '[R-862] an answer to a part of %d bytes deletes no event, and a server that reads all can answer',
   async (length) => {
     const body = LARGE.subarray(0, length);
     for (const answer of [CREATED, ERASED]) {
@@ -149,7 +149,7 @@ test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
     const come: number[] = [];
     const { url, sockets } = await rawServer((socket, request) => {
       come.push(request.length - request.indexOf('\r\n\r\n') - 4);
-      // Other answers may come first.
+      // Interim answers may come first.
       socket.write(`HTTP/1.1 103 x\r\n\r\n${CREATED}`);
     });
     const endpoint = endpointAt(url);
@@ -158,14 +158,14 @@ test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
   },
 );
 
-test('[R-862] an answer of which a part has come before the event was sent deletes none', async () => {
+test('[R-862] an answer that begins before the event was sent deletes none', async () => {
   const { url } = await hastyServer(CREATED.slice(0, 20), CREATED.slice(20));
   await expect(post(endpointAt(url), LARGE.subarray(0, 100_000))).rejects.toThrow(EARLY);
 });
 
 /**
- * A server in a thread of its own, so that it speaks while this one does not look: 201 to each connection at once or to
- * each request twice, and then it counts up in `said`.
+ * A server in a thread of its own, which answers while this one is blocked: with 201 to each connection at
+ * once, or to each request twice. It counts its answers in `said`.
  */
 async function talkativeServer(when: 'connection' | 'twice'): Promise<{ url: string; said: Int32Array }> {
   const said = new Int32Array(new SharedArrayBuffer(4));
@@ -188,12 +188,12 @@ async function talkativeServer(when: 'connection' | 'twice'): Promise<{ url: str
   return { url: `http://127.0.0.1:${port}`, said: Object.assign(said, { worker }) };
 }
 
-/** This thread sees nothing of what comes meanwhile. */
+/** Blocks this thread, so that it does not see what arrives. */
 function blockUntil(said: Int32Array, count: number): void {
   for (let now = Atomics.load(said, 0); now < count; now = Atomics.load(said, 0)) Atomics.wait(said, 0, now);
 }
 
-test('[R-862] a 201 that is there before a new connection has sent its request deletes no event', async () => {
+test('[R-862] a 201 that arrives before a new connection has sent its request deletes no event', async () => {
   const { url, said } = await talkativeServer('connection');
   const answer = post(endpointAt(url));
   // The connection is begun in the next tick.
@@ -228,7 +228,7 @@ test('[R-862] a connection that was closed while it was idle is replaced, and on
   expect(sockets.length).toBe(before + 1);
 });
 
-test('[R-862] a 201 counts for nothing when the rest of its answer never comes', async () => {
+test('[R-862] a 201 does not count if the rest of its answer never comes', async () => {
   const { url } = await rawServer((socket) => socket.write(CREATED.slice(0, -1)));
   await expect(post(endpointAt(url, { patienceMs: 50 }))).rejects.toThrow('no answer within 0.05 s');
   const endpoint = endpointAt(url);
@@ -237,7 +237,7 @@ test('[R-862] a 201 counts for nothing when the rest of its answer never comes',
   await expect(answer).rejects.toThrow('the client is closing');
 });
 
-test('[R-862] silence is given up, and is no reason to ask again at once', async () => {
+test('[R-862] a request without an answer fails and is not repeated at once', async () => {
   let [requests, silent] = [0, false];
   const { url } = await rawServer((socket) => {
     requests++;
@@ -251,7 +251,7 @@ test('[R-862] silence is given up, and is no reason to ask again at once', async
   expect(requests).toBe(1);
 });
 
-test('[R-862] a connection that no one needs is closed after some seconds', async () => {
+test('[R-862] an idle connection is closed after some seconds', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] });
   onTestFinished(() => void vi.useRealTimers());
   const { url, sockets } = await rawServer((socket) => socket.write(CREATED));
@@ -272,7 +272,7 @@ test.each([
   ['gives nothing', () => undefined as unknown as string],
   ['gives more than a key', () => 'secret\r\nX-Other: 1'],
 ])(
-  '[R-862] a function that %s in place of a key fails the request, and the key is not told',
+  '[R-862] a function that %s in place of a key fails the request, and the key is not reported',
   async (_what, apiKey) => {
     let requests = 0;
     const { url } = await rawServer(() => requests++);
@@ -286,7 +286,7 @@ test.each([
 interface TlsServer {
   readonly url: string;
   readonly authority: Authority;
-  /** Of each request: the name it was sent to, and whether its connection went on with a session. */
+  /** Of each request: the name it was sent to, and whether its connection resumed a session. */
   readonly requests: { readonly servername: string | false; readonly reused: boolean }[];
   readonly closeAll: () => void;
 }
@@ -328,7 +328,7 @@ function trust(certificates: readonly string[]): void {
   onTestFinished(() => tls.setDefaultCACertificates(before));
 }
 
-test('[R-862] a collector behind TLS is reached by its name, and by sessions that go on', async () => {
+test('[R-862] a TLS connection to a collector sends its name and resumes its session', async () => {
   const { url, authority, requests, closeAll } = await tlsServer();
   trust([authority.certificate]);
   const endpoint = endpointAt(url);
@@ -340,7 +340,7 @@ test('[R-862] a collector behind TLS is reached by its name, and by sessions tha
   expect(requests).toEqual([false, false, true].map((reused) => ({ servername, reused })));
 });
 
-test('[R-862] a collector whose certificate no one vouches for, or is for another name, gets neither key nor event', async () => {
+test('[R-862] an untrusted certificate or one for another name gets no key and no event', async () => {
   const { url, authority, requests } = await tlsServer();
   await expect(post(endpointAt(url))).rejects.toThrow(/certificate/);
   trust([authority.certificate]);
@@ -348,7 +348,7 @@ test('[R-862] a collector whose certificate no one vouches for, or is for anothe
   expect(requests).toEqual([]);
 });
 
-test('[R-862] behind TLS too an answer to a part of an event deletes none', async () => {
+test('[R-862] with TLS too, an answer to a part of an event deletes none', async () => {
   // It answers each piece that comes.
   const { url, authority } = await tlsServer();
   trust([authority.certificate]);
@@ -403,7 +403,7 @@ test('[R-862] a proxy tunnels connections, plain or TLS, and gets neither key no
   expect(heads).toContain(
     `CONNECT ${second} HTTP/1.1\r\nHost: ${second}\r\nProxy-Authorization: Basic ${credentials}\r\n\r\n`,
   );
-  // Behind the tunnel the certificate is checked as without it.
+  // Through the tunnel the certificate is checked as without it.
   await expect(post(endpointAt(url, { proxy }))).rejects.toThrow(/certificate/);
 });
 
@@ -417,7 +417,7 @@ test.each([
   await expect(post(endpointAt('http://127.0.0.1:9', { proxy }))).rejects.toThrow(why);
 });
 
-test('[R-862] a client certificate is shown, and one that cannot be used is reported', async () => {
+test('[R-862] a client certificate is sent, and one that cannot be used is reported', async () => {
   const authority = new Authority();
   const server = authority.issue({ names: ['dns:localhost'] });
   const { certificate: cert, key } = authority.issue({ names: ['dns:sender'] });
@@ -439,7 +439,7 @@ test('[R-862] a client certificate is shown, and one that cannot be used is repo
   await expect(post(wrong)).rejects.toThrow(CannotSend);
 });
 
-test('[R-862] large events that were answered in part are sent again, and none is lost', async () => {
+test('[R-862] large events that were answered too early are sent again, and none is lost', async () => {
   const collector = await fakeCollector();
   let connections = 0;
   const between = net.createServer((socket) => {

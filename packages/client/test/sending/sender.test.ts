@@ -10,7 +10,7 @@ import { SpoolFull } from '../../src/spool/spool.js';
 import { answer, fakeCollector, type FakeCollector } from '../running/fake-collector.js';
 import { hurriedClient, temporaryDirectory } from '../running/hurried-client.js';
 
-/** Captures so many events, and returns their ids. */
+/** Captures `count` events, and returns their ids. */
 async function captureSome(log: Client, count = 20): Promise<Set<string>> {
   const run = log.startRun({ model: { model_id: 'm' } });
   const outputs = Array.from({ length: count - 1 }, (_, i) => run.output({ summary: `${i}` }));
@@ -18,7 +18,7 @@ async function captureSome(log: Client, count = 20): Promise<Set<string>> {
   return new Set([run.startEventId, ...outputs.map(({ eventId }) => eventId)]);
 }
 
-/** However long the machine takes for it, up to the limit of the test itself. */
+/** Waits on a slow machine too, up to the limit of the test. */
 const eventually = (look: () => void) => vi.waitFor(look, { timeout: 300_000 });
 
 const idsOf = (collector: FakeCollector) => new Set(collector.accepted.map(({ event }) => event.event_id));
@@ -57,7 +57,7 @@ test.each([408, 429, 500, 502, 503])('[R-862] after %i the same bytes are sent a
 const butSlowness = (troubles: readonly string[]) =>
   troubles.filter((trouble) => trouble !== 'the collector did not answer');
 
-test('[R-862] Retry-After is waited for, by all events', async () => {
+test('[R-862] all events wait for Retry-After', async () => {
   const collector = await fakeCollector(
     (_event, response, request) => request === 1 && answer(response, 503, '', { 'Retry-After': '1' }),
   );
@@ -69,7 +69,7 @@ test('[R-862] Retry-After is waited for, by all events', async () => {
   expect(collector.accepted).toHaveLength(5);
 });
 
-test('[R-862] while the collector fails one event at a time is tried, and ever more seldom', async () => {
+test('[R-862] while the collector fails, one event at a time is tried, less and less often', async () => {
   const collector = await fakeCollector((_event, response) => answer(response, 503));
   const { log } = hurriedClient({ url: collector.url, concurrency: 8 });
   await captureSome(log, 50);
@@ -97,7 +97,7 @@ test('[R-862] an event that the collector fails on does not hold up the others',
 });
 
 test.each([400, 409, 413, 415])(
-  '[R-862] an event that is answered %i goes into quarantine with the reason, and the callback is told',
+  '[R-862] an event that is answered %i goes into quarantine with the reason, and is reported',
   async (status) => {
     const refusal = { code: 'some_code', message: 'Why.', details: { issues: [{ pointer: '/x' }] } };
     let bad = '';
@@ -135,14 +135,14 @@ test('[R-1331] an event that the collector has erased is deleted and counted, an
   expect(files.filter((name) => name.includes('quarantine') && name.endsWith('.ndjson'))).toEqual([]);
 });
 
-test('[R-862] a key that is not valid loses nothing: events wait, the operator is told, and a new key goes on', async () => {
+test('[R-862] an invalid key loses no event: it is reported, and events wait for a new key', async () => {
   const collector = await fakeCollector(
     ({ apiKey }, response) => apiKey !== 'new' && answer(response, 401, { code: 'key_expired' }),
   );
   let apiKey = 'old';
   const { log, quarantined, troubles } = hurriedClient({ url: collector.url, apiKey: () => apiKey });
   const ids = await captureSome(log);
-  // Of 20 at once the rest is tried slowly, one at a time.
+  // After 20 at once, one at a time is tried, slowly.
   await eventually(() => expect(collector.requests.length).toBeGreaterThan(21));
   expect(collector.requests.slice(21).every((at, i) => at - (collector.requests[20 + i] ?? 0) > 90)).toBe(
     true,
@@ -157,7 +157,7 @@ test('[R-862] a key that is not valid loses nothing: events wait, the operator i
   expect(quarantined).toEqual([]);
 });
 
-test('[R-862] a key that lacks one permission sends all else', async () => {
+test('[R-862] a key that lacks one permission sends all other events', async () => {
   let permitted = false;
   const collector = await fakeCollector(
     ({ path }, response) =>
@@ -180,7 +180,7 @@ test('[R-862] a key that lacks one permission sends all else', async () => {
 });
 
 test.each([200, 204, 301, 302, 307, 404])(
-  '[R-862] %i is no acceptance: it is not followed, and nothing is lost',
+  '[R-862] %i is no acceptance: no redirect is followed, and no event is lost',
   async (status) => {
     const elsewhere = await fakeCollector();
     const collector = await fakeCollector((_event, response) =>
@@ -221,7 +221,7 @@ test.each([
     },
   ],
 ] as const)(
-  '[R-862] a server that answers %s has not taken the event, nor refused it',
+  '[R-862] a server that answers %s has neither accepted nor refused the event',
   async (_what, act) => {
     const url = await rawServer(act);
     const { log, troubles, quarantined } = hurriedClient({ url, concurrency: 4 }, { patienceMs: 100 });
@@ -233,7 +233,7 @@ test.each([
   },
 );
 
-test("[R-862] a 201 that is no collector's stores nothing: it is told, and the event is sent again", async () => {
+test('[R-862] a 201 of another server is reported, and the event is sent again', async () => {
   let portal = true;
   const collector = await fakeCollector((_event, response) =>
     portal ? answer(response, 201, '<html>Please log in</html>') : false,
@@ -248,7 +248,7 @@ test("[R-862] a 201 that is no collector's stores nothing: it is told, and the e
   expect(idsOf(collector)).toEqual(ids);
 });
 
-test('[R-862] a refusal with details of any depth is a refusal, and holds nothing up', async () => {
+test('[R-862] a refusal with deeply nested details counts, and does not delay other events', async () => {
   const deep = `{"code":"c","details":${'['.repeat(30_000)}${']'.repeat(30_000)}}`;
   const collector = await fakeCollector((_event, response, number) =>
     number === 1 ? answer(response, 400, deep, { 'X-Request-Id': 'r-1' }) : false,
@@ -264,7 +264,7 @@ test('[R-862] a refusal with details of any depth is a refusal, and holds nothin
   expect(butSlowness(troubles)).toEqual([]);
 });
 
-test('[R-862] as many requests as agreed are under way, and connections are used again', async () => {
+test('[R-862] as many requests as agreed run at once, and connections are used again', async () => {
   let [now, most] = [0, 0];
   const sockets = new Set<unknown>();
   const collector = await fakeCollector(async (_event, response) => {
@@ -293,7 +293,7 @@ test('[R-862] an idle connection that the server has closed is no failure', asyn
   expect(butSlowness(troubles)).toEqual([]);
 });
 
-test('[R-862] many events that cannot be sent take a bounded part of the memory, and wait in the spool', async () => {
+test('[R-862] many events that cannot be sent wait in the spool, and are sent later', async () => {
   const collector = await fakeCollector(({ path }, response) =>
     path.endsWith('human-output') ? answer(response, 403) : false,
   );
@@ -312,7 +312,7 @@ test('[R-862] close gives the collector some time, and leaves the rest to the ne
   const collector = await fakeCollector((_event, response) => answer(response, 503));
   const first = hurriedClient({ url: collector.url, spool });
   const ids = await captureSome(first.log);
-  // The collector takes none as long as this waits: close returns because its time is over.
+  // The collector accepts none meanwhile: close returns because its time is over.
   expect(await first.log.close({ timeoutMs: 200 })).toEqual({ waiting: 20 });
   collector.behave = () => false;
   const second = hurriedClient({ url: collector.url, spool });

@@ -41,7 +41,7 @@ async function found(root: string, said: Case, open = openSpool): Promise<Case['
     },
   });
   const taking = spool.take(1000, 1 << 30);
-  // What is not given out is found by reading all the same, which nothing but its finding tells.
+  // Damage without events is found by reading too, and only the findings show when that is done.
   if (said.expect.events.length === 0) {
     const { cut, missing: absent, damaged: kept } = said.expect;
     const seen = () => [spool.state.waiting, spool.state.cut, missing, damaged.length];

@@ -13,7 +13,7 @@ export interface Case {
   readonly key?: string;
   readonly touched?: string;
   readonly make?: Readonly<Record<string, 'link' | 'directory' | 'pipe'>>;
-  /** The case holds for every length of the file from the one to the other. */
+  /** The case holds for every length of the file in this range. */
   readonly truncate?: { readonly file: string; readonly from: number; readonly to: number };
   readonly expect: {
     readonly events: readonly object[];
@@ -32,7 +32,7 @@ export const NAMES = fs
   .filter((name) => fs.statSync(path.join(VECTORS, name)).isDirectory());
 const OWNERS = { none: undefined, here: `${HOST}\n1\n`, elsewhere: 'another boot\n1\n', empty: '' };
 
-/** The spool of the case in a directory of its own, with what no repository can hold. */
+/** The spool of the case in a directory of its own, with files that no repository can hold. */
 export async function laidOut(name: string, said: Case): Promise<string> {
   const root = path.join(temporaryDirectory(), 'spool');
   fs.cpSync(path.join(VECTORS, name, 'spool'), root, { recursive: true });
@@ -45,7 +45,7 @@ export async function laidOut(name: string, said: Case): Promise<string> {
     if (lock === 'none') continue;
     const server = net.createServer();
     await new Promise<void>((resolve) => server.listen(path.join(root, part, 'lock'), resolve));
-    // Node takes the socket away when it stops listening: what a dead process leaves keeps its name.
+    // Node removes the socket when it stops listening; that of a dead process keeps its name.
     const left = path.join(root, part, 'left');
     fs.linkSync(path.join(root, part, 'lock'), left);
     const ended = new Promise((resolve) => server.on('close', resolve));

@@ -6,7 +6,7 @@ import { crashFlush } from '../../src/spool/crash-flush.js';
 import { openSpool } from '../../src/spool/disk-spool.js';
 import { temporaryDirectory } from '../running/hurried-client.js';
 
-test('[R-851] what a crash flush wrote in several segments is given out by the next spool, each once and in order', async () => {
+test('[R-851] crash-flushed events in several segments are returned once, in order', async () => {
   const options = { directory: temporaryDirectory(), durability: 'fsync' as const, key: randomBytes(32) };
   // More than a segment takes.
   const bodies = Array.from({ length: 20 }, (_, at) => Buffer.alloc(1 << 20, at));
@@ -24,7 +24,7 @@ test('[R-851] what a crash flush wrote in several segments is given out by the n
   expect(troubles).toEqual([]);
 });
 
-test('[R-852] crash-flushed events that find no room are told, and those before them are kept', () => {
+test('[R-852] a crash flush keeps the events that fit, and reports that the spool is full', () => {
   const options = { directory: temporaryDirectory(), durability: 'os' as const, maxBytes: 17 << 20 };
   const event = { kind: 'outcome' as const, body: Buffer.alloc(1 << 20), capturedAt: Date.now() };
   const { kept, error } = crashFlush(

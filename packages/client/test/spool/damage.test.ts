@@ -15,7 +15,7 @@ const END = STARTS[TEXTS.length] as number;
 
 describe('a torn tail', () => {
   test.each(['closed', 'killed'] as const)(
-    '[R-851] at each byte of a %s segment costs the events that are cut, and no other',
+    '[R-851] at each byte of a %s segment loses only the events that are cut',
     async (how) => {
       const { name, bytes } = await segmentWith(TEXTS, how);
       expect(bytes.length).toBe(how === 'killed' ? END : END + FRAME);
@@ -32,7 +32,7 @@ describe('a torn tail', () => {
     },
   );
 
-  test('[R-851] of zeros, as a loss of power leaves it, is told and not kept', async () => {
+  test('[R-851] of zeros, as after a loss of power, is reported and not kept', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'killed');
     const { texts, troubles, damaged } = await read({
       [`${name}.segment`]: Buffer.concat([bytes, Buffer.alloc(5000)]),
@@ -47,7 +47,7 @@ describe('damage', () => {
   test.each([
     ['plain', undefined],
     ['sealed', Buffer.alloc(32, 9)],
-  ] as const)('[R-853] of any byte of a %s segment hides no event but its own', async (_kind, key) => {
+  ] as const)('[R-853] of any byte of a %s segment hides only its own event', async (_kind, key) => {
     const options = key && { key };
     const { name, bytes } = await segmentWith(TEXTS, 'closed', options);
     const tag = key ? 16 : 0;
@@ -57,7 +57,7 @@ describe('damage', () => {
       const { texts, troubles, damaged, cut } = await read({ [`${name}.segment`]: flipped }, options);
       const hit = at < HEADER ? -1 : STARTS.findLastIndex((start, index) => at >= start + index * tag);
       expect(texts).toEqual(TEXTS.filter((_, index) => index !== hit));
-      // Of the last frame alone, a size that has grown looks like a write that was cut off.
+      // Only in the last frame, a size that has grown looks like a write that was cut off.
       expect(cut === 0 || (hit === TEXTS.length && troubles.length === 0)).toBe(true);
       expect(troubles.length + cut).toBeGreaterThan(0);
       if (hit < 0 || cut > 0) continue;
@@ -68,7 +68,7 @@ describe('damage', () => {
     }
   });
 
-  test('[R-853] that takes several frames and a part of the next is put aside in one piece', async () => {
+  test('[R-853] of several frames and a part of the next is put aside in one piece', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'closed');
     const [from, to] = [(STARTS[1] as number) + 3, (STARTS[2] as number) + 20];
     bytes.fill(0xff, from, to);
@@ -78,7 +78,7 @@ describe('damage', () => {
     expect(troubles).toContainEqual(expect.stringContaining('2 of its events are missing'));
   });
 
-  test('[R-853] with bytes missing or more in the middle loses the one event, and finds those behind it', async () => {
+  test('[R-853] that removes or adds bytes in the middle loses that event alone', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'killed');
     const cut = (STARTS[1] as number) + 40;
     const missing = Buffer.concat([bytes.subarray(0, cut), bytes.subarray(cut + 5)]);
@@ -100,7 +100,7 @@ describe('damage', () => {
     expect((await read({ [`${name}.segment`]: foreign })).texts).toEqual(['last']);
   });
 
-  test('[R-853] a frame of a kind, with flags or of a time that cannot be is put aside', async () => {
+  test('[R-853] a frame with an impossible kind, flag or time is put aside', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'killed');
     const [start, end] = STARTS as [number, number];
     for (const at of [12, 13, 23]) {
@@ -113,7 +113,7 @@ describe('damage', () => {
     }
   });
 
-  test('[R-853] of more than is read at once is passed over, wherever a piece ends', async () => {
+  test('[R-853] that is larger than one read is skipped, wherever the read ends', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'killed');
     for (let size = (256 << 10) - 40; size < (256 << 10) + 8; size++) {
       const rubbish = Buffer.alloc(size, '5');
@@ -143,7 +143,7 @@ describe('damage', () => {
         operation === failing && (file.includes(name) || file.endsWith('damaged')) && left-- > 0
           ? 'before'
           : undefined;
-      // What is there is waited for; where nothing is, nothing would end that.
+      // Events that exist are waited for; without events, only the signal ends the call.
       const nothing = AbortSignal.timeout(20);
       const first = await spool.take(10, 1000, failing === 'read' ? nothing : undefined);
       for (const event of first) spool.done(event);
@@ -159,7 +159,7 @@ describe('damage', () => {
     },
   );
 
-  test('[R-853] what the disk does not read now is told, and read at the next start', async () => {
+  test('[R-853] events that the disk cannot read are reported, and read at the next start', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'closed');
     const disk = new MemoryDisk();
     const series = '0'.repeat(26);
@@ -181,8 +181,8 @@ describe('damage', () => {
   });
 });
 
-describe('marks of what is done', () => {
-  test('[R-851] torn at each byte give events out again, and lose none', async () => {
+describe('marks of done events', () => {
+  test('[R-851] torn at any byte repeat events, and lose none', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'closed');
     const checksumStart = crc32(Buffer.from(name, 'hex'));
     const mark = (index: number) => STARTS[index] as number;
@@ -199,7 +199,7 @@ describe('marks of what is done', () => {
     }
   });
 
-  test('[R-851] of another segment are not believed', async () => {
+  test('[R-851] of another segment are ignored', async () => {
     const { name, bytes } = await segmentWith(TEXTS, 'closed');
     const marks = encodeMarks([HEADER], crc32(Buffer.alloc(16)));
     const { texts } = await read({ [`${name}.segment`]: bytes, [`${name}.done`]: marks });

@@ -44,7 +44,7 @@ function counted(process: DiskProcess): Map<string, number> {
   return calls;
 }
 
-test('[R-851] events that come in one turn are one write, and with fsync one flush', async () => {
+test('[R-851] events of one turn are one write, and with fsync one flush', async () => {
   for (const durability of ['os', 'fsync'] as const) {
     const { process, spool } = await onDisk({ durability });
     await spool.append('outcome', event('the first makes the segment'));
@@ -55,7 +55,7 @@ test('[R-851] events that come in one turn are one write, and with fsync one flu
   }
 });
 
-test('[R-851] with fsync an append resolves after the flush, and never before', async () => {
+test('[R-851] with fsync an append resolves only after the flush', async () => {
   const { process, spool } = await onDisk({ durability: 'fsync' });
   const datasync = process.files.datasync.bind(process.files);
   let flushed = false;
@@ -68,7 +68,7 @@ test('[R-851] with fsync an append resolves after the flush, and never before', 
   expect(flushed).toBe(true);
 });
 
-test('events come out in the order in which they went in, and with what was said of them', async () => {
+test('events are returned in the order of their appends, with kind and time', async () => {
   const { spool } = await onDisk({ segmentBytes: 300 });
   const body = event('mine');
   const before = Date.now();
@@ -85,7 +85,7 @@ test('events come out in the order in which they went in, and with what was said
   );
 });
 
-test('take gives out at most what is asked for, but always one', async () => {
+test('take returns at most the requested events, but always one', async () => {
   const { spool } = await onDisk();
   await Promise.all(['one', 'two', 'three'].map((text) => spool.append('outcome', event(text))));
   expect(await spool.take(2, 1e6)).toHaveLength(2);
@@ -93,7 +93,7 @@ test('take gives out at most what is asked for, but always one', async () => {
   await expect(spool.take(0, 1)).rejects.toThrow(RangeError);
 });
 
-test('take waits for an event, for the signal and for the end, one call at a time', async () => {
+test('take waits for an event, a signal or close, one call at a time', async () => {
   const { spool } = await onDisk();
   const stop = new AbortController();
   const first = spool.take(1, 1e6, stop.signal);
@@ -109,14 +109,14 @@ test('take waits for an event, for the signal and for the end, one call at a tim
   expect(await spool.take(1, 1)).toEqual([]);
 });
 
-test('what is given back comes again; what is done does not, here or after the next start', async () => {
+test('take returns an event again after giveBack, and never after done, even after a restart', async () => {
   const { disk, process, spool } = await onDisk();
   await Promise.all(['one', 'two', 'three'].map((text) => spool.append('outcome', event(text))));
   const [one, two, three] = await spool.take(3, 1e6);
   if (!one || !two || !three) throw new Error('not all were given out');
   spool.giveBack(two);
   spool.done(one);
-  // Said twice, or of one that is not out: nothing happens.
+  // A repeated call, or one for an event that is not out, has no effect.
   spool.done(one);
   spool.giveBack(one);
   spool.done(two);
@@ -130,7 +130,7 @@ test('what is given back comes again; what is done does not, here or after the n
   await next.close();
 });
 
-test('the state tells how many wait, how large they are, and since when', async () => {
+test('the state has the number, size and age of waiting events', async () => {
   const { spool } = await onDisk();
   expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 });
   const before = new Date().toISOString();
@@ -144,7 +144,7 @@ test('the state tells how many wait, how large they are, and since when', async 
   expect(spool.state).toEqual({ waiting: 0, waitingBytes: 0, quarantined: 0, cut: 0, watched: 0 });
 });
 
-test('a clock that is set back changes neither the order nor what is given out', async () => {
+test('a clock that is set back does not change the order or the events', async () => {
   vi.useFakeTimers({ toFake: ['Date'] });
   onTestFinished(() => void vi.useRealTimers());
   const { disk, process, spool } = await onDisk({ segmentBytes: 200 });
@@ -161,7 +161,7 @@ test('a clock that is set back changes neither the order nor what is given out',
   await next.close();
 });
 
-test('[R-852] a spool that is closed refuses events, and nothing of them is there', async () => {
+test('[R-852] a closed spool refuses events, and writes nothing of them', async () => {
   const { spool, disk } = await onDisk();
   await spool.append('outcome', event('one'));
   await spool.close();
@@ -192,7 +192,7 @@ test('[R-852] a full spool refuses the new event, keeps the old ones, and takes 
   await spool.append('outcome', event('more'));
 });
 
-test('[R-852] a full disk refuses a whole group, leaves nothing of it, and goes on when what is sent has made room', async () => {
+test('[R-852] a full disk refuses a whole group, and accepts events once sent ones are removed', async () => {
   const { disk, spool } = await onDisk({ segmentBytes: 350 });
   await spool.append('outcome', event('before'));
   const [file = ''] = disk.files(ROOT, '.segment');
@@ -203,14 +203,14 @@ test('[R-852] a full disk refuses a whole group, leaves nothing of it, and goes 
     expect(status).toBe('rejected');
     expect(reason).toBeInstanceOf(SpoolFull);
   }
-  // With its end, which there was room for.
+  // With its end frame, for which there was room.
   expect(disk.bytesOf(file).length - size).toBeLessThan(100);
   for (const before of await spool.take(9, 1e6)) {
     expect(textOf(before)).toBe(event('before').toString());
     spool.done(before);
   }
   const after = spool.take(9, 1e6);
-  // The segment would hold more, but nothing else than its going makes room.
+  // The segment could hold more, but only its removal makes room.
   await expect.poll(() => disk.files(ROOT, '.segment')).toEqual([]);
   await spool.append('outcome', event('after'));
   expect((await after).map(textOf)).toEqual([event('after').toString()]);
@@ -228,7 +228,7 @@ async function fullDisk(events: number): Promise<{ disk: MemoryDisk; names: stri
   return { disk, names: Array.from({ length: events - 1 }, (_, i) => event(`${i + 1}`).toString()) };
 }
 
-test('[R-852] on a full disk a restart adopts nothing, and adopts and captures when there is room', async () => {
+test('[R-852] a restart on a full disk adopts and captures only once there is room', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { disk, names } = await fullDisk(40);
@@ -259,7 +259,7 @@ async function drainOf(disk: MemoryDisk): Promise<readonly SpooledEvent[]> {
   return taken;
 }
 
-test('[R-852] a full disk without the directory of the spool keeps no one from capturing later', async () => {
+test('[R-852] a spool opened on a full disk without its directory captures once there is room', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const disk = new MemoryDisk();
@@ -283,7 +283,7 @@ test('[R-852] a full disk without the directory of the spool keeps no one from c
   expect((await drainOf(disk)).map(textOf)).toEqual([event('there is room').toString()]);
 });
 
-test('[R-852] what is done on a disk that takes no marks is sent again by the next start, and nothing is lost', async () => {
+test('[R-852] if a full disk has no room for marks, no event is lost at the next start', async () => {
   const { disk, spool } = await onDisk({ segmentBytes: 700 });
   const names = Array.from({ length: 40 }, (_, i) => event(`${i}`).toString());
   for (const name of names) await spool.append('outcome', Buffer.from(name));
@@ -295,7 +295,7 @@ test('[R-852] what is done on a disk that takes no marks is sent again by the ne
   const again = (await drainOf(disk)).map(textOf);
   expect(new Set([...taken.map(textOf), ...again])).toEqual(new Set(names));
   expect(again).toContain(undone && textOf(undone));
-  // Nothing stays behind, not even marks of segments that are gone.
+  // No file is left, not even marks of removed segments.
   expect(disk.files(ROOT)).toEqual([]);
 });
 
@@ -322,7 +322,7 @@ test('[R-852] marks that cannot be written take a bounded part of the memory', a
 
 const WORDY = { ...REFUSAL, details: 'x'.repeat(3000), code: 'c' };
 
-test('[R-852] what is in quarantine is within the size of the spool, also after a restart', async () => {
+test('[R-852] the quarantine counts towards the size of the spool, also after a restart', async () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
   onTestFinished(() => void vi.useRealTimers());
   const { disk, spool } = await onDisk({ maxBytes: 5000, segmentBytes: 300 });
@@ -340,14 +340,14 @@ test('[R-852] what is in quarantine is within the size of the spool, also after 
   const options = { ...{ directory: ROOT, durability: 'os' as const }, maxBytes: 5000, segmentBytes: 300 };
   const next = await openSpool({ ...options, files: disk.process().files });
   await expect(next.append('outcome', event('more'))).rejects.toThrow(SpoolFull);
-  // Someone has put it back, or has taken it away.
+  // It was requeued or removed.
   disk.names.delete(file);
   await vi.advanceTimersByTimeAsync(10_001);
   await next.append('outcome', event('more'));
   await next.close();
 });
 
-test('[R-852] a full spool still puts what is refused into quarantine, without the words of the refusal', async () => {
+test('[R-852] a full spool still quarantines refused events, without the text of the refusal', async () => {
   const { disk, spool } = await onDisk({ maxBytes: 8000, segmentBytes: 1000 });
   const count = 50;
   await Promise.all(Array.from({ length: count }, (_, i) => spool.append('outcome', event(`${i}`))));
@@ -364,7 +364,7 @@ test('[R-852] a full spool still puts what is refused into quarantine, without t
   expect(lines.at(-1)).not.toContain('message');
 });
 
-test('[R-852] a segment that was begun in vain is not in the way of the next', async () => {
+test('[R-852] a segment whose first write failed does not block the next one', async () => {
   const { disk, process, spool, troubles } = await onDisk();
   process.fate = (operation, file) =>
     file.endsWith('.segment') && ['write', 'remove'].includes(operation) ? 'before' : undefined;
@@ -376,18 +376,18 @@ test('[R-852] a segment that was begun in vain is not in the way of the next', a
   expect(disk.files(ROOT, '.segment')).toHaveLength(2);
 });
 
-test('[R-851] what waits in memory at the end of the process is written and, with fsync, flushed', async () => {
+test('[R-851] events in memory at the end of the process are written and, with fsync, flushed', async () => {
   const { disk, process: owner, spool } = await onDisk({ durability: 'fsync', segmentBytes: 400 });
   await spool.append('outcome', event('before'));
   const [before] = await spool.take(1, 1e6);
   if (before) spool.done(before);
   for (let index = 0; index < 20; index++) spool.append('outcome', event(`${index}`)).catch(() => undefined);
-  // What Node calls at the end.
+  // Node calls this at exit.
   (process.listeners('exit').at(-1) as () => void)();
   await expect(spool.append('outcome', event('too late'))).rejects.toThrow(SpoolClosed);
   expect(disk.files(ROOT, '.done')).toHaveLength(1);
   owner.end();
-  // Every name, and of the bytes nothing that was not flushed but for what is done.
+  // All names are kept; of the bytes that were not flushed, only the marks are.
   disk.losePower((what, sector) => sector < 0 || what.endsWith('.done'));
   const next = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   expect((await next.take(99, 1e6)).map(textOf)).toEqual(
@@ -396,7 +396,7 @@ test('[R-851] what waits in memory at the end of the process is written and, wit
   await next.close();
 });
 
-test('events that come in one turn and are many are written in groups of a megabyte', async () => {
+test('many events of one turn are written in groups of a megabyte', async () => {
   const { process, spool } = await onDisk();
   await spool.append('outcome', event('the first makes the segment'));
   const calls = counted(process);
@@ -405,7 +405,7 @@ test('events that come in one turn and are many are written in groups of a megab
   expect(calls.get('write')).toBe(5);
 });
 
-test.runIf(canMount)('[R-852] a file system of 1 MiB that fills up loses nothing that it took', async () => {
+test.runIf(canMount)('[R-852] a file system of 1 MiB that fills up loses no accepted event', async () => {
   const process = startProcess(
     { directory: 'spool', durability: 'fsync', prefix: 'f', do: 'fill' },
     inSmallFileSystem(),
@@ -420,7 +420,7 @@ test.runIf(canMount)('[R-852] a file system of 1 MiB that fills up loses nothing
   expect(said('=')).toEqual(said('+'));
 });
 
-test('[R-852] after a flush that failed nothing more is appended to that segment', async () => {
+test('[R-852] after a failed flush, nothing is appended to that segment', async () => {
   const { disk, process, spool } = await onDisk({ durability: 'fsync' });
   await spool.append('outcome', event('before'));
   let failed = false;
@@ -439,7 +439,7 @@ test('[R-852] after a flush that failed nothing more is appended to that segment
   );
 });
 
-test('[R-852] what could be neither made durable nor taken back is told as uncertain', async () => {
+test('[R-852] an event that could be neither written nor removed is reported as uncertain', async () => {
   const { disk, process, spool } = await onDisk();
   await spool.append('outcome', event('before'));
   process.fate = (operation) => (operation === 'write' || operation === 'truncate' ? 'partly' : undefined);
@@ -452,7 +452,7 @@ test('[R-852] what could be neither made durable nor taken back is told as uncer
   );
 });
 
-test('[R-852] a disk that does not answer fills a bounded part of the memory', async () => {
+test('[R-852] while the disk does not answer, events in memory are bounded', async () => {
   const { process, spool } = await onDisk();
   await spool.append('outcome', event('before'));
   let answer!: () => void;
@@ -475,7 +475,7 @@ test('[R-852] a disk that does not answer fills a bounded part of the memory', a
   expect(answers.at(-1)).toBeInstanceOf(SpoolFull);
 });
 
-test('a quarantined event stands in the file with its reason, word for word, and waits no more', async () => {
+test('a quarantined event is in the file unchanged, with its reason, and no longer waits', async () => {
   const directory = scratchDirectory();
   const spool = await openSpool({ directory, durability: 'fsync' });
   const bodies = [event('häßlich "quoted"'), Buffer.from([0xff, 0x00, 0x80])];
@@ -501,7 +501,7 @@ test('a quarantined event stands in the file with its reason, word for word, and
   expect((await drain(directory)).names).toEqual([]);
 });
 
-test('events that are quarantined at once stand in the file one after the other', async () => {
+test('events that are quarantined at once are in the file in their order', async () => {
   const { disk, spool } = await onDisk();
   for (let index = 0; index < 9; index++) await spool.append('outcome', event(`${index}`));
   const events = await spool.take(9, 1e6);
@@ -511,7 +511,7 @@ test('events that are quarantined at once stand in the file one after the other'
   expect(lines.map((line) => (JSON.parse(line) as { event: string }).event)).toEqual(events.map(textOf));
 });
 
-test('a quarantined event is done, also for the next start', async () => {
+test('a quarantined event is done, also after a restart', async () => {
   const { disk, process, spool } = await onDisk();
   for (const text of ['one', 'two']) await spool.append('outcome', event(text));
   const [one] = await spool.take(1, 1e6);
@@ -537,7 +537,7 @@ test('[R-855] with a key the quarantine is sealed too', async () => {
   }
 });
 
-test('[R-852] an event that finds no room in the quarantine still waits, and nothing of it is there', async () => {
+test('[R-852] an event that cannot be quarantined still waits, and nothing of it is written', async () => {
   const { disk, process, spool } = await onDisk();
   await Promise.all(['one', 'two'].map((text) => spool.append('outcome', event(text))));
   const [one, two] = await spool.take(2, 1e6);
@@ -558,7 +558,7 @@ test('[R-852] an event that finds no room in the quarantine still waits, and not
   expect(disk.bytesOf(file).toString().trimEnd().split('\n')).toHaveLength(2);
 });
 
-test('segments that are done are removed', async () => {
+test('segments with only done events are removed', async () => {
   const { disk, spool } = await onDisk({ segmentBytes: 300 });
   for (let index = 0; index < 30; index++) await spool.append('outcome', event(`${index}`));
   expect(disk.files(ROOT, '.segment').length).toBeGreaterThan(3);
@@ -567,7 +567,7 @@ test('segments that are done are removed', async () => {
   expect(disk.files(ROOT, '.segment').length).toBeLessThan(2);
 });
 
-test('[R-851] what is done is noted a little at a time, and again when it could not be', async () => {
+test('[R-851] done events are marked in batches, and again after a failed write', async () => {
   const { disk, process, spool } = await onDisk();
   for (let index = 0; index < 10; index++) await spool.append('outcome', event(`${index}`));
   for (let index = 0; index < 8; index++) {
@@ -587,7 +587,7 @@ test('[R-851] what is done is noted a little at a time, and again when it could 
   await next.close();
 });
 
-test('events given back and new ones take turns', async () => {
+test('events after giveBack and other events alternate', async () => {
   const { spool } = await onDisk();
   for (let index = 0; index < 10; index++) await spool.append('outcome', event(`${index}`));
   for (const taken of await spool.take(5, 1e6)) spool.giveBack(taken);
@@ -601,7 +601,7 @@ test('events given back and new ones take turns', async () => {
   expect(order.slice(0, 6).filter((text) => text < '5')).toHaveLength(3);
 });
 
-test('[R-853] a segment that someone cuts off while it is written holds nothing up', async () => {
+test('[R-853] a segment that is cut off while it is written does not block the spool', async () => {
   const { disk, spool, troubles } = await onDisk();
   for (let index = 0; index < 4; index++) await spool.append('outcome', event(`${index}`));
   const [file = ''] = disk.files(ROOT, '.segment');
@@ -611,7 +611,7 @@ test('[R-853] a segment that someone cuts off while it is written holds nothing 
   expect(troubles[0]).toMatch(/are not a frame/);
 });
 
-test('troubles are told each time: anyone who listens decides how often is enough', async () => {
+test('troubles are reported each time', async () => {
   const { process, spool, troubles } = await onDisk();
   await spool.append('outcome', event('one'));
   const [one] = await spool.take(1, 1e6);
@@ -622,7 +622,7 @@ test('troubles are told each time: anyone who listens decides how often is enoug
   expect(troubles).toEqual(Array(2).fill('done events could not be marked'));
 });
 
-test('files that are open are as many after a day as after a minute', async () => {
+test('the number of open files does not grow', async () => {
   const { process, spool } = await onDisk({ segmentBytes: 200 });
   for (let index = 0; index < 200; index++) {
     await spool.append('outcome', event(`${index}`));
@@ -634,7 +634,7 @@ test('files that are open are as many after a day as after a minute', async () =
   expect(process.openDescriptors).toBe(0);
 });
 
-test('[R-866] a spool that is told to read no further gives out nothing more, and closes', async () => {
+test('[R-866] after a request to stop reading, a spool returns no more events and closes', async () => {
   const { disk, spool } = await onDisk();
   await spool.append('outcome', Buffer.from('left'));
   await spool.close();

@@ -21,7 +21,7 @@ function encoded(body: Buffer, seal: ReturnType<typeof sealOf> | undefined): Buf
 }
 
 // The examples of docs/internals/formats.md: anyone who writes the format in another language can begin with them.
-test('a header and a frame in the clear are these bytes', () => {
+test('a plain header and frame have the documented bytes', () => {
   expect(encodeSegmentHeader(ID, undefined).toString('hex')).toBe(
     '434c494e53504f4c01000000400000000190aabbccdd010203040506070000050000000000000000000000000000000000000000000000000000000038a9da24',
   );
@@ -30,7 +30,7 @@ test('a header and a frame in the clear are these bytes', () => {
   );
 });
 
-test('a header and a frame that are sealed are these bytes', () => {
+test('a sealed header and frame have the documented bytes', () => {
   const seal = sealOf(KEY, ID);
   expect(encodeSegmentHeader(ID, seal).toString('hex')).toBe(
     '434c494e53504f4c01010000400000000190aabbccdd01020304050607000005984339f22f3ebb4cc3d5faa77a272d740000000000000000000000008fc9cde6',
@@ -83,7 +83,7 @@ test('[R-2055] a header is read as it was written, and differs from damage and o
 const OTHER = Buffer.alloc(32, 1);
 const TEXTS = ['{"patient":"first"}', '{"patient":"second"}'];
 
-test('[R-855] nothing of an event stands on the disk in the clear', async () => {
+test('[R-855] with a key, no event is on the disk in the clear', async () => {
   const { name, bytes } = await segmentWith(TEXTS, 'closed', { key: KEY });
   expect(bytes.includes('patient')).toBe(false);
   expect(bytes.includes(KEY.subarray(0, 8))).toBe(false);
@@ -101,7 +101,7 @@ async function withSealedPart(): Promise<{ disk: MemoryDisk; file: string; bytes
   return { disk, file, bytes };
 }
 
-test('[R-855] with another key the spool is refused, and nothing is touched', async () => {
+test('[R-855] with another key the spool is refused, and nothing is changed', async () => {
   const { disk, file, bytes } = await withSealedPart();
   const { files } = disk.process();
   const opened = openSpool({ directory: ROOT, durability: 'os', files, key: OTHER });
@@ -124,12 +124,12 @@ test('[R-855] a spool without a key leaves sealed parts alone, and captures in t
   expect(troubles).toEqual([expect.stringContaining('SpoolKeyWrong')]);
 });
 
-test('[R-855] what was written in the clear before there was a key is still given out', async () => {
+test('[R-855] events written in the clear before there was a key are still returned', async () => {
   const { name, bytes } = await segmentWith(TEXTS, 'closed');
   expect((await read({ [`${name}.segment`]: bytes }, { key: KEY })).texts).toEqual(TEXTS);
 });
 
-test('[R-855] a frame that was changed and given a new checksum is found out', async () => {
+test('[R-855] a changed frame with a new checksum is detected', async () => {
   const { name, bytes } = await segmentWith(TEXTS, 'killed', { key: KEY });
   const size = bytes.readUInt32LE(64 + 8);
   const checksumStart = crc32(Buffer.from(name, 'hex'));

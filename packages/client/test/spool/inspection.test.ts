@@ -8,7 +8,7 @@ import { ROOT, segmentWith, textOf } from './spooled-segments.js';
 const KEY = Buffer.alloc(32, 4);
 
 test.each([undefined, KEY])(
-  '[R-866] what a spool holds is told, and nothing in it is changed',
+  '[R-866] inspectSpool reports the contents of a spool, and changes nothing',
   async (key) => {
     const disk = new MemoryDisk();
     const options = { directory: ROOT, durability: 'os', ...(key && { key }) } as const;
@@ -51,7 +51,7 @@ test.each([undefined, KEY])(
   },
 );
 
-test('[R-866] a directory that is empty may be a spool, and one with other things in it is none', async () => {
+test('[R-866] an empty directory may be a spool, and one with only other files is not', async () => {
   const disk = new MemoryDisk();
   const { files } = disk.process();
   disk.directories.add(ROOT);
@@ -97,7 +97,7 @@ function diskWith(files: Readonly<Record<string, Uint8Array>>): MemoryDisk {
   return disk;
 }
 
-test.each([undefined, KEY])('[R-866] any byte of a segment that has changed is found', async (key) => {
+test.each([undefined, KEY])('[R-866] a change of any byte of a segment is found', async (key) => {
   const { name, bytes } = await segmentWith(['one', 'two'], 'closed', key && { key });
   const read = (changed: Buffer) =>
     readSpool(ROOT, key, undefined, diskWith({ [`${name}.segment`]: changed }).process().files);
@@ -113,7 +113,7 @@ test.each([undefined, KEY])('[R-866] any byte of a segment that has changed is f
   }
 });
 
-test('[R-866] frames that were cut out of a segment that was ended are missed', async () => {
+test('[R-866] frames that were cut out of an ended segment are reported as missing', async () => {
   const { name, bytes } = await segmentWith(['one', 'two'], 'closed');
   const cut = Buffer.concat([bytes.subarray(0, 64 + 35), bytes.subarray(64 + 2 * 35)]);
   const { files } = diskWith({ [`${name}.segment`]: cut }).process();
@@ -121,7 +121,7 @@ test('[R-866] frames that were cut out of a segment that was ended are missed', 
   expect(findings.map(({ message }) => message)).toEqual(['1 of its events are missing']);
 });
 
-test('[R-866] what a living process is writing just now is not looked at, and what a dead one has left is', async () => {
+test('[R-866] a partial write of a dead process is found, that of a living one is ignored', async () => {
   const disk = new MemoryDisk();
   const writer = disk.process();
   const spool = await openSpool({ directory: ROOT, durability: 'os', files: writer.files });
@@ -146,7 +146,7 @@ test('[R-866] without its key a sealed spool is not read', async () => {
   await expect(readSpool(ROOT, undefined, undefined, files)).rejects.toThrow(SpoolKeyWrong);
 });
 
-test('[R-866] each event that waits or was refused is met, and those that are done are not', async () => {
+test('[R-866] each waiting or refused event is visited, and done ones are not', async () => {
   const disk = new MemoryDisk();
   const spool = await openSpool({ directory: ROOT, durability: 'os', files: disk.process().files });
   for (const text of ['one', 'two', 'three', 'four']) await spool.append('user-feedback', Buffer.from(text));

@@ -2,15 +2,15 @@
  * A disk in memory, under the spool instead of the file system, that several processes share. It knows what is written
  * and what of that is on stable storage, and it can fail any call of a process, or end the process at it.
  *
- * What the end of a process leaves: all that was written. What the loss of power leaves: what was flushed, and of the
- * rest whatever sectors and names the caller picks. After a flush that fails, the kernel calls the pages clean though
- * they never reached the disk: a later flush does not bring them there.
+ * After the end of a process, all that was written is left. After a loss of power, all that was flushed is
+ * left, and of the rest the sectors and names that the caller picks. After a flush that fails, the kernel
+ * calls the pages clean although they never reached the disk: a later flush does not bring them there.
  */
 import path from 'node:path';
 import type { SpoolFiles } from '../../src/spool/files.js';
 
 const SECTOR_BYTES = 512;
-/** A directory is made where there is room for so much; what it takes is not counted. */
+/** A directory can be created if there is this much room; its own size is not counted. */
 const DIRECTORY_BYTES = 64;
 const STARTED = Date.now();
 
@@ -31,7 +31,7 @@ class Inode {
   bytes = Buffer.alloc(0);
   durable = Buffer.alloc(0);
   dirty = new Set<number>();
-  /** Later with each touch. */
+  /** It rises with each touch. */
   touched = STARTED;
   /** The process that listens, for the socket of a lock. */
   holder: DiskProcess | undefined;
@@ -91,7 +91,7 @@ export class MemoryDisk {
     this.durableNames.set(file, inode);
   }
 
-  /** The paths of all files below the directory whose names end so. */
+  /** The paths of all files below the directory whose names have this end. */
   files(directory: string, end = ''): string[] {
     return [...this.names.keys()]
       .filter((file) => file.startsWith(`${directory}/`) && file.endsWith(end))
@@ -116,7 +116,7 @@ export class MemoryDisk {
       inode.persist((sector) => picked(file, sector));
       inode.bytes = Buffer.from(inode.durable);
     }
-    // A rename is one thing: the file has its old name or its new one.
+    // A rename is atomic: the file has its old name or its new one.
     const seen = new Set<Inode>();
     for (const [file, inode] of names) {
       if (seen.has(inode)) names.delete(file);
@@ -143,9 +143,9 @@ function missing(file: string): DiskFault {
 
 export class DiskProcess {
   ended = false;
-  /** Called before each call: what is to become of it. */
+  /** Called before each call: decides whether it fails, and how. */
   fate: (operation: Operation, file: string) => Manner | undefined = () => undefined;
-  /** Ends this process at a call that is so far away, before or in the middle of it. */
+  /** Ends this process after this number of calls, before or in the middle of the next one. */
   endIn: { calls: number; manner: Manner } | undefined;
   readonly #disk: MemoryDisk;
   readonly #descriptors = new Map<number, { file: string; inode: Inode }>();

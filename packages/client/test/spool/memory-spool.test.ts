@@ -6,7 +6,7 @@ import { textOf } from './spooled-segments.js';
 
 const body = (text: string) => Buffer.from(text);
 
-test('a spool in memory gives out what went in, in order, and what is given back again', async () => {
+test('a spool in memory returns events in order, and again after giveBack', async () => {
   const spool = await openSpool({ directory: undefined, durability: 'memory' });
   const waiting = spool.take(1, 1000);
   for (let index = 0; index < 3000; index++) await spool.append('outcome', body(`${index}`));
@@ -30,7 +30,7 @@ test('[R-852] a spool in memory is bounded, and refuses what it has no room for'
   await spool.close();
 });
 
-test('a spool in memory tells what it loses', async () => {
+test('a spool in memory reports the events that it loses', async () => {
   const troubles: string[] = [];
   const onTrouble = (what: string) => troubles.push(what);
   const spool = await openSpool({ directory: undefined, durability: 'memory', onTrouble });
@@ -49,7 +49,7 @@ const event = (offset: number): SpooledEvent => ({
   ...{ position: { segment: 'a', offset }, kind: 'outcome', body: Buffer.alloc(1), capturedAt: 0 },
 });
 
-test('an event that comes while an empty answer is on its way is given out', async () => {
+test('take returns an event that arrives while an empty result is pending', async () => {
   const events: SpooledEvent[] = [];
   let looked = false;
   const queue = new TakeQueue({
@@ -57,7 +57,7 @@ test('an event that comes while an empty answer is on its way is given out', asy
       const found = events.splice(0);
       if (!looked) {
         looked = true;
-        // Between the look and the arrival of what was seen.
+        // Between the look and the arrival of its result.
         queueMicrotask(() => {
           events.push(event(1));
           queue.serve();
@@ -71,7 +71,7 @@ test('an event that comes while an empty answer is on its way is given out', asy
 });
 
 test.each(['aborted', 'closed'] as const)(
-  'what was collected for a call that is %s is given back',
+  'giveBack gets the events that were collected for a call that is %s',
   async (how) => {
     const back: SpooledEvent[] = [];
     let answer!: (events: SpooledEvent[]) => void;

@@ -59,7 +59,7 @@ describe('a neighbour', () => {
     return { disk, process, home, others: disk.process().files };
   }
 
-  test('[R-854] that lives is left alone, and one that has ended or released its directory is not', async () => {
+  test('[R-854] is abandoned once it has ended or released its directory, and not before', async () => {
     const { home, process, others } = await onDisk();
     expect(await neighboursOf(others, 0).abandoned()).toEqual([]);
     process.end();
@@ -74,7 +74,7 @@ describe('a neighbour', () => {
   test.each([
     ['of another host', { host: 'another-host' }, false],
     ['whose lock was swept away', {}, true],
-  ])('[R-854] %s is given up once it has shown no sign of life for minutes', async (_who, change, swept) => {
+  ])('[R-854] %s is abandoned after three minutes without a sign of life', async (_who, change, swept) => {
     const { disk, home, process, others } = await onDisk(change);
     if (swept) await others.remove(path.join(home.path, 'lock'));
     else process.end();
@@ -96,7 +96,7 @@ describe('a neighbour', () => {
     expect(disk.files(home.path)).not.toEqual([]);
   });
 
-  test('[R-854] that ended before its directory was made leaves nothing forever', async () => {
+  test('[R-854] that ended while it made its directory leaves no draft forever', async () => {
     const { disk, home, others } = await onDisk();
     const draft = path.join(ROOT, 'new-0123');
     disk.directories.add(draft);
@@ -110,7 +110,7 @@ describe('a neighbour', () => {
 });
 
 describe('a spool that starts', () => {
-  test('[R-854] is not held up by a directory that cannot be looked at', async () => {
+  test('[R-854] is not blocked by a directory that cannot be read', async () => {
     const disk = new MemoryDisk();
     const dead = disk.process();
     const left = await openSpool({ directory: ROOT, durability: 'os', files: dead.files });
@@ -141,7 +141,7 @@ describe('a spool that runs', () => {
     return { dying, left, spool };
   }
 
-  test('[R-854] gives out what it adopts though it waits for events of its own', async () => {
+  test('[R-854] returns adopted events while it waits for its own', async () => {
     const { dying, spool } = await besideAnother();
     await spool.append('outcome', Buffer.from('own'));
     expect((await spool.take(9, 1000)).map(textOf)).toEqual(['own']);
@@ -154,7 +154,7 @@ describe('a spool that runs', () => {
     await spool.close();
   });
 
-  test('[R-854] looks every ten seconds for what others have left', async () => {
+  test('[R-854] looks every ten seconds for events that others have left', async () => {
     const { dying, left, spool } = await besideAnother();
     const taken = spool.take(1, 1000);
     dying.end();
@@ -165,7 +165,7 @@ describe('a spool that runs', () => {
   });
 
   test.each(['at the next write', 'when it shows that it lives'])(
-    '[R-854] whose directory was taken away begins another one with one warning, %s',
+    '[R-854] whose directory was removed begins another one with one warning, %s',
     async (when) => {
       vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
       onTestFinished(() => void vi.useRealTimers());
@@ -194,7 +194,7 @@ describe('a spool that runs', () => {
 describe('the directory', () => {
   const open = (directory: string) => openSpool({ directory, durability: 'os' });
 
-  test('is made for its owner alone, and so is all in it', async () => {
+  test('is open to its owner alone, and so is all in it', async () => {
     const directory = scratchDirectory();
     const before = process.umask(0);
     const spool = await open(directory).finally(() => process.umask(before));

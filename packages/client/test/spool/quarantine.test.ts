@@ -13,7 +13,7 @@ const TEXTS = ['one', 'two\nlines', 'three \u202e', '{"four":4}'];
 
 type Options = Partial<SpoolOptions>;
 
-/** A disk on which the events stand in the quarantine of a spool that is closed. */
+/** A disk with the events in the quarantine of a closed spool. */
 async function quarantined(texts: readonly string[], options: Options = {}): Promise<MemoryDisk> {
   const disk = new MemoryDisk();
   const spool = await open(disk, options);
@@ -27,7 +27,7 @@ function open(disk: MemoryDisk, options: Options = {}): Promise<Spool> {
   return openSpool({ directory: ROOT, durability: 'fsync', files: disk.process().files, ...options });
 }
 
-/** What a new spool on the disk gives out. */
+/** The events that a new spool on the disk returns. */
 async function waiting(disk: MemoryDisk, options: Options = {}): Promise<string[]> {
   const spool = await open(disk, options);
   const { waiting: count } = spool.state;
@@ -48,7 +48,7 @@ async function inQuarantine(disk: MemoryDisk): Promise<string[]> {
 }
 
 test.each([undefined, KEY])(
-  '[R-866] what was in quarantine waits again, byte for byte, and is there no more',
+  '[R-866] requeued events wait again, byte for byte, and leave the quarantine',
   async (key) => {
     const options = key ? { key } : {};
     const disk = await quarantined(TEXTS, options);
@@ -77,7 +77,7 @@ test('[R-866] wherever requeuing is stopped, each event waits or is in quarantin
       await spool.close();
       const found = new Set([...(await inQuarantine(disk)), ...(await waiting(disk))]);
       expect([...found].sort()).toEqual([...TEXTS].sort());
-      // The next try brings in what the first one has left.
+      // The next try requeues what the first one has left.
       const again = await open(disk);
       await requeue(ROOT, undefined, again, disk.process().files);
       await again.close();
@@ -119,7 +119,7 @@ test('[R-866] a line that is written while its file is moved away is not lost', 
   await spool.close();
 });
 
-test('[R-866] with the wrong key, or none, nothing is touched', async () => {
+test('[R-866] with the wrong key, or none, nothing is changed', async () => {
   const disk = await quarantined(TEXTS, { key: KEY });
   const before = disk.files(ROOT);
   for (const key of [undefined, Buffer.alloc(32, 5)]) {
@@ -144,7 +144,7 @@ test('[R-866] a line that cannot be read is kept, and the others wait', async ()
   expect(disk.bytesOf(unreadable[0] ?? '')).toEqual(torn);
 });
 
-test('[R-866] what finds no room in the spool stays in quarantine', async () => {
+test('[R-866] events without room in the spool stay in quarantine', async () => {
   const disk = await quarantined(TEXTS);
   const spool = await open(disk, { maxBytes: 100 });
   await expect(requeue(ROOT, undefined, spool, disk.process().files)).rejects.toThrow(SpoolFull);
@@ -164,7 +164,7 @@ async function read(bytes: Buffer): Promise<Line[]> {
   return lines;
 }
 
-test('lines are what stands between line breaks, and where', async () => {
+test('lines are the text between line breaks, with their offset and size', async () => {
   const text = fc.string({ unit: fc.constantFrom('a', '\n', 'é', '\r'), maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(text, async (written) => {
@@ -185,7 +185,7 @@ test('lines are what stands between line breaks, and where', async () => {
   );
 });
 
-test('a line may go over many pieces, and one that is longer than any event is only measured', async () => {
+test('a long line is read in many pieces, and one longer than any event is only measured', async () => {
   const long = Buffer.alloc(3 << 20, 'x');
   const longer = Buffer.alloc((32 << 20) + 1, 'y');
   const lines = await read(Buffer.concat([long, Buffer.from('\n'), longer, Buffer.from('\nend')]));

@@ -13,12 +13,12 @@ beforeEach(() => {
 interface Running {
   readonly spool: Spool;
   readonly troubles: string[];
-  /** Everything that it was given out, which is done at once. */
+  /** All events that it took; they are done at once. */
   readonly sent: string[];
   append(text: string): Promise<unknown>;
-  /** It runs no code of its own: nothing shows that it lives. */
+  /** It runs no code, and gives no sign of life. */
   stopped: boolean;
-  /** It ends without a word. */
+  /** It ends as by kill -9. */
   kill(): void;
 }
 
@@ -54,15 +54,15 @@ async function send({ spool, sent }: Running): Promise<void> {
   }
 }
 
-/** Lets seconds pass, as those who run see them. */
+/** Lets seconds pass for the running processes. */
 async function pass(seconds: number): Promise<void> {
   for (let at = 0; at < seconds; at += 10) await vi.advanceTimersByTimeAsync(10_000);
-  // What a heartbeat has begun ends.
+  // Lets a heartbeat that has begun end.
   for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
 }
 
 test.each(['restarted', 'another'])(
-  '[R-854] what a process of a host left is adopted on the %s host after three minutes, and not before',
+  '[R-854] events of a dead process are adopted on the %s host after three minutes, not before',
   async () => {
     const disk = new MemoryDisk();
     const dead = await onHost('boot 1', disk);
@@ -83,7 +83,7 @@ test.each(['restarted', 'another'])(
   },
 );
 
-test('[R-854] two hosts by mistake are each warned once, and nothing is lost', async () => {
+test('[R-854] two hosts that share a spool are each warned once, and no event is lost', async () => {
   const disk = new MemoryDisk();
   const [one, two] = [await onHost('one', disk), await onHost('two', disk)];
   for (let at = 0; at < 40; at++) {
@@ -99,7 +99,7 @@ test('[R-854] two hosts by mistake are each warned once, and nothing is lost', a
   expect([one.troubles, two.troubles]).toEqual([warned, warned]);
 });
 
-test('[R-854] a process that was stopped for five minutes begins a new part, refuses nothing and loses nothing', async () => {
+test('[R-854] a process that was stopped for five minutes begins a new part and loses no event', async () => {
   const disk = new MemoryDisk();
   const paused = await onHost('one', disk);
   await paused.append('before');
@@ -116,7 +116,7 @@ test('[R-854] a process that was stopped for five minutes begins a new part, ref
   expect(paused.sent).toEqual(['after', 'and after that']);
 });
 
-test('[R-854] a write to a segment that was adopted a moment before is made once more, and found there too', async () => {
+test('[R-854] an event written to a segment that was just adopted is sent by both processes', async () => {
   const disk = new MemoryDisk();
   const paused = await onHost('one', disk);
   await paused.append('before');

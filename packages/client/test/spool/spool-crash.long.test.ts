@@ -7,7 +7,7 @@ import { drain, nameOf, scratchDirectory, startProcess } from './spool-processes
 const KILLS = runs(250, 10);
 
 test.each(['os', 'fsync'] as const)(
-  '[R-851] processes are killed at random: what was acknowledged with %s is done or still there',
+  '[R-851] after random kills, every event acknowledged with %s is done or still there',
   async (durability) => {
     const directory = scratchDirectory();
     const [acknowledged, done] = [new Set<string>(), new Set<string>()];
@@ -43,7 +43,7 @@ test.each([
   ['in the turn in which they were captured', { do: 'exit' }, 0],
   ['while they are being written', { do: 'exit', later: true }, 0],
   ['by an exception that no one catches', { do: 'throw' }, 1],
-] as const)('[R-851] a process that ends %s writes them first', async (_when, wish, code) => {
+] as const)('[R-851] a process that ends %s writes its events first', async (_when, wish, code) => {
   for (const durability of ['os', 'fsync'] as const) {
     const directory = scratchDirectory();
     // Enough for several groups and segments.
@@ -60,7 +60,7 @@ test.each([
   }
 });
 
-test('[R-854] two processes write to one directory, and a third one gets what they leave', async () => {
+test('[R-854] a third process gets the events that two processes left in one directory', async () => {
   const directory = scratchDirectory();
   const start = (prefix: string) =>
     startProcess({ directory, durability: 'os', prefix, count: 300, do: 'append and wait' });
@@ -78,7 +78,7 @@ test('[R-854] two processes write to one directory, and a third one gets what th
   expect(names).toHaveLength(600);
 });
 
-test('[R-854] two that open at once share what a dead process has left', async () => {
+test('[R-854] spools that open at once share the events of a dead process', async () => {
   const directory = scratchDirectory();
   const dead = startProcess({
     ...{ directory, durability: 'os', prefix: 'd', count: 400, segmentBytes: 20_000 },
@@ -99,7 +99,7 @@ test('[R-854] two that open at once share what a dead process has left', async (
     }
   }
   for (const spool of spools) {
-    // A segment that another one began is removed once it has been read to its end, which a further look does.
+    // A segment of another spool is removed once it has been read to its end, which a further take does.
     await spool.take(1, 1, AbortSignal.timeout(20));
     await spool.close();
   }
@@ -108,7 +108,7 @@ test('[R-854] two that open at once share what a dead process has left', async (
   expect(fs.readdirSync(directory)).toEqual([]);
 });
 
-test('[R-854] what a worker of node:cluster leaves does not wait for the end of its primary', async () => {
+test('[R-854] events of an ended worker of node:cluster are adopted while its primary runs', async () => {
   const directory = scratchDirectory();
   const wish = { directory, durability: 'os', prefix: 'c', count: 10, do: 'append and wait', cluster: true };
   const primary = startProcess(wish);

@@ -1,4 +1,4 @@
-/** What a spool must have promised, put beside what it does: see the property test. */
+/** Compares what a spool has promised with what it does: see the property test. */
 import { expect } from 'vitest';
 import { openSpool } from '../../src/spool/disk-spool.js';
 import { type SpooledEvent, SpoolUnwritable } from '../../src/spool/spool.js';
@@ -12,13 +12,13 @@ interface Running {
   readonly process: DiskProcess;
   readonly spool: Spool;
   readonly out: SpooledEvent[];
-  /** What this one has given out and was told is done. */
+  /** Events that this spool has returned and that were then done. */
   readonly done: Set<string>;
 }
 
 export class SpoolModel {
   readonly disk = new MemoryDisk();
-  /** The disk was full: two spools may have read the same events where they lay. */
+  /** The disk was full: two spools may have read the same events in place. */
   wasFull = false;
   readonly #durability: Durability;
   readonly #key: Uint8Array | undefined;
@@ -27,11 +27,11 @@ export class SpoolModel {
   /** Every event that was ever appended, by name. */
   readonly bodies = new Map<string, Buffer>();
   readonly acknowledged = new Set<string>();
-  /** Refused for certain: no one may ever see it. */
+  /** Refused for certain: no spool may ever return it. */
   readonly refused = new Set<string>();
   readonly done = new Set<string>();
   readonly quarantined = new Set<string>();
-  /** Noted as done in an orderly way: no one may ever see it again. */
+  /** Marked as done before an orderly end: no spool may return it again. */
   readonly gone = new Set<string>();
   readonly troubles: string[] = [];
 
@@ -61,7 +61,7 @@ export class SpoolModel {
     }
   }
 
-  /** Appends so many at once. @returns when each has been answered. */
+  /** Appends events of these sizes at once. @returns when each has been answered. */
   async append({ spool, process }: Running, sizes: readonly number[]): Promise<void> {
     await Promise.all(
       sizes.map(async (size) => {
@@ -80,7 +80,7 @@ export class SpoolModel {
     );
   }
 
-  /** @param patienceMs for how long what waits may be not given out: what cannot be read waits as well. */
+  /** @param patienceMs how long to wait for an event: unreadable events count as waiting too. */
   async take(running: Running, count: number, patienceMs = 200): Promise<number> {
     if (running.process.ended || running.spool.state.waiting === running.out.length) return 0;
     const signal = AbortSignal.timeout(patienceMs);
@@ -144,7 +144,7 @@ export class SpoolModel {
     await running.spool.close();
   }
 
-  /** Fails a call of this kind that is so many away. */
+  /** Fails the nth call of this kind from now on. */
   fail(running: Running, operation: Operation, nth: number, manner: Manner, lasting: boolean): void {
     let left = nth;
     running.process.fate = (called) => {
@@ -161,7 +161,7 @@ export class SpoolModel {
     const last = await this.open();
     if (!last) throw new Error('the last one could not be opened');
     while ((await this.take(last, 1000, 600_000)) > 0);
-    // What waits no more may still have to be looked through for damage.
+    // Segments without waiting events may still have to be searched for damage.
     expect(await last.spool.take(1, 1, AbortSignal.timeout(5))).toEqual([]);
     const left = new Set(last.out.map((event) => this.nameOf(event)));
     for (const name of this.acknowledged) {
@@ -174,7 +174,7 @@ export class SpoolModel {
     while (last.out.length > 0) this.finish(last, 0);
     expect(last.spool.state).toMatchObject({ waiting: 0, waitingBytes: 0 });
     await this.close(last);
-    // Nothing stays behind but what was put aside.
+    // No file is left, except those put aside.
     expect(this.disk.files(ROOT).filter((file) => !/quarantine|damaged|\/new-/.test(file))).toEqual([]);
   }
 }

@@ -1,5 +1,5 @@
 // A process with a spool, for tests to end: node spool-process.mjs '{"directory": …, "durability": …, "do": …}'
-// Tells on standard output what it was told, a line each: "open", "+<name>" acknowledged, "-<name>" about to be done,
+// Prints a line each: "open", "+<name>" acknowledged, "-<name>" about to be done,
 // "!<error> <name>" refused, "?<what>" trouble.
 import cluster from 'node:cluster';
 import fs from 'node:fs';
@@ -8,7 +8,7 @@ import { openSpool } from '../../dist/spool/disk-spool.js';
 const { directory, durability, prefix, count, segmentBytes, key, ...wish } = JSON.parse(process.argv[2]);
 const say = (line) => fs.writeSync(1, `${line}\n`);
 if (wish.cluster && cluster.isPrimary) {
-  // The spool is its worker's; this one goes on without.
+  // The spool belongs to the worker; this process runs without one.
   cluster.setupPrimary({ args: process.argv.slice(2) });
   cluster.fork().on('exit', () => say('worker ended'));
   await new Promise((resolve) => setTimeout(resolve, 60_000));
@@ -40,7 +40,7 @@ if (wish.do === 'append') {
   for (let i = 0; i < count; i++) await append();
   await spool.close();
 } else if (wish.do === 'fill') {
-  // Into a file system that fills up; then says what is there: "=<name>".
+  // Into a file system that fills up; then prints the events that are there: "=<name>".
   for (let i = 0; i < 1200; i++) await append();
   await spool.close();
   const next = await openSpool({
@@ -56,7 +56,7 @@ if (wish.do === 'append') {
   }
   await next.close();
 } else if (wish.do === 'fill and be killed') {
-  // And leaves no room for a byte more.
+  // And leaves no room for another byte.
   while (await append());
   const ballast = fs.openSync('ballast', 'w');
   try {

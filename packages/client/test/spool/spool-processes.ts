@@ -18,9 +18,9 @@ export function scratchDirectory(): string {
 
 export interface SpoolProcess {
   readonly child: ChildProcessByStdio<null, Readable, Readable>;
-  /** Everything it has said so far. */
+  /** The lines that it has printed so far. */
   readonly lines: string[];
-  /** Resolves once it has said a line that begins so. */
+  /** Resolves once it has printed a line that begins like this. */
   said(start: string): Promise<void>;
   readonly ended: Promise<number | null>;
 }
@@ -63,7 +63,7 @@ export function startProcess(
 export const nameOf = (event: SpooledEvent) =>
   (JSON.parse(Buffer.from(event.body).toString()) as { name: string }).name;
 
-/** Takes all that waits in the directory, says that it is done, and closes it. */
+/** Takes all events that wait in the directory, marks them as done, and closes the spool. */
 export async function drain(
   directory: string,
   more: Partial<SpoolOptions> = {},

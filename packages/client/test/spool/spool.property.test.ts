@@ -63,7 +63,7 @@ async function play(model: SpoolModel, step: Step | Fault | FullDisk | PowerLoss
   if (step.do === 'powerLoss') {
     while (model.running[0]) await model.kill(model.running[0]);
     model.disk.losePower((what, sector) => (what.length * 31 + sector * 17 + step.seed) % 3 === 0);
-    // What is done is not flushed.
+    // Marks of done events are not flushed.
     model.gone.clear();
     return;
   }
@@ -100,7 +100,7 @@ test('[R-851] processes that end at any call leave every acknowledged event', as
   );
 });
 
-test('[R-851] with fsync, every acknowledged event outlives the loss of power', async () => {
+test('[R-851] with fsync, every acknowledged event survives a loss of power', async () => {
   const any = fc.oneof({ weight: 8, arbitrary: step }, { weight: 1, arbitrary: powerLoss });
   await fc.assert(
     fc.asyncProperty(fc.array(any, { maxLength: 40 }), key, async (steps, key) => {

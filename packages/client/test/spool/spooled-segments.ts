@@ -25,7 +25,7 @@ export async function segmentWith(
   return { name: file.slice(-40, -8), bytes: Buffer.from(disk.bytesOf(file)) };
 }
 
-/** Aborted once all that a disk in memory can give has been given. */
+/** Aborts once a disk in memory has had time for all answers. */
 function soon(): AbortSignal {
   const controller = new AbortController();
   setImmediate(() => setImmediate(() => controller.abort()));
@@ -42,7 +42,7 @@ interface Found {
   readonly disk: MemoryDisk;
 }
 
-/** What a spool gives out that finds these files in the directory of one that was closed; it does all of it. */
+/** The events that a spool returns from these files of a closed one. All are marked as done. */
 export async function read(
   files: Readonly<Record<string, Uint8Array>>,
   options: Partial<SpoolOptions> = {},
@@ -58,7 +58,7 @@ export async function read(
     ...options,
   });
   const texts: string[] = [];
-  // In the end there is nothing left to wait for, but the last segment has been looked through for damage.
+  // The last call gets no event, but searches the last segment for damage.
   let events: SpooledEvent[];
   do {
     events = await spool.take(3, 300, soon());

@@ -5,7 +5,7 @@ import { isDateTime } from '../../src/formats/date-time.js';
 const SHAPE =
   /^([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?(?:[Zz]|([+-])([0-9]{2}):([0-9]{2}))$/;
 
-/** RFC 3339 by another road: a regular expression for the grammar and Date for the calendar. */
+/** RFC 3339 by other means: a regular expression for the grammar and Date for the calendar. */
 function reference(text: string): boolean {
   const match = SHAPE.exec(text);
   if (match === null) return false;
@@ -61,7 +61,7 @@ describe('isDateTime', () => {
     '2000-02-29t00:00:00-00:00',
     '0000-01-01T00:00:00Z',
     `2026-03-02T09:31:44.${'1'.repeat(1000)}Z`,
-  ])('takes %s', (text) => {
+  ])('accepts %s', (text) => {
     expect(isDateTime(text)).toBe(true);
   });
 
@@ -94,7 +94,7 @@ describe('isDateTime', () => {
     expect(isDateTime(text)).toBe(false);
   });
 
-  it('takes every instant that Date can print in four-digit years', () => {
+  it('accepts every instant that Date can print in four-digit years', () => {
     const min = new Date('0000-01-01T00:00:00Z');
     const max = new Date('9999-12-31T23:59:59Z');
     fc.assert(

@@ -54,7 +54,7 @@ const group = fc.constantFrom(
 const goodGroups = fc.array(fc.constantFrom('0', 'f', 'abcd', 'A0b'), { maxLength: 9 });
 const nearIpv6 = fc.oneof(
   fc.array(group, { maxLength: 9 }).map((groups) => groups.join(':')),
-  // Around a gap, as the number of groups that it leaves is what is easiest to get wrong.
+  // Around a gap, where mistakes in the number of groups are likely.
   fc
     .tuple(goodGroups, goodGroups, fc.constantFrom('', '', ':1.2.3.4', ':1.2.3.400', ':'))
     .map(([left, right, end]) => `${left.join(':')}::${right.join(':')}${end}`),
@@ -79,7 +79,7 @@ describe('isUri', () => {
     'http://[1:2:3:4:5:6:7::]/',
     'http://[1:2:3:4:5:6:192.0.2.1]/',
     'http://host:/',
-  ])('takes %s', (text) => {
+  ])('accepts %s', (text) => {
     expect(isUri(text)).toBe(true);
   });
 
@@ -113,7 +113,7 @@ describe('isUri', () => {
     expect(isUri(text)).toBe(false);
   });
 
-  it('takes every web address', () => {
+  it('accepts every web address', () => {
     fc.assert(
       fc.property(fc.webUrl({ withFragments: true, withQueryParameters: true }), (url) => {
         expect(isUri(url)).toBe(true);

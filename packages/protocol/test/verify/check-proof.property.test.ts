@@ -44,7 +44,7 @@ const oneChanged = (bytes: Uint8Array) =>
     .tuple(fc.nat(bytes.length - 1), fc.integer({ min: 1, max: 255 }))
     .map(([at, difference]) => bytes.map((byte, index) => (index === at ? byte ^ difference : byte)));
 
-/** The bytes with one put in, taken out or doubled, or cut off behind. */
+/** The bytes with one removed or replaced by two, or with the end cut off. */
 const otherLength = (bytes: Uint8Array) =>
   fc
     .tuple(fc.nat(bytes.length - 1), fc.uint8Array({ maxLength: 2 }), fc.boolean())

@@ -25,7 +25,7 @@ const { body } = event;
 const keys = [key.vkey];
 
 describe('checkProof', () => {
-  it('[R-908] finds every event of a log proved, and tells what was recorded of it', async () => {
+  it('[R-908] proves every event of a log, and returns its envelope and index', async () => {
     for (const [index, logged] of events.entries()) {
       const verdict = await checkProof({
         proof: sampleProof(events, index, checkpoint),
@@ -57,7 +57,7 @@ describe('checkProof', () => {
     });
   });
 
-  it('[R-908] takes the event id in either case', async () => {
+  it('[R-908] accepts the event id in either case', async () => {
     const shouted = [...events, sampleEvent(SIZE, (id) => id.toUpperCase())];
     const verdict = await checkProof({
       proof: sampleProof(shouted, SIZE, sampleCheckpoint(shouted, key)),
@@ -67,7 +67,7 @@ describe('checkProof', () => {
     expect(verdict).toMatchObject({ valid: true, index: SIZE });
   });
 
-  it('[R-908] says that the body is not the one that was logged, when one byte of it differs', async () => {
+  it('[R-908] reports that the body is not the logged one if one byte differs', async () => {
     const changed = Buffer.from(body.toString().replace('09:31:44', '09:31:45'));
     expect(await checkProof({ proof, body: changed, keys })).toEqual({
       valid: false,
@@ -78,7 +78,7 @@ describe('checkProof', () => {
     });
   });
 
-  it('[R-908] says that the body is of another event, and of which', async () => {
+  it('[R-908] reports that the body is of another event, with both ids', async () => {
     const another = sampleEvent(INDEX + 1);
     expect(await checkProof({ proof, body: another.body, keys })).toEqual({
       valid: false,
@@ -99,7 +99,7 @@ describe('checkProof', () => {
     ['with an event_id that is no UUID', '{"event_id":"six"}'],
     ['with a number for an event_id', '{"event_id":7}'],
     ['nested without end', '['.repeat(500_000)],
-  ])('[R-908] says so when the body is %s', async (_, content) => {
+  ])('[R-908] refuses a body that is %s', async (_, content) => {
     expect(await checkProof({ proof, body: Buffer.from(content), keys })).toEqual({
       valid: false,
       reason: 'event-differs',
@@ -115,12 +115,12 @@ describe('checkProof', () => {
       'the organisation',
       () => Buffer.concat([extra.subarray(0, 62), Buffer.from('south'), extra.subarray(67)]),
     ],
-  ])('[R-908] finds %s changed in the proof', async (_, changed) => {
+  ])('[R-908] detects a change of %s in the proof', async (_, changed) => {
     const forged = sampleProof(events, INDEX, checkpoint, changed());
     expect(await checkProof({ proof: forged, body, keys })).toMatchObject({ reason: 'event-differs' });
   });
 
-  it('[R-908] refuses the place of another leaf', async () => {
+  it('[R-908] refuses the index of another leaf', async () => {
     const moved = proof.replace(`index ${INDEX}`, 'index 4');
     expect(await checkProof({ proof: moved, body, keys })).toMatchObject({ reason: 'event-differs' });
   });
@@ -149,13 +149,13 @@ describe('checkProof', () => {
     });
   });
 
-  it('[R-908] refuses an earlier checkpoint, signed though it is', async () => {
+  it('[R-908] refuses an earlier checkpoint, although it is signed', async () => {
     const earlier = sampleCheckpoint(events.slice(0, 5), key);
     const swapped = formatProof({ ...parseProof(proof), checkpoint: earlier });
     expect(await checkProof({ proof: swapped, body, keys })).toMatchObject({ reason: 'not-in-tree' });
   });
 
-  it('[R-908] refuses the tree of a log that was written again, with the same key', async () => {
+  it('[R-908] refuses the tree of a rewritten log with the same key', async () => {
     const others = [...sampleEvents(INDEX), sampleEvent(77), ...events.slice(INDEX + 1)];
     const rewritten = formatProof({
       ...parseProof(proof),
@@ -179,7 +179,7 @@ describe('checkProof', () => {
     expect(await checkProof({ proof, body, keys: [] })).toMatchObject({ reason: 'untrusted-key' });
   });
 
-  it('[R-908] refuses a checkpoint that was changed below its signature', async () => {
+  it('[R-908] refuses a checkpoint that was changed after it was signed', async () => {
     const changed = proof.replace(`\n${SIZE}\n`, `\n${SIZE - 1}\n`);
     const id = key.keyId.toString(16).padStart(8, '0');
     expect(await checkProof({ proof: changed, body, keys })).toEqual({
@@ -189,14 +189,14 @@ describe('checkProof', () => {
     });
   });
 
-  it('[R-908] refuses the checkpoint of another log than the one whose key it is', async () => {
+  it('[R-908] refuses a checkpoint of another log that the key of this one has signed', async () => {
     const root = treeRoot(events.map(({ leafHash }) => leafHash));
     const foreign = signSample(formatCheckpoint({ origin: 'other.example', size: SIZE, root }), key);
     const verdict = await checkProof({ proof: sampleProof(events, INDEX, foreign), body, keys });
     expect(verdict).toMatchObject({ valid: false, reason: 'origin-differs' });
   });
 
-  it('[R-908] takes a key as a file has it, with a line break at its end', async () => {
+  it('[R-908] accepts a key as a file has it, with a line break at its end', async () => {
     for (const vkey of [`${key.vkey}\n`, `${key.vkey}\r\n`, ` ${key.vkey}`])
       expect(await checkProof({ proof, body, keys: [vkey] })).toMatchObject({
         valid: true,
@@ -208,7 +208,7 @@ describe('checkProof', () => {
     ['no key at all', 'key'],
     ['the id of another', formatVerifierKey({ ...parseVerifierKey(key.vkey), keyId: 1 })],
     ['a key of a witness', formatVerifierKey({ ...parseVerifierKey(key.vkey), type: 4 })],
-  ])('[R-908] says that a key cannot be used when it is %s', async (_, vkey) => {
+  ])('[R-908] reports that a key cannot be used if it is %s', async (_, vkey) => {
     const verdict = await checkProof({ proof, body, keys: [key.vkey, vkey] });
     expect(verdict).toMatchObject({ valid: false, reason: 'key-unusable' });
   });
@@ -226,7 +226,7 @@ describe('checkProof', () => {
       expect(await checkProof({ proof: later, body, keys })).toMatchObject({ reason: 'untrusted-key' });
     });
 
-    it('[R-908] takes a checkpoint of the overlap by either key', async () => {
+    it('[R-908] accepts a checkpoint of the overlap by either key', async () => {
       const both = sampleProof(events, INDEX, sampleCheckpoint(events, key, nextKey));
       expect(await checkProof({ proof: both, body, keys })).toMatchObject({ signedBy: key.vkey });
       expect(await checkProof({ proof: both, body, keys: [nextKey.vkey] })).toMatchObject({
@@ -269,13 +269,13 @@ describe('checkProof', () => {
       formatProof({ ...parseProof(proof), checkpoint: sampleRotation(key, nextKey) }),
       'that of a key rotation',
     ],
-  ])('[R-908] calls the proof malformed that has %s', async (_, malformed, message) => {
+  ])('[R-908] reports a malformed proof if it has %s', async (_, malformed, message) => {
     const verdict = await checkProof({ proof: malformed, body, keys });
     expect(verdict).toMatchObject({ valid: false, reason: 'proof-malformed' });
     expect(verdict.valid ? '' : verdict.message).toContain(message);
   });
 
-  it('gives no verdict where there is no cryptography', async () => {
+  it('throws where there is no cryptography', async () => {
     vi.stubGlobal('crypto', {});
     try {
       await expect(checkProof({ proof, body, keys })).rejects.toThrow(CryptographyMissing);

@@ -29,7 +29,7 @@ describe('the text of a checkpoint', () => {
     );
   });
 
-  it('[R-910] may have extension lines, which are passed over', () => {
+  it('[R-910] may have extension lines, which are ignored', () => {
     expect(parseCheckpoint(`${good}extension\nanother one\n`)).toEqual(parseCheckpoint(good));
   });
 
@@ -66,7 +66,7 @@ describe('the text of a checkpoint', () => {
     expect(() => formatCheckpoint(checkpoint)).toThrow(NoteMalformed);
   });
 
-  it('gives no other error, whatever the text', () => {
+  it('causes no other error, whatever it is', () => {
     const piece = fc.constantFrom('log', '\n', '0', '17', 'A'.repeat(43), '=', '\0', '\ud800');
     const nearly = fc.array(piece, { maxLength: 10 }).map((pieces) => pieces.join(''));
     fc.assert(

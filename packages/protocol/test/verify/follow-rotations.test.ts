@@ -15,11 +15,11 @@ describe('followRotations', () => {
     expect(await followRotations([third.vkey], chain)).toEqual(new Set([third.vkey, fourth.vkey]));
   });
 
-  it('does not leap over a missing note', async () => {
+  it('does not skip a missing note', async () => {
     expect(await followRotations([first.vkey], chain.slice(1))).toEqual(new Set([first.vkey]));
   });
 
-  it('trusts what it is given when nothing is to be followed', async () => {
+  it('returns the given keys if there are no notes', async () => {
     expect(await followRotations([first.vkey, third.vkey], [])).toEqual(new Set([first.vkey, third.vkey]));
   });
 

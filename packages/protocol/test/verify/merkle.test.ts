@@ -28,7 +28,7 @@ describe('rootFromInclusion', () => {
     },
   );
 
-  it('gives the root that the definition gives, in trees of every shape', async () => {
+  it('gives the root of the definition, in trees of every shape', async () => {
     const places = fc
       .integer({ min: 1, max: 80 })
       .chain((size) => fc.tuple(fc.nat(size - 1), fc.constant(size)));

@@ -1,4 +1,4 @@
-/** What everything that verifies notes has to say of the same ones. */
+/** Tests for everything that verifies notes. */
 import { describe, expect, it } from 'vitest';
 import { formatNote, formatVerifierKey, parseNote, parseVerifierKey } from '../../src/verify/index.js';
 import { sampleKey, signSample } from './sample-log.js';
@@ -57,7 +57,7 @@ export function noteConformance(
       }
     });
 
-    it('that no known key has signed, or that is none, is refused', async () => {
+    it('is refused if it is malformed or no known key has signed it', async () => {
       await expect(verify(signSample('text\n', stranger), [mine.vkey])).rejects.toMatchObject({
         name: 'NoteUnsigned',
       });
@@ -70,7 +70,7 @@ export function noteConformance(
       ['another name', () => mine.vkey.replace('ward-7', 'ward-8')],
       ['another type', () => formatVerifierKey({ ...parseVerifierKey(mine.vkey), type: 4 })],
       ['no key at all', () => 'key'],
-    ])('is not judged by a verifier key with %s', async (_, vkey) => {
+    ])('is not verified by a verifier key with %s', async (_, vkey) => {
       await expect(verify(signSample('text\n', mine), [vkey()])).rejects.toMatchObject({
         name: 'KeyMalformed',
       });

@@ -1,7 +1,7 @@
 /**
- * The hash tree straight from the definitions of RFC 6962 section 2.1, to compare the real ones with: slow, and without
- * code of theirs. And the reference tree of Certificate Transparency: eight entries, and what its implementations
- * publish of the trees over the first 0 to 8 of them (transparency-dev/merkle, testonly/constants.go).
+ * The hash tree straight from the definitions of RFC 6962 section 2.1, for comparison: slow, and independent
+ * of the tested code. And the reference tree of Certificate Transparency: eight entries, and the published
+ * hashes of the trees over the first 0 to 8 of them (transparency-dev/merkle, testonly/constants.go).
  */
 import { createHash } from 'node:crypto';
 
@@ -17,7 +17,7 @@ export function leafOf(entry: Uint8Array): Buffer {
 
 const nodes = new Map<string, Buffer>();
 
-/** Of each two hashes it is worked out once: the definitions below ask for the same ones again and again. */
+/** Computed once for each two hashes: the definitions below need the same ones again and again. */
 export function nodeOf(left: Buffer, right: Buffer): Buffer {
   const children = left.toString('latin1') + right.toString('latin1');
   let node = nodes.get(children);

@@ -5,7 +5,7 @@ import { ORIGIN, sampleKey } from './sample-log.js';
 const [oldKey, newKey, otherLog] = [sampleKey().vkey, sampleKey().vkey, sampleKey('other.example').vkey];
 const rotation = { origin: ORIGIN, oldKey, newKey, until: '2026-03-09T00:00:00Z' };
 const good = `clinical-events/key-rotation/v1\n${ORIGIN}\n${oldKey}\n${newKey}\n2026-03-09T00:00:00Z\n`;
-/** An Ed25519 key, but for cosignatures. */
+/** An Ed25519 key for cosignatures. */
 const witness = `${ORIGIN}+0badcafe+${Buffer.alloc(33, 4).toString('base64')}`;
 
 describe('the text of a rotation note', () => {

@@ -1,6 +1,6 @@
 /**
  * A log as the tests need it: keys, leaves, a tree and signed checkpoints, made with Node's cryptography from
- * the specifications, without the code that is tested but for the texts of notes.
+ * the specifications, without the tested code, except for the texts of notes.
  */
 import { generateKeyPairSync, sign } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';

@@ -53,7 +53,7 @@ describe('parseNote', () => {
     expect(note.signatures[0]?.signature).toHaveLength(64);
   });
 
-  it('[R-910] takes 16 signatures and more, as post-quantum ones are long', () => {
+  it('[R-910] reads 16 signatures and more, even if they are long', () => {
     const signed = Array.from({ length: 16 }, (_, keyId) => ({
       name: 'witness.example',
       keyId,
@@ -213,7 +213,7 @@ describe('splitNotes', () => {
     .map((lines) => `${lines.join('\n')}\n`);
   const note = fc.tuple(plainText, signatures).map(([text, signed]) => formatNote(text, signed));
 
-  it('takes apart notes that were written one after another, each with an empty line behind', () => {
+  it('splits notes that are each followed by an empty line', () => {
     fc.assert(
       fc.property(fc.array(note, { maxLength: 5 }), (notes) => {
         expect(splitNotes(notes.map((one) => `${one}\n`).join(''))).toEqual(notes);
@@ -221,7 +221,7 @@ describe('splitNotes', () => {
     );
   });
 
-  it('takes a file with a single note, as it stands', () => {
+  it('reads a file with a single note', () => {
     expect(splitNotes(good)).toEqual([good]);
   });
 
@@ -230,7 +230,7 @@ describe('splitNotes', () => {
     expect(splitNotes(`${long}\n\n\n${good}\n`)).toEqual([long, good]);
   });
 
-  it('gives a note that was cut short as the last one, for anyone who reads it to refuse', () => {
+  it('returns a note that was cut short last, and parseNote refuses it', () => {
     for (let length = 1; length < good.length; length++) {
       const [first, rest, ...more] = splitNotes(`${good}\n${good.slice(0, length)}`);
       expect(first).toBe(good);
@@ -239,7 +239,7 @@ describe('splitNotes', () => {
     }
   });
 
-  it('finds nothing in nothing', () => {
+  it('finds no note in empty text', () => {
     expect(splitNotes('')).toEqual([]);
     expect(splitNotes('\n\n\n')).toEqual([]);
   });

@@ -26,7 +26,7 @@ describe('the proof file', () => {
     expect(parseProof(good)).toEqual(proof);
   });
 
-  it('[R-910] has no line for extra data that is not there, and none for a path that is empty', () => {
+  it('[R-910] has no line for missing extra data or an empty path', () => {
     const proof = { extra: new Uint8Array(0), index: 0, path: [], checkpoint };
     expect(formatProof(proof)).toBe(`c2sp.org/tlog-proof@v1\nindex 0\n\n${checkpoint}`);
     expect(parseProof(formatProof(proof))).toEqual(proof);
@@ -61,13 +61,13 @@ describe('the proof file', () => {
     expect(() => parseProof(file)).toThrow(message);
   });
 
-  it('is not written with parts that make none', () => {
+  it('is not written with invalid parts', () => {
     const proof = { extra: new Uint8Array(0), index: 0, path: [], checkpoint };
     expect(() => formatProof({ ...proof, index: -1 })).toThrow(NoteMalformed);
     expect(() => formatProof({ ...proof, path: [new Uint8Array(31)] })).toThrow(NoteMalformed);
   });
 
-  it('gives no other error, and reads only what formatProof would write', () => {
+  it('causes no other error, and is read only as formatProof would write it', () => {
     const piece = fc.constantFrom('c2sp.org/tlog-proof@v1\n', 'extra ', 'YWJj', 'index ', '7', '\n', hash(3));
     const nearly = fc.array(piece, { maxLength: 12 }).map((pieces) => pieces.join(''));
     const changed = fc

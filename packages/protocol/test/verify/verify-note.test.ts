@@ -9,14 +9,14 @@ describe('verifyNote', () => {
     vi.unstubAllGlobals();
   });
 
-  it('says so when there is no cryptography, and does not call the note forged', async () => {
+  it('reports missing cryptography, and not a forged note', async () => {
     vi.stubGlobal('crypto', {});
     await expect(verifyNote(EXAMPLE_NOTE, [EXAMPLE_KEY])).rejects.toThrow(CryptographyMissing);
     vi.stubGlobal('crypto', undefined);
     await expect(verifyNote(EXAMPLE_NOTE, [EXAMPLE_KEY])).rejects.toThrow(CryptographyMissing);
   });
 
-  it('calls a note forged when the runtime finds that its key is no point of the curve', async () => {
+  it('reports a forged note if the runtime refuses its key', async () => {
     const { subtle } = globalThis.crypto;
     const noKey = new DOMException('Invalid key data.', 'DataError');
     vi.stubGlobal('crypto', {
@@ -25,7 +25,7 @@ describe('verifyNote', () => {
     await expect(verifyNote(EXAMPLE_NOTE, [EXAMPLE_KEY])).rejects.toThrow(NoteForged);
   });
 
-  it('says so when there is no Ed25519, and does not call the note forged', async () => {
+  it('reports missing Ed25519, and not a forged note', async () => {
     const { subtle } = globalThis.crypto;
     const unknown = new DOMException('Unrecognized name.', 'NotSupportedError');
     vi.stubGlobal('crypto', {

@@ -8,7 +8,7 @@ interface Account {
   groups: readonly string[];
   /** The provider no longer knows a disabled account. */
   disabled?: boolean;
-  /** In place of, or in addition to, the claims that are made of the name. */
+  /** In place of, or in addition to, the claims that come from the name. */
   claims?: Readonly<Record<string, unknown>>;
 }
 
