@@ -71,7 +71,7 @@ function parse(bytes) {
   return { status: Number(line.slice(9, 12)), headers, body, bytes: end + 4 + length };
 }
 
-/** What of an answer is a promise: no sentence, and nothing that is new each time. */
+/** The promised part of an answer: no sentence, and no value that differs each time. */
 export function promised({ status, headers, body }) {
   let code, issues;
   try {

@@ -36,7 +36,7 @@ describe('creating', () => {
     ['an organisation of 65 characters', { organisation: 'x'.repeat(65) }],
     ['no permission', { permissions: [] }],
     ['an expiry that is now', { expiresAt: NOW }],
-    ['a certificate whose name is spelt otherwise', { clientCertificate: 'dns:App.example.org' }],
+    ['a certificate name with an upper-case letter', { clientCertificate: 'dns:App.example.org' }],
     ['a note of 201 characters', { note: 'x'.repeat(201) }],
     ['a note that moves the cursor', { note: 'good\u001b[1A' }],
     ['a note over two lines', { note: 'a\nb' }],
