@@ -208,8 +208,8 @@ class Situation {
   }
 
   /**
-   * Directories that are made of the log. Their paths stand in the access log and are not the same on both sides, so the log
-   * gets no entry about that any more.
+   * Directories that are made from the log. Their paths are in the access log and differ between the sides, so the log
+   * gets no more entries about it.
    */
   async copies(isEncrypted) {
     const tiles = `${this.name}-tiles`;

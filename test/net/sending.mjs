@@ -2,8 +2,8 @@
 import net from 'node:net';
 
 /**
- * @param send gives each request with its key. @returns the answers in the order of the requests.
- * A connection that ends before all answers are there is opened again for the rest.
+ * @param keyOf returns the API key for the name of a key. @returns the answers in the order of the requests.
+ * A connection that ends before all answers are there is reopened for the rest.
  */
 export async function send(port, requests, keyOf, window) {
   const answers = [];

@@ -29,7 +29,7 @@ export interface Database {
   remove(): Promise<void>;
 }
 
-/** A new log in a new schema, which a role of that name finds whatever the settings of its connection. */
+/** A new log in a new schema, which a role of that name finds with any settings of its connection. */
 export async function makeLog({ server, port }: Database, name: string): Promise<Address> {
   await server.query(`CREATE ROLE ${name} LOGIN SUPERUSER`);
   const address = parseAddress(`postgres://${name}@127.0.0.1:${port}/postgres?schema=${name}`);

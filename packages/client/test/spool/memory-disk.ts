@@ -1,5 +1,5 @@
 /**
- * A disk in memory, under the spool instead of the file system, that several processes share. It knows what is written
+ * A disk in memory, under the spool instead of the file system, that several processes share. It records what is written
  * and what of that is on stable storage, and it can fail any call of a process, or end the process at it.
  *
  * After the end of a process, all that was written is left. After a loss of power, all that was flushed is

@@ -35,7 +35,7 @@ describe('creating', () => {
     ['an empty organisation', { organisation: '' }],
     ['an organisation of 65 characters', { organisation: 'x'.repeat(65) }],
     ['no permission', { permissions: [] }],
-    ['an expiry that is now', { expiresAt: NOW }],
+    ['an expiry at the present time', { expiresAt: NOW }],
     ['a certificate name with an upper-case letter', { clientCertificate: 'dns:App.example.org' }],
     ['a note of 201 characters', { note: 'x'.repeat(201) }],
     ['a note that moves the cursor', { note: 'good\u001b[1A' }],

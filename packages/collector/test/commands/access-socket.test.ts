@@ -161,7 +161,7 @@ describe('the access socket', () => {
     ['break-glass without a reason', { ...BREAK_GLASS, reason: undefined }],
     ['break-glass with a short reason', { ...BREAK_GLASS, reason: ' because      ' }],
     ['break-glass of a reviewer', { ...LOOK, break_glass: true, reason: 'because I can' }],
-    ['break-glass that is not marked', { ...BREAK_GLASS, break_glass: undefined }],
+    ['break-glass without its mark', { ...BREAK_GLASS, break_glass: undefined }],
     ['no filter', { ...LOOK, filter: undefined }],
     ['a run without its id', { ...LOOK, filter: { organisation: 'demo' } }],
     ['the id of a patient', { ...LOOK, command: 'viewer runs', filter: { target: 'patient-1' } }],

@@ -56,7 +56,7 @@ describe('content by reference', () => {
   test.each<[string, (of: string) => string]>([
     ['a name', () => 'notes/a%20b%25.txt'],
     ['a name with a percent sign that is not an escape', () => 'notes/a b%.txt'],
-    ['a name that goes up and comes back', () => './notes/../notes/a%20b%25.txt'],
+    ['a name that leaves a directory and returns', () => './notes/../notes/a%20b%25.txt'],
     ['a path', (of) => path.join(of, 'notes', 'a%20b%25.txt')],
     ['a file: URI', (of) => pathToFileURL(path.join(of, 'notes', 'a b%.txt')).href],
     [

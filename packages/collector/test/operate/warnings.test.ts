@@ -62,7 +62,7 @@ test.each<[string, Partial<Facts>, string[]]>([
     { sinks: [{ ...WELL_SINK, state: sink('failing') }] },
     ['warning sink_down'],
   ],
-  ['signing key gone', { keyGone: true }, ['critical signing_key_gone']],
+  ['signing key missing', { keyGone: true }, ['critical signing_key_gone']],
   ['access log altered', { alarms: new Set(['access-log']) }, ['critical access_log_altered']],
   ['a log in a database', holding({ shared: SHARED }), []],
   [
@@ -139,7 +139,7 @@ test.each<[string, Partial<Facts>, string[]]>([
   ['revoked key ends', { keys: [use({ expiresAt: NOW + DAY, revokedAt: 1 })] }, []],
   ['key of a day', { keys: [use({ createdAt: NOW - DAY / 3, expiresAt: NOW + (2 * DAY) / 3 })] }, []],
   ['ended key', { keys: [use({ expiresAt: NOW - 1 })] }, []],
-  ['keys gone', { keysCurrent: false }, ['warning keys_unreadable']],
+  ['keys unreadable', { keysCurrent: false }, ['warning keys_unreadable']],
   [
     'certificate ends',
     { certificates: [{ name: 'ingest', notAfter: NOW + 13 * DAY }] },

@@ -96,7 +96,7 @@ export function storedGeneration(vault: KeyVault, name: string): number {
   return Math.max(0, ...vault.read(name).map((bytes) => generationIn(name, bytes)));
 }
 
-/** Pieces of the trees of a state: where none of them is left, no key of it can be found. */
+/** Pieces of the trees of a state: without them no key of it can be found. */
 export function piecesOf(bytes: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   for (let at = HEADER_BYTES; at + 24 <= bytes.length; at += 48) pieces.push(bytes.subarray(at, at + 24));

@@ -4,7 +4,7 @@
  */
 import type { RunLinks } from '../../src/records/assemble.js';
 
-/** A record of an organisation. A run and an event may have the same id, so the key says which is meant. */
+/** A record of an organisation. A run and an event may have the same id, so the key tells them apart. */
 export type RecordKey = `run:${string}` | `event:${string}`;
 
 /** The run of a record; null for a record without a run. */

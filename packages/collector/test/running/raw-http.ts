@@ -1,4 +1,4 @@
-/** HTTP/1.1 written byte by byte, for requests that no client library would send and answers that none would show. */
+/** HTTP/1.1 written byte by byte, for requests and answers that client libraries do not support. */
 import net from 'node:net';
 
 /** To end a test that hangs, not to judge the speed of a machine. */

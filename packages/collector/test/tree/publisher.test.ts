@@ -383,7 +383,7 @@ describe('a sink program', () => {
       /^breaks the protocol/,
     ],
     ['answers with an invalid line', () => keeping("'SECRET\\n'"), /^breaks the protocol/],
-    ['gives no reason', () => keeping("'again\\n'"), /^breaks the protocol/],
+    ['refuses without a reason', () => keeping("'again\\n'"), /^breaks the protocol/],
     [
       'holds an invalid note',
       () => program("fs.writeSync(1, 'held 6\\nSECRET'); setInterval(() => {}, 1000)"),

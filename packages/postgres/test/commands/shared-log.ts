@@ -70,7 +70,7 @@ export class SharedLog {
     return { one, other, key, ids: events.map(({ event_id: id }) => id) };
   }
 
-  /** Of its sink, by now: none before the first one has come. */
+  /** The checkpoints of its sink; empty before the first one. */
   checkpointsOf(name: string): string {
     const sink = this.place(`${name}.sink`);
     return fs.existsSync(sink) ? fs.readFileSync(sink, 'utf8') : '';
