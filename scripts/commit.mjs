@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const FILE = path.join(root, 'packages', 'collector', 'dist', 'commit.json');
 
-/** The variable SOURCE_COMMIT, else the commit that git names, else "unknown". */
+/** The variable SOURCE_COMMIT, otherwise the commit that git names, otherwise "unknown". */
 export function sourceCommit() {
   const given = process.env['SOURCE_COMMIT'] ?? '';
   if (/^([0-9a-f]{7,64}(-modified)?|unknown)$/.test(given)) return given;

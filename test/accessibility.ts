@@ -1,4 +1,4 @@
-/** What axe-core finds on a page: rules of WCAG and of good practice that a program can check. */
+/** The findings of axe-core on a page: rules of WCAG and of good practice that a program can check. */
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import type { Page } from 'playwright-core';

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import net, { type AddressInfo } from 'node:net';
 
-/** The ports that the system gives to whoever asks for any begin here. */
+/** The ports that the system assigns for port 0 begin here. */
 function firstGiven(): number {
   try {
     return Number.parseInt(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8'), 10);
@@ -28,8 +28,8 @@ async function listened(port: number): Promise<number | undefined> {
 }
 
 /**
- * A port on which nothing listens, for what has to be known before something does, or to come back after its end. No
- * connection and no server that asks for any port can take it meanwhile, where the system leaves enough below those.
+ * A port on which nothing listens, for a server whose port must be known before its start, or that restarts on it. No
+ * connection and no server with port 0 can take it meanwhile, where the system leaves enough ports below those.
  */
 export async function freePort(): Promise<number> {
   const end = firstGiven();

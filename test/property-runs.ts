@@ -1,5 +1,5 @@
 /**
- * How often something is tried, and with which seed. `npm test` and `.ci/run` try each kind of fault a few times;
+ * The number of tries, and the seed. `npm test` and `.ci/run` try each kind of fault a few times;
  * `npm run campaign` runs the files that import this one in full (vitest.config.ts).
  */
 import fc from 'fast-check';

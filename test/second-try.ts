@@ -1,7 +1,7 @@
 /**
- * In CI, where a machine is shared and may be late with anything, a test that fails is tried once more. Never one of a
- * file that looks for what was acknowledged after a kill, a fault, a restart or a repair: there one failure in a
- * thousand runs is an event that was lost.
+ * In CI, where a machine is shared and may be late with anything, a failed test is run once more, except one in a
+ * file that checks acknowledged events after a kill, a fault, a restart or a repair: there one failure in a
+ * thousand runs is a lost event.
  */
 import { readFileSync } from 'node:fs';
 import { expect, vi } from 'vitest';

@@ -1,4 +1,4 @@
-/** The event that everybody is sent, in one place: for wrk, for the filler, for single requests. */
+/** The event that the bench sends: for wrk, for the filler, for single requests. */
 import { randomUUID } from 'node:crypto';
 
 export const KIND = 'internal-artifact';

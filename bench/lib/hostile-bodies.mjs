@@ -1,4 +1,4 @@
-/** Bodies of a MiB that cost more than their size, one for each thing that is checked of a body. */
+/** Bodies of a MiB that cost more than their size, one for each check of a body. */
 import { randomUUID } from 'node:crypto';
 import zlib from 'node:zlib';
 import { KIND } from './event.mjs';
@@ -14,7 +14,7 @@ function eventOf(value, id = randomUUID()) {
   );
 }
 
-/** As many items as there is room for, between two brackets. */
+/** As many items as fit, between two brackets. */
 function filled([open, close], itemOf) {
   const items = [];
   let length = 2;
@@ -43,7 +43,7 @@ const observations = () =>
 /** Names that differ in their last character alone. */
 const rowOfNames = `{${Array.from({ length: 26_000 }, (_, i) => `"${String.fromCharCode(0x3400 + i)}":0`).join()}}`;
 
-/** What a large event holds, by what it is the worst of. */
+/** The contents of large events, by the check for which they are the worst. */
 const VALUES = {
   text,
   observations,
@@ -69,7 +69,7 @@ function nestedPair() {
   return [a, b];
 }
 
-/** Two spellings of one value, for what makes comparing them take longest. */
+/** Two spellings of one value, for the values that take longest to compare. */
 const PAIRS = {
   'observations, reversed': () => [observations(), observations().replace(/\{[^}]*\}/g, reversed)],
   'text after a space': () => [text(), ` ${text()}`],
@@ -91,7 +91,7 @@ export const PLAIN_PAIR = 'observations, reversed';
 export const HOSTILE_BODIES = Object.keys(VALUES);
 export const HOSTILE_PAIRS = Object.keys(PAIRS);
 
-/** A body, or two that say the same of one event and are not the same bytes. */
+/** A body, or two bodies of one event with equal content and different bytes. */
 export function hostileBodies(kind) {
   const id = randomUUID();
   return Object.hasOwn(PAIRS, kind)

@@ -1,6 +1,6 @@
 """A process with the client for Python in it, as client.mjs is for Node: client.py <what> <JSON of options>.
 
-Says as one line of JSON what it measured, and stops by itself. Each says how long its import took, too.
+Prints its measurement as one line of JSON, and ends. The measurement includes the time of the import.
 """
 
 import sys
@@ -16,9 +16,9 @@ import json  # noqa: E402
 import os  # noqa: E402
 from collections import deque  # noqa: E402
 
-# No one listens there.
+# Nothing listens there.
 AWAY = "http://127.0.0.1:9"
-# Between two looks at the memory.
+# Between two samples of the memory.
 AT_ONCE = 500
 
 what, text = sys.argv[1:]
@@ -32,7 +32,7 @@ def count_refused(*_):
 
 
 def open_client(mode="os"):
-    """The client, and what captures an event of the same size as everybody else's."""
+    """The client, and a function that captures an event of the same size as the other loads."""
     event = json.loads(options["event"])
     app, artifact = event["system_metadata"], dict(event["artifact"])
     log = Client(

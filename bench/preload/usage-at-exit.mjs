@@ -1,5 +1,5 @@
 /**
- * Loaded into a command by `node --import`: at its end it says on standard error what it used, as one line of
+ * Loaded into a command by `node --import`: at its end it prints its usage to standard error, as one line of
  * JSON.
  *
  * The peak is the kernel's VmHWM. That of getrusage begins with what the parent had at the fork.

@@ -125,7 +125,7 @@ async function showsFullDisk(course) {
       free < 0.05 * total,
       `${free} of ${total} free`,
     );
-    // Without an entry behind the newest checkpoint, none is made that could fail.
+    // Without an entry after the newest checkpoint, no checkpoint is made that could fail.
     const unsigned = await course.watch.until(
       (s) => warningOf(s, 'checkpoints_fail') !== undefined || s.checkpoint.entries_behind === 0,
       PATIENCE_MS,

@@ -1,4 +1,4 @@
-// A chat on a ward, instrumented by hand. A line is a question; "+" and "-" say what you think of the last answer.
+// A chat on a ward, instrumented by hand. A line is a question; "+" and "-" rate the last answer.
 //
 //   COLLECTOR_URL=http://127.0.0.1:8080 COLLECTOR_KEY=cek_… node examples/chat/chat.mjs [directory for the spool]
 import path from 'node:path';
@@ -16,7 +16,7 @@ const log = createClient({
   onQuarantine: ({ kind, refusal }) => console.error(`refused: ${kind}, ${refusal.status} ${refusal.code}`),
 });
 
-/** Answers a question on the screen. @returns the run, by which it can be spoken of later. */
+/** Answers a question on the screen. @returns the run, to which feedback refers later. */
 async function chat(question) {
   const run = log.startRun({
     model: MODEL,

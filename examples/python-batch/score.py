@@ -17,7 +17,7 @@ PREDICTIONS = "predictions.csv"
 
 
 class SepsisRisk:
-    """Made by hand, with the one method that a model of scikit-learn has for this."""
+    """Made by hand, with the method of scikit-learn for predictions."""
 
     classes_ = ("no sepsis", "sepsis")
 

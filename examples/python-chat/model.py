@@ -41,7 +41,7 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
 
     def log_message(self, *_: object) -> None:
-        """Says nothing of requests."""
+        """Logs no requests."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-/** All that a collector can measure: what its numbers are declared to be, one with a key, a sink and a certificate. */
+/** The declared metrics of a collector that has a key, a sink and a certificate. */
 import { metricsText } from '../../packages/collector/src/operate/metrics.js';
 import { watchProcess } from '../../packages/collector/src/operate/process-metrics.js';
 import { holding, SHARED, WELL } from '../../packages/collector/test/operate/well.js';
@@ -9,7 +9,7 @@ export interface Selector {
   readonly equal: readonly (readonly [label: string, value: string])[];
 }
 
-/** What an expression asks for, by the names that metrics begin with; whether it is PromQL, promtool knows. */
+/** The metrics in an expression, by the start of their names; promtool checks that it is PromQL. */
 export function selectorsIn(expression: string): Selector[] {
   return [
     ...expression.matchAll(/\b(?<metric>(?:collector|nodejs|process)_\w+|up)\b(?:\{(?<matchers>[^}]*)\})?/g),
@@ -22,7 +22,7 @@ export function selectorsIn(expression: string): Selector[] {
 }
 
 export interface Measured {
-  /** Lines by the name that stands on them. */
+  /** Lines by the name that they contain. */
   readonly lines: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -37,11 +37,11 @@ export async function measure(): Promise<Measured> {
   return { lines };
 }
 
-/** What Prometheus measures itself, and labels that it adds. */
+/** The metrics of Prometheus itself, and labels that it adds. */
 const ITS_OWN = ['up'];
 const ADDED = ['job', 'instance'];
 
-/** @returns what selects something that no collector tells. */
+/** @returns the selectors of metrics that no collector reports. */
 export function unknownIn(selectors: readonly Selector[], { lines }: Measured): string[] {
   return selectors.flatMap(({ metric, equal }) => {
     if (ITS_OWN.includes(metric)) return [];

@@ -1,4 +1,4 @@
-/** What the files under deploy/ have to agree with: the repository that they deploy. */
+/** The repository, with which the files under deploy/ must agree. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { parse } from 'yaml';
@@ -14,16 +14,16 @@ export function yamlOf(file: string): unknown {
   return parse(textOf(file), { merge: true });
 }
 
-/** What stands at a path of names and numbers. */
+/** The value at a path of names and numbers. */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- The caller knows the file.
 export function at<T = unknown>(tree: unknown, names: string): T {
   return names.split('.').reduce((part, name) => (part as Record<string, unknown>)[name], tree) as T;
 }
 
-/** The user, by number, that the container and whatever starts it agree on. */
+/** The numeric user id of the container, in all files that start it. */
 export const CONTAINER_USER = 10_001;
 
-/** What the collector makes of variables; throws what it would refuse. */
+/** The configuration that the collector reads from variables. Throws for a value that it refuses. */
 export function configFrom(env: Readonly<Record<string, string>>): Config {
   const { config, faults } = readConfig({}, env);
   if (config === undefined)
@@ -31,5 +31,5 @@ export function configFrom(env: Readonly<Record<string, string>>): Config {
   return config;
 }
 
-/** So long an orderly stop takes at most, in seconds: requests, then sinks, and as long again for the ledger's end. */
+/** The maximum duration of an orderly stop, in seconds: requests, then sinks, and the same for the ledger. */
 export const LONGEST_STOP_S = (3 * configFrom({}).shutdownTimeoutMs) / 1000;

@@ -76,7 +76,7 @@ async function run(sides) {
   const both = async (name, act) => {
     if (!only.includes(name)) return;
     const ends = await Promise.allSettled(sides.map((side) => act(side, script)));
-    // What was answered before is compared all the same.
+    // Answers from before a failure are compared too.
     for (const [at, { reason }] of ends.entries()) {
       if (reason !== undefined) sides[at].exits.push({ name, code: BROKEN, log: reason.message });
     }

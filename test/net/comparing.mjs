@@ -1,10 +1,10 @@
-// How two answers are compared, by what they are. All but bytes are written down as lines first.
+// How two answers are compared, by their type. All but bytes are written as lines first.
 //
 //   bytes, format   as they are; a format is left out with --formats-changed
 //   text            lines
 //   sorted          lines in any order
-//   json            a JSON value, or one a line, without what hangs on the machine or the moment
-//   verdict         the same without sentences, and without what hashes and formats change when they change
+//   json            a JSON value, or one a line, without members that depend on the machine or the time
+//   verdict         the same without sentences, and without members that a change of hashes or formats changes
 //   findings        of verify, doctor and the like: {kind, sequence, file, offset} or {severity, subject} in any order
 import fs from 'node:fs';
 import { VOLATILE, asNamedAtBase } from './sides.mjs';
@@ -13,7 +13,7 @@ const SENTENCES = /^(message|detail|what|says|reason_text|hint)$/;
 const HASHES =
   /^(root|size|hash|sha256|bytes|signed_bytes|signature|checkpoint|checkpoints_checked|origin|proof)$/;
 
-/** @returns the lines that one side alone has, `- ` the base's and `+ ` the tree's; none when the answers are equal. */
+/** @returns the lines of one side only, `- ` for the base and `+ ` for the tree; empty for equal answers. */
 export function differences(base, tree, { how, formatsChanged }) {
   if (base === undefined || tree === undefined) return [base === undefined ? '+ answer' : '- answer'];
   if (how === 'format' && formatsChanged) return [];
@@ -36,7 +36,7 @@ function parted(lines, others) {
   return { shared, own };
 }
 
-/** @returns the differences in a few lines, each from where its two sides part. */
+/** @returns the differences in a few lines, each from its first different line. */
 export function excerpts(found) {
   const [was, is] = ['-', '+'].map((sign) => found.filter((line) => line.startsWith(sign)));
   return found.slice(0, 6).map((line) => {
@@ -65,7 +65,7 @@ function lines({ file, directory }, how, formatsChanged) {
     if (value === null || typeof value !== 'object' || Array.isArray(value)) return value;
     return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
   };
-  // An object that holds no other is one line. Brackets and commas hang on what follows.
+  // An object that holds no other is one line. Brackets and commas depend on the next line.
   const written = values.map((value) => JSON.stringify(value, clean, 1)).join('\n');
   return written
     .replaceAll(/\{[^{}]*\}/g, (object) => object.replaceAll(/\n */g, ' '))

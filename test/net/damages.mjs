@@ -1,4 +1,4 @@
-// What may become of a data directory, done in the same way to a copy at both sides. Places hang on the names and sizes of
+// Damage to a data directory, done in the same way to a copy at both sides. Places depend on the names and sizes of
 // files alone: where the formats of the sides differ, so do the places, and only kinds of findings are compared.
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';

@@ -1,5 +1,5 @@
 // The events that both sides get: those of the demonstration, and odd ones. Each is one request, in groups; between two
-// groups the clock goes on. What is odd is sent one request at a time, so that its place in the log is certain.
+// groups the clock advances. Odd events are sent one at a time, so that their places in the log are certain.
 import { brotliCompressSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { createHash } from 'node:crypto';
 
@@ -24,7 +24,7 @@ const NO_EVENTS = [
   ...'{} [] null "text" {"a":1,} {"a":NaN} \ufeff{} {"a":"\u0001"}'.split(' '),
   '{'.repeat(70),
 ];
-/** What means something to a spreadsheet, a terminal or a database. */
+/** Texts with a meaning for a spreadsheet, a terminal or a database. */
 const TRICKY = ['=1+1', '@a', '-1', '+1', '\t=1', 'a,"b"\nc', '\u202eabc', "'quoted", '\u0000', '🩺'];
 
 /** A UUID that belongs to a text. */
@@ -83,7 +83,7 @@ export function storedOf(requests, answers, organisationOf) {
   return new Set(stored).size;
 }
 
-/** @param known requests that both sides have taken. @returns requests in groups, each with a name. */
+/** @param known requests that both sides have accepted. @returns requests in groups, each with a name. */
 export function oddRequests(known) {
   const text = (kind, name, change) => {
     const made = JSON.stringify(event(kind, name, name));

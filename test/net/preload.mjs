@@ -1,7 +1,7 @@
 // Loaded by `--import` into every process and worker thread of the net: replaces the clock and the random source.
 //
 //   NET_CLOCK  a file with milliseconds since 1970, which the net alone changes: all `Date`s read it
-//   NET_SEED   what the random numbers of this process are made from
+//   NET_SEED   the seed of the random numbers of this process
 //
 // Each kind of draw has a sequence of its own for each size, the same in every thread of the process. So it does not
 // matter which thread draws first, nor how often another size is drawn. Elapsed time and timers stay real.
@@ -25,7 +25,7 @@ globalThis.Date = new Proxy(RealDate, {
 });
 
 const draws = new Map();
-/** @returns as many bytes: the next ones of the sequence that has this name. */
+/** @returns this number of bytes, the next ones of the named sequence. */
 function bytes(name, count) {
   const stream = `${name}\n${count}`;
   const draw = (draws.get(stream) ?? 0) + 1;

@@ -1,4 +1,4 @@
-// What each side does, from an empty directory to the last answer. Both sides take the same steps with the same names.
+// The steps of a side, from an empty directory to the last answer. Both sides take the same steps with the same names.
 import fs from 'node:fs';
 import { DAMAGES } from './damages.mjs';
 import { demoRequests, event, idOf, oddRequests, storedOf } from './events.mjs';
@@ -19,7 +19,7 @@ const KEYS = {
   rotated: '--organisation ward --permissions all --rate-limit 1000/s',
 };
 const FORMATS = ['ndjson', 'json', 'csv', 'parquet', 'fhir', 'otlp', 'prov'];
-/** What runs and records are asked for. Days are those of the demonstration. */
+/** The filters of runs and records. Days are those of the demonstration. */
 const FILTERS = {
   'sender period': '--since 2025-12-10 --until 2026-01-02 --clock sender',
   model: '--model sepsis-abstractor@3.0',
@@ -42,7 +42,7 @@ const BYTES = { how: 'bytes' };
 const FINDINGS = { how: 'findings' };
 const VERDICT = { how: 'verdict' };
 
-/** What is known of the events, for both sides: requests, and those that proofs and readings are asked for. */
+/** The events, for both sides: requests, and the events of proofs and readings. */
 export class Script {
   constructor(lines) {
     this.demo = demoRequests(lines);
@@ -60,7 +60,7 @@ export class Script {
       thumb: idOf('thumb 3'),
       upper: idOf('upper run'),
     };
-    /** Is erased by itself. */
+    /** An event that is erased alone. */
     this.single = this.#at(0.7).id;
     this.proved = { first: this.#at(0), middle: this.#at(0.5), last: this.#at(1) };
   }
@@ -112,7 +112,7 @@ class Situation {
 
   keyOf = (name = 'demo') => this.keys[name]?.key ?? name;
 
-  /** Groups of requests, between which the clock goes on. @returns the answers. */
+  /** Groups of requests, between which the clock advances. @returns the answers. */
   async post(port, requests, window = WINDOW) {
     const answers = [];
     for (let at = 0; at < requests.length; at += GROUP) {
@@ -151,7 +151,7 @@ class Situation {
     this.keep('metric names', { text: [...new Set(names)].sort().join('\n') });
   }
 
-  /** Events, runs and records as they are read most. */
+  /** The most frequent readings of events, runs and records. */
   async read(ids, formats = FORMATS) {
     await this.run('events', 'events', BYTES);
     await this.json('runs', 'runs --limit all');
@@ -185,7 +185,7 @@ class Situation {
     );
   }
 
-  /** Proofs of events, and what holds for a changed one. @param events by name; one that is erased has no body. */
+  /** Proofs of events, and the checks of changed ones. @param events by name; an erased one has no body. */
   async prove(events) {
     const key = JSON.parse(await this.json('signing keys', 'signing-key show')).key;
     this.side.write(`${this.name}.vkey`, `${key}\n`);
@@ -208,8 +208,8 @@ class Situation {
   }
 
   /**
-   * Directories that are made of the log. Their paths stand in the access log and are not the same on both sides, so the log
-   * gets no entry about that any more.
+   * Directories that are made from the log. Their paths are in the access log and differ between the sides, so the log
+   * gets no more entries about it.
    */
   async copies(isEncrypted) {
     const tiles = `${this.name}-tiles`;
@@ -231,7 +231,7 @@ class Situation {
     await this.json('restored, verified', 'verify', { ...FINDINGS, ...restored });
   }
 
-  /** Plans an erasure, and does it. @returns what was printed of it. */
+  /** Plans an erasure, and applies it. @returns the output. */
   async erase(what, args, reason = 'erasure-request') {
     const file = `${this.name}-${what.replaceAll(' ', '-')}-plan.json`;
     const printed = await this.run(`${what}, planned`, `erase plan ${args} --by net --out ${file}`);
@@ -248,7 +248,7 @@ async function begin(situation, options, size) {
   await situation.run('nothing stored', 'events');
 }
 
-/** An ordinary life: events come, are read and proved. @param meanwhile what is done beside the collector. */
+/** Ordinary use: events arrive, are read and proved. @param meanwhile what is done beside the collector. */
 async function live(situation, script, { options, formats, meanwhile }) {
   await begin(situation, options);
   const collector = await situation.serve('serve', options);
@@ -257,7 +257,7 @@ async function live(situation, script, { options, formats, meanwhile }) {
   await situation.keepMetrics(collector.management);
   await collector.stop();
   await situation.read(script.ids, formats);
-  // The log gets a head of the access log. What was read before has the same words in it at both sides.
+  // The log gets a head of the access log. Earlier readings have the same words in it at both sides.
   await (await situation.serve('serve again')).stop();
   await situation.verify();
   await situation.prove(script.proved);
@@ -293,7 +293,7 @@ export async function plain(side, script) {
   await situation.copies(false);
 }
 
-/** Encrypted, and then erased: runs, a hold, a policy, what comes late. */
+/** Encrypted, and then erased: runs, a hold, a policy, late events. */
 export async function encrypted(side, script) {
   const situation = new Situation(side, 'encrypted');
   const began = side.now;

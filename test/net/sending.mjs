@@ -2,8 +2,8 @@
 import net from 'node:net';
 
 /**
- * @param send gives each request with its key. @returns the answers in the order of the requests.
- * A connection that ends before all answers are there is opened again for the rest.
+ * @param keyOf returns the API key for the name of a key. @returns the answers in the order of the requests.
+ * A connection that ends before all answers are there is reopened for the rest.
  */
 export async function send(port, requests, keyOf, window) {
   const answers = [];
@@ -71,7 +71,7 @@ function parse(bytes) {
   return { status: Number(line.slice(9, 12)), headers, body, bytes: end + 4 + length };
 }
 
-/** What of an answer is a promise: no sentence, and nothing that is new each time. */
+/** The promised part of an answer: no sentence, and no value that differs each time. */
 export function promised({ status, headers, body }) {
   let code, issues;
   try {

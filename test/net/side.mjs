@@ -1,4 +1,4 @@
-// One side of the comparison: a built checkout, a directory to work in, and what its commands have answered.
+// One side of the comparison: a built checkout, a directory to work in, and the answers of its commands.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
@@ -8,7 +8,7 @@ import { pathToFileURL } from 'node:url';
 import { PROGRAM, portsIn, signedEntriesIn, wordsOf } from './sides.mjs';
 
 const PRELOAD = pathToFileURL(path.join(import.meta.dirname, 'preload.mjs')).href;
-/** 24 January 2026: no step depends on what day it is. */
+/** 24 January 2026: no step depends on the date. */
 const FIRST_INSTANT = Date.UTC(2026, 0, 24);
 
 export class Side {
@@ -52,8 +52,8 @@ export class Side {
   }
 
   /**
-   * Runs a command to its end. Its exit code is an answer, and what it prints where `how` says how to compare that.
-   * @param command of the tree, with its arguments. @returns what it printed.
+   * Runs a command to its end. Its exit code is an answer, and so is its output if `how` states the comparison.
+   * @param command of the tree, with its arguments. @returns its output.
    */
   async run(name, command, { how, input, environment = {} } = {}) {
     const file = `answers/${name.replaceAll(/[^\w.-]+/g, '_')}.out`;
@@ -119,7 +119,7 @@ export class Side {
     return { child, ended, log: () => log };
   }
 
-  /** Ends what still runs. */
+  /** Ends the processes that still run. */
   kill() {
     for (const child of this.#running) child.kill('SIGKILL');
   }

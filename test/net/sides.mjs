@@ -1,10 +1,10 @@
-// How the two sides are called, and what they call things. Steps have the commands of the tree; a change that renames,
-// merges or moves a command or an option adds a line here. These lines go when the base moves past the change.
+// The names of the two sides, and their names for commands and options. Steps have the commands of the tree; a change
+// that renames, merges or moves a command or an option adds a line here. These lines go when the base moves past the change.
 
 /** The program, from the root of a checkout. */
 export const PROGRAM = 'packages/collector/dist/main.js';
 
-/** Commands of the tree, and what the base has for them: `[/^new words /, 'old words ']`. */
+/** Commands of the tree, and those of the base: `[/^new words /, 'old words ']`. */
 const AT_BASE = [
   [/--only contradictory/, '--conflict'],
   [/--only (failed|incomplete)/, '--$1'],
@@ -21,7 +21,7 @@ export function wordsOf(side, command) {
     .filter(Boolean);
 }
 
-/** What `serve` gets so that a log has more than one segment. */
+/** Options of `serve` for a log with more than one segment. */
 const segments = (size, options = '') => ({
   options,
   environment: { COLLECTOR_LIMITS: JSON.stringify({ 'segment-bytes': size }) },
@@ -39,11 +39,11 @@ export function portsIn(log) {
   return port && management && { port: Number(port[1]), management: Number(management[1]) };
 }
 
-/** How many entries the newest checkpoint covers, from what `/metrics` says. */
+/** The number of entries under the newest checkpoint, from `/metrics`. */
 export function signedEntriesIn(metrics) {
   return Number(/^collector_checkpoint_entries (\d+)/m.exec(metrics)?.[1] ?? 0);
 }
 
-/** Members of JSON answers that hang on the machine, the moment or the place. */
+/** Members of JSON answers that depend on the machine, the time or the directory. */
 export const VOLATILE =
   /^(took|took_ms|duration|duration_ms|seconds|port|pid|url|store|data_dir|free_bytes|bytes_written|checkpoints_checked)$/;

@@ -67,9 +67,9 @@ test('[R-2052] an archive does not depend on the order of its entries or on the 
 });
 
 test.each([
-  ['a name that is twice', [{ name: 'a' }, { name: 'b' }, { name: 'a' }], 'a is twice in the archive'],
-  ['a name without room', [{ name: 'n'.repeat(101) }], 'too long'],
-  ['a link without room', [{ name: 'n', link: 'l'.repeat(101) }], 'too long'],
+  ['a repeated name', [{ name: 'a' }, { name: 'b' }, { name: 'a' }], 'a is twice in the archive'],
+  ['a name that is too long', [{ name: 'n'.repeat(101) }], 'too long'],
+  ['a link that is too long', [{ name: 'n', link: 'l'.repeat(101) }], 'too long'],
 ])('[R-2052] %s in an archive is an error', async (_, entries, message) => {
   await expect(archive(path.join(directory(), 'archive.tar'), entries, EPOCH)).rejects.toThrow(message);
 });

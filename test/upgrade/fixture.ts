@@ -59,7 +59,7 @@ const ROWS = `SELECT format('INSERT INTO TABLE OVERRIDING SYSTEM VALUE SELECT (%
   FROM TABLE AS row ORDER BY 1`;
 
 /**
- * SQL that makes a schema again in an empty database, as pg_dump does, which the servers of the tests lack.
+ * SQL that makes a schema again in an empty database, like pg_dump, which the servers of the tests lack.
  * @param log of a server that ran with `log_statement = ddl` since the schema was made in it.
  */
 export async function dump(query: Query, log: string, schema: string): Promise<string> {

@@ -1,4 +1,4 @@
-// Writes what this version stores, for the upgrade test of every later version:
+// Writes the stored data of this version, for the upgrade test of every later version:
 //
 //   node test/upgrade/make.mjs [DIRECTORY]
 //
@@ -131,7 +131,7 @@ function keepExpected(name, value) {
 
 const PATIENTS = Array.from({ length: 8 }, (_, i) => `patient-${i + 1}`);
 
-/** A life over the end of a year, and where payloads are encrypted with holds, a policy, a plan and an erasure. */
+/** Use over the end of a year; with encrypted payloads also holds, a policy, a plan and an erasure. */
 async function dataDirectory(name, isEncrypted) {
   const where = ['--data-dir', name];
   const options = [...where, '--encryption', isEncrypted ? 'on' : 'off'];

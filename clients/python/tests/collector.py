@@ -1,4 +1,4 @@
-"""A collector that answers as a test says, on a socket of its own."""
+"""A collector with the answers of a test, on a socket of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refusal(status: int, code: str, *headers: str) -> bytes:
 
 
 class Request:
-    """One request: its number, the number of its connection, and what it said."""
+    """One request: its number, the number of its connection, and its content."""
 
     def __init__(self, connection: int, head: bytes) -> None:
         self.number = 0
@@ -46,14 +46,14 @@ class Request:
         return ""
 
 
-# What a test answers: bytes, or None for silence. CLOSE behind them ends the connection, RESET resets it.
+# What a test answers: bytes, or None for silence. CLOSE after them ends the connection, RESET resets it.
 CLOSE = b"\x00close"
 RESET = b"\x00reset"
 Respond = Callable[[Request], "bytes | None"]
 
 
 class FakeCollector:
-    """Listens until it is closed. Asks ``early`` when the head of a request is there, then ``respond``."""
+    """Listens until it is closed. Asks ``early`` when the head of a request has arrived, then ``respond``."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class FakeCollector:
                 each.shutdown(socket.SHUT_RDWR)
 
     def say(self, unasked: bytes) -> None:
-        """Sends what no one has asked for on the first connection."""
+        """Sends bytes without a request on the first connection."""
         self._open[0].sendall(unasked)
 
     def _accept(self) -> None:

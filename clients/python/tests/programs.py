@@ -1,4 +1,4 @@
-"""Runs programs that capture and end in some way, and reads what they have left in their spool."""
+"""Runs programs that capture and end in some way, and reads the events in their spool."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def ended(pid):
 
 
 def end_with_parent() -> None:
-    """A program ends when the tests do, whatever becomes of them."""
+    """A program ends with the tests, however they end."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 class Left:
-    """What a program has left: the ids that it noted, and those in its spool."""
+    """The remains of a program: the ids that it noted, and those in its spool."""
 
     def __init__(self, directory: pathlib.Path) -> None:
         noted = directory / "acknowledged"
@@ -96,14 +96,14 @@ class ProgramTest(unittest.TestCase):
         return process
 
     def run_program(self, program: str, *arguments: str, ends: int = 0) -> tuple[str, str]:
-        """On return the program has ended as it should; what it has printed."""
+        """Waits until the program has ended as expected, and returns its output."""
         process = self.begin(program, *arguments)
         output, errors = process.communicate(timeout=PATIENCE)
         self.assertEqual(process.returncode, ends, errors)
         return output, errors
 
     def assert_kept(self, at_least: int = 1) -> Left:
-        """All that was acknowledged is in the spool, once, and nothing in it is damaged."""
+        """Each acknowledged event is in the spool, once, and nothing in it is damaged."""
         left = Left(self.directory)
         self.assertGreaterEqual(len(left.acknowledged), at_least)
         self.assertEqual(sorted(set(left.acknowledged) - set(left.ids)), [], "acknowledged and lost")

@@ -1,4 +1,4 @@
-"""What a client in memory has captured, as the events that would be sent."""
+"""The events that a client in memory has captured, as they would be sent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Recorded(Client):
         return events
 
     def endings(self) -> list[str]:
-        """Of each event that says how a run ended: the ending and the name of the error."""
+        """The ending and the name of the error of each event that ends a run."""
         artifacts = [event["artifact"] for kind, event in self.events() if kind == "internal-artifact"]
         return [
             f"{one['ending']} {one.get('error_name', '')}".strip() for one in artifacts if "ending" in one

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Run:
-    """Told of a run, and keeps it. What JSON cannot say raises, as a client would refuse it."""
+    """Records the calls of a run. A value outside JSON raises, as a client would refuse it."""
 
     def __init__(self, log: Log, outer: str | None, **said: Any) -> None:
         self.log = log

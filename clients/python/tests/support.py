@@ -1,4 +1,4 @@
-"""What tests share: the sources on the path, and the root of the repository."""
+"""Shared by tests: the sources on the path, and the root of the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of answers: every recording gives what a person expects of it, and no input harms."""
+"""Readers of answers: every recording gives the expected result, and no input raises."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read(reader: Reader, form: str, sent: Any) -> Answer:
 
 
 def seen(answer: Answer, vector: dict[str, Any], form: str) -> dict[str, Any]:
-    """What was read, in the form of ``expected``."""
+    """The result, in the form of ``expected``."""
     facts = answer.facts
     ending = answer.ending or ("cut off" if form == "stream" else "not read")
     kept = {
@@ -133,17 +133,17 @@ def mutated(value: Any, at: list[int], odd: Any) -> Any:
 
 
 class Recordings(unittest.TestCase):
-    def test_every_recording_gives_what_a_person_expects_of_it(self) -> None:
+    def test_every_recording_gives_the_expected_result(self) -> None:
         """[R-1600] Each recorded answer, whole and in a stream, is read as its recording says."""
         for api, reader in READERS.items():
             played = 0
             for name, form, vector in vectors_of(api):
                 played += 1
                 if vector.get("status", 200) >= 400:
-                    continue  # Of an answer with a status of failure nothing is read.
+                    continue  # An answer with a status of failure is not read.
                 expected = dict(vector["expected"])
                 if "[CUT]" in vector.get("stream", []):
-                    del expected["error_name"]  # Said by the connection, and not by the answer.
+                    del expected["error_name"]  # From the connection, and not from the answer.
                 with self.subTest(api, name=name, form=form):
                     self.assertEqual(seen(read(reader(), form, vector[form]), vector, form), expected)
             self.assertGreater(played, 100, api)
@@ -151,7 +151,7 @@ class Recordings(unittest.TestCase):
 
 class Hostile(unittest.TestCase):
     def test_mutated_answers_raise_nothing_and_keep_their_types(self) -> None:
-        """[R-865] No answer raises, and what is read of it has the types that it should have."""
+        """[R-865] No answer raises, and every result has the expected types."""
         for api, reader in READERS.items():
             chance = random.Random(SEED)
             vectors = list(vectors_of(api))
@@ -184,7 +184,7 @@ class Hostile(unittest.TestCase):
 
 
 def streams(length: int) -> dict[str, tuple[type[Reader], list[Any]]]:
-    """Streams that cost the most that is known, of this many events."""
+    """The most expensive known streams, with this number of events."""
     tool = [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]
     asked = {"type": "response.function_call_arguments.delta", "delta": "x"}
     part = [
@@ -272,7 +272,7 @@ class Cost(unittest.TestCase):
         return counted
 
     def test_an_answer_twice_as_long_costs_about_twice_as_much(self) -> None:
-        """[R-865] What a reader does for an answer grows with its length and not with the square of it."""
+        """[R-865] The work of a reader grows with the length of an answer and not with its square."""
         for form, made in (("stream", streams), ("whole", bodies)):
             short, long = made(1000), made(2000)
             for name in short:

@@ -43,7 +43,7 @@ class Binding(unittest.TestCase):
         self.addCleanup(self.log.close, 0)
 
     def serve(self, app: Callable[..., Any], *scopes: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
-        """What runs begin while the scopes are served at the same time."""
+        """The runs that begin while the scopes are served at the same time."""
         middleware = Middleware(app, self.log, **options)
 
         async def serve() -> None:
@@ -58,7 +58,7 @@ class Binding(unittest.TestCase):
         self.log.start_run(inputs={})
 
     def test_request(self) -> None:
-        """[R-1798] A run says the request that it is of, by its id, method and route, and no path."""
+        """[R-1798] A run has the id, method and route of its request, and no path."""
         route = type("Route", (), {"path": "/patients/{id}"})()
         headers = [(b"x-request-id", b"r-1")]
         (named,) = self.serve(self.start, scope(headers=headers, route=route))
@@ -69,10 +69,10 @@ class Binding(unittest.TestCase):
         self.assertNotIn(WORDS, json.dumps([named, own]))
 
     def test_user(self) -> None:
-        """[R-1798] Requests that are served at the same time have each their own user, and a run may."""
+        """[R-1798] Concurrent requests have a user each, and so may a run."""
 
         async def app(of: Any, *_: Any) -> None:
-            of["user"] = of["path"]  # As the middleware of an application finds out later.
+            of["user"] = of["path"]  # Like the middleware of an application that knows the user later.
             await asyncio.sleep(0)
             self.log.start_run(inputs={})
             run = self.log.start_run(inputs={}, user={"caller_id": "run"})
@@ -84,7 +84,7 @@ class Binding(unittest.TestCase):
         self.assertEqual(found, sorted([*map(str, range(20)), *["run"] * 20, *map(str, range(20))]))
 
     def test_fields_of_a_user(self) -> None:
-        """A user may be fields, or none; the application may say itself what a request is."""
+        """A user may be fields or absent; the application may set the request itself."""
         for said, expected in [({"caller_id": "n", "ward": 3}, {"caller_id": "n", "ward": 3}), (None, None)]:
             (start,) = self.serve(
                 self.start, scope(), user=lambda _, said=said: said, request=lambda _: {"a": 1}
@@ -93,7 +93,7 @@ class Binding(unittest.TestCase):
             self.assertEqual(start["system_metadata"]["request"], {"a": 1})
 
     def test_kinds(self) -> None:
-        """A websocket is bound as a request is; lifespan and what is unknown are passed on unbound."""
+        """A websocket is bound as a request is; lifespan and unknown scopes are passed on unbound."""
         (start,) = self.serve(self.start, scope("websocket", method=None))
         self.assertEqual(start["system_metadata"]["request"]["method"], "websocket")
         for kind in ("lifespan", "unknown"):
@@ -101,7 +101,7 @@ class Binding(unittest.TestCase):
             self.assertNotIn("request", start["system_metadata"])
 
     def test_streaming(self) -> None:
-        """A run that starts in the midst of a streamed answer, or in a task of the request, is bound."""
+        """A run that starts in the middle of a streamed answer, or in a task of the request, is bound."""
 
         async def app(of: Any, receive: Any, send: Any) -> None:
             await send({"type": "http.response.start"})
@@ -115,7 +115,7 @@ class Binding(unittest.TestCase):
         self.assertEqual((len(ids), len(set(ids))), (6, 2))
 
     def test_cancelled(self) -> None:
-        """[R-1798] A request that is cancelled or fails ends unchanged, and what follows it is not bound."""
+        """[R-1798] A request that is cancelled or fails ends unchanged, and later runs are not bound."""
         seen: list[str] = []
 
         async def app(of: Any, *_: Any) -> None:
@@ -147,7 +147,7 @@ class Binding(unittest.TestCase):
         asyncio.run(twice())
 
     def test_another_context(self) -> None:
-        """A request that is thrown away half-way, and closed elsewhere, raises nothing."""
+        """A request that is abandoned half-way, and closed elsewhere, raises nothing."""
 
         async def app(*_: Any) -> None:
             await asyncio.get_running_loop().create_future()
@@ -172,7 +172,7 @@ class Binding(unittest.TestCase):
         other.close(0)
 
     def test_functions_that_fail(self) -> None:
-        """[R-1798] A run starts without what the application's function fails to say, with one warning."""
+        """[R-1798] A run starts without a field whose function fails, with one warning."""
 
         def failing(_: Any) -> Any:
             raise ValueError(WORDS)

@@ -1,4 +1,4 @@
-"""From a call to the spool: who writes, what a slow or a full disk does, and how a client ends."""
+"""From a call to the spool: the writing thread, a slow or full disk, and the end of a client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from clinical_events._spool import MemorySpool
 
 
 class Disk(MemorySpool):
-    """Notes who writes what, and can be slow, stuck or broken."""
+    """Records the writing threads, and can be slow, stuck or broken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class Disk(MemorySpool):
             raise AssertionError("stuck for good")
         if isinstance(self.error, Refused):
             raise self.error
-        # What no one has foreseen comes out of the client's own code.
+        # An unforeseen error comes out of the client's own code.
         super().append(events if self.error is None else [("secret words",)])  # type: ignore[list-item]
         self.groups_written.append([body for _, _, body in events])
 
@@ -176,7 +176,7 @@ class Writing(unittest.TestCase):
         self.assertTrue(run.output().wait(120))
 
     def test_a_full_or_broken_disk_refuses_and_captures_when_there_is_room(self) -> None:
-        """[R-852] A disk that refuses costs the event that it refuses, with one warning, no later one."""
+        """[R-852] A write error loses only its own event, with one warning."""
         disk = Disk()
         log = self.client(disk)
         run = log.start_run()
@@ -190,7 +190,7 @@ class Writing(unittest.TestCase):
         self.assertTrue(run.output().wait(120))
         self.assertEqual((len(self.refusals), log.state.refused, disk.written), (2, 2, 2))
 
-    def test_what_waits_for_a_stuck_disk_is_bounded(self) -> None:
+    def test_the_queue_for_a_stuck_disk_is_bounded(self) -> None:
         disk = Disk()
         log = self.client(disk)
         run = log.start_run()
@@ -325,7 +325,7 @@ class Lifetime(unittest.TestCase):
         log.start_run()
         self.assertTrue((self.directory / "spool").is_dir())
 
-    def test_a_closed_client_refuses_and_what_it_has_is_left_to_others(self) -> None:
+    def test_a_closed_client_refuses_and_leaves_its_events_to_others(self) -> None:
         log = self.client()
         run = log.start_run()
         self.assertFalse(log.close(0))
@@ -394,7 +394,7 @@ class Lifetime(unittest.TestCase):
         self.assertIsNotNone(log.start_run().artifact("no type", content="text").error)
         self.assertFalse((self.directory / "content").exists())
 
-    def test_damaged_content_is_replaced_and_what_cannot_be_stored_costs_its_event(self) -> None:
+    def test_damaged_content_is_replaced_and_content_that_cannot_be_stored_refuses_its_event(self) -> None:
         log = self.client(content=self.directory / "content")
         run = log.start_run(content="text")
         digits = hashlib.sha256(b"text").hexdigest()

@@ -72,11 +72,11 @@ class CommandTest(unittest.TestCase):
         self.assertEqual([size(n) for n in sizes], list(sizes.values()))
         self.assertEqual(aligned([["A", "B"], ["1\n", "2"]]), ["A        B", "1\\u000a  2"])
 
-    def test_nothing_that_a_spool_holds_moves_a_cursor_or_turns_words(self) -> None:
+    def test_texts_in_a_spool_cannot_move_the_cursor_or_reverse_words(self) -> None:
         hostile = "\x1b[2J\x9b\u202e\n\u2028\ufeff\udc80x"
         self.assertEqual(printable(hostile), "\\u001b[2J\\u009b\\u202e\\u000a\\u2028\\ufeff\\udc80x")
 
-    def test_show_tells_nothing_of_an_event_unless_asked(self) -> None:
+    def test_show_prints_the_content_of_an_event_only_with_contents(self) -> None:
         self.wrote(SECRET.encode(), b"\xff")
         for options in ([], ["--json"], ["--check"], ["--events"], ["--events", "--json"]):
             code, out, err = self.run_command("show", self.directory, *options)
@@ -86,7 +86,7 @@ class CommandTest(unittest.TestCase):
         self.assertIn(f"2027-01-15T08:00:00.000Z  outcome            6 B\n    {SECRET}\n", out)
         self.assertIn("    in base64: /w==\n", out)
 
-    def test_requeue_puts_back_what_can_be_read_and_keeps_the_rest(self) -> None:
+    def test_requeue_returns_readable_events_to_the_spool_and_keeps_unreadable_lines(self) -> None:
         """[R-866] Every event in quarantine waits again, and a line that cannot be read is kept."""
         self.wrote(*[b'{"n":%d}' % n for n in range(600)])
         spool = Spool(self.directory, on_trouble=print)
@@ -109,7 +109,7 @@ class CommandTest(unittest.TestCase):
             sorted(each.body for each in collector.requests), sorted(b'{"n":%d}' % n for n in range(600))
         )
 
-    def test_requeue_finishes_what_another_one_has_begun(self) -> None:
+    def test_requeue_completes_an_interrupted_requeue(self) -> None:
         self.wrote(b"{}")
         spool = Spool(self.directory, on_trouble=print)
         event = spool.take()
@@ -131,7 +131,7 @@ class CommandTest(unittest.TestCase):
         self.assertIn("the quarantine is encrypted", err)
         self.assertTrue(sealed.exists())
 
-    def test_drain_sends_what_waits_of_every_kind_and_removes_the_spool(self) -> None:
+    def test_drain_sends_waiting_events_of_every_kind_and_removes_the_spool(self) -> None:
         for kind in range(5):
             self.wrote(b'{"kind":%d}' % kind, kind=kind)
         collector = self.collector()
@@ -147,7 +147,7 @@ class CommandTest(unittest.TestCase):
         self.assertEqual((code, found["waiting"], found["cause"]), (7, 1, "the collector answered 503"))
         self.assertIn("given up after 0.3 s: the collector answered 503", err)
 
-    def test_drain_counts_what_the_collector_has_erased_and_refuses(self) -> None:
+    def test_drain_counts_events_that_the_collector_has_erased_or_refused(self) -> None:
         self.wrote(b"0", b"1", b"2")
         said = {b"0": refusal(409, "event_erased"), b"1": refusal(400, "validation_failed")}
         url = self.collector(lambda each: said.get(each.body, answer(201, b'{"status":"accepted"}'))).url
@@ -155,7 +155,7 @@ class CommandTest(unittest.TestCase):
         numbers = [found[name] for name in ("sent", "erased", "refused", "in_quarantine", "waiting", "found")]
         self.assertEqual((code, numbers), (7, [1, 1, 1, 1, 0, 3]))
 
-    def test_drain_that_meets_damage_sends_the_rest_and_says_so(self) -> None:
+    def test_drain_reports_damage_and_sends_the_other_events(self) -> None:
         self.wrote(b'{"n":1}', b'{"n":2}')
         (segment,) = pathlib.Path(self.directory).glob("*/*.segment")
         data = bytearray(segment.read_bytes())
@@ -166,7 +166,7 @@ class CommandTest(unittest.TestCase):
         kept = sorted(pathlib.Path(file).suffix for file in found["damaged"]["files"])
         self.assertEqual((kept, found["damaged"]["missing_events"]), ([".bytes", ".missing"], 1))
 
-    def test_a_signal_ends_a_drain_and_keeps_what_was_not_sent(self) -> None:
+    def test_a_signal_ends_a_drain_and_keeps_unsent_events(self) -> None:
         self.wrote(b"{}")
         collector = self.collector(lambda _: answer(503))
         command = "import sys; from clinical_events._command import main; sys.exit(main())"
@@ -184,7 +184,7 @@ class CommandTest(unittest.TestCase):
         self.assertIn("stopped by a signal", err)
         self.assertEqual(self.drain(self.collector().url)[1]["sent"], 1)
 
-    def test_a_reader_that_has_seen_enough_ends_the_command_in_silence(self) -> None:
+    def test_a_closed_output_ends_the_command_without_a_message(self) -> None:
         self.wrote(*[b'"%d"' % n for n in range(5000)])
         command = "import sys; from clinical_events._command import main; sys.exit(main())"
         child = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Every spool of test/vectors/spool, which is the law for the clients of all languages."""
+"""Every spool of test/vectors/spool, which is binding for the clients of all languages."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def case_of(name: str) -> dict[str, Any]:
 
 
 def lay_out(name: str, case: dict[str, Any], root: pathlib.Path, stack: contextlib.ExitStack) -> None:
-    """The spool of the case, with what no repository holds well."""
+    """The spool of the case, with the files that no repository can hold."""
     shutil.copytree(CASES / name / "spool", root)
     root.chmod(0o700)
     for part, said in case["parts"].items():
@@ -66,7 +66,7 @@ def lay_out(name: str, case: dict[str, Any], root: pathlib.Path, stack: contextl
 
 
 def files_in(root: pathlib.Path) -> list[str]:
-    """What is there but for what clients keep and for what shows who holds a part."""
+    """The files, except those that clients keep and those of the owner of a part."""
     found: list[str] = []
     for path in root.rglob("*"):
         name = path.relative_to(root).as_posix()
@@ -101,7 +101,7 @@ def shown_met(met: _inspection.Met) -> dict[str, str]:
 
 
 def found_in(root: pathlib.Path, patience: float) -> dict[str, Any]:
-    """What a client finds and leaves when it does all that waits."""
+    """The result and the remaining files of a client that sends all waiting events."""
     spool = _spool.Spool(str(root), on_trouble=lambda _: None, patience=patience)
     counted = spool.state()
     events: list[_spool.SpooledEvent] = []
@@ -177,7 +177,7 @@ class Corpus(unittest.TestCase):
                 self.assertEqual(found["counted"], len(events), f"{name}: counted")
 
     def check_reading(self, root: pathlib.Path, case: dict[str, Any], expect: dict[str, Any]) -> None:
-        """What only looks on finds the same and changes nothing."""
+        """An inspection finds the same and changes nothing."""
         before = looks_of(root)
         segments = [path for path in root.glob("*/*.segment") if path.is_file()]
         if any(path.read_bytes().startswith(SEALED_HEADER) for path in segments):
@@ -208,7 +208,7 @@ for _name in NAMES:
 
 
 class TrustingReader(_format.Reader):
-    """Believes that nothing stands behind the frame that ends a segment."""
+    """Expects nothing after the frame that ends a segment."""
 
     __slots__ = ("ended",)
 

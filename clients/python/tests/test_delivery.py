@@ -34,8 +34,8 @@ class Delivery(unittest.TestCase):
         self.addCleanup(log.close, 0)
         return log
 
-    def test_what_is_captured_arrives_in_every_mode_once(self) -> None:
-        """[R-862] In every mode what is captured arrives, and a flush tells so."""
+    def test_captured_events_arrive_once_in_every_mode(self) -> None:
+        """[R-862] In every mode captured events arrive, and a flush reports it."""
         for mode in ("os", "fsync", "memory", "direct"):
             with self.subTest(mode), FakeCollector() as collector:
                 log = self.client(collector.url, mode=mode)
@@ -51,7 +51,7 @@ class Delivery(unittest.TestCase):
         self.assertEqual(list((self.directory / "spool").glob("*/*.segment")), [])
         self.assertEqual(self.warnings, [])
 
-    def test_direct_keeps_what_cannot_be_sent_and_sends_it_with_the_next(self) -> None:
+    def test_direct_keeps_an_event_that_cannot_be_sent_and_sends_it_with_the_next(self) -> None:
         down = [True]
 
         def respond(_: Request) -> bytes:
@@ -71,7 +71,7 @@ class Delivery(unittest.TestCase):
 
             until(nothing_waits)
 
-    def test_a_closed_client_ends_its_part_and_a_collector_that_is_away_does_not_hold_it_up(self) -> None:
+    def test_a_closed_client_ends_its_part_and_does_not_wait_for_a_collector_that_fails(self) -> None:
         with FakeCollector(lambda _: refusal(503, "busy")) as collector:
             log = self.client(collector.url)
             run = log.start_run()
@@ -79,7 +79,7 @@ class Delivery(unittest.TestCase):
             self.assertFalse(log.close(600))
         self.assertEqual(Left(self.directory).ids, [run.start.event_id])
 
-    def test_erased_and_refused_events_are_counted_and_told(self) -> None:
+    def test_erased_and_refused_events_are_counted_and_reported(self) -> None:
         told: list[Any] = []
 
         def respond(request: Request) -> bytes:
@@ -135,8 +135,8 @@ if __name__ == "__main__":
             self.assertEqual(len(collector.requests), 18)
         self.assertEqual(Left(self.directory).ids, [])
 
-    def test_a_short_program_sends_what_a_killed_one_has_left(self) -> None:
-        """[R-854] What a killed process has left is sent by the next one, however short.
+    def test_a_short_program_sends_the_events_of_a_killed_one(self) -> None:
+        """[R-854] The events of a killed process are sent by the next one, however short.
 
         Also by one that captures nothing.
         """
@@ -148,7 +148,7 @@ if __name__ == "__main__":
             self.assertEqual(sorted(ids(collector)), sorted(Left(self.directory).acknowledged))
             self.assertEqual(len(collector.requests), 10)
 
-    def test_an_end_without_a_collector_is_not_held_up(self) -> None:
+    def test_an_end_without_a_collector_is_not_delayed(self) -> None:
         program = """
 log = Client("http://127.0.0.1:9", "key", SPOOL, exit_timeout=600)
 capture(log, 5)

@@ -45,7 +45,7 @@ def body_of(*chunks: bytes, is_stream: bool = False) -> Any:
 
 class Bodies(unittest.TestCase):
     def test_a_body_is_read_wherever_its_bytes_are_cut(self) -> None:
-        """A character may be cut in two, and a byte order mark may stand before the first."""
+        """A character may be cut in two, and a byte order mark may precede the first."""
         whole = '\ufeff{"choices": [{"message": {"content": "näher 🙂"}}]}'.encode()
         event = 'data: {"choices": [{"delta": {"content": "näher 🙂"}}]}\n\n'.encode()
         for at in range(len(whole)):

@@ -1,4 +1,4 @@
-"""The spool format: the examples of the specification, and what a reader finds in changed segments."""
+"""The spool format: the examples of the specification, and the results of a reader of changed segments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def steps(data: bytes, limit: int | None = None, **options: bool) -> list[Frame 
 
 
 class Examples(unittest.TestCase):
-    """What the specification shows, byte for byte."""
+    """The examples of the specification, byte for byte."""
 
     def test_a_header_is_that_of_the_specification(self) -> None:
         header = _format.encode_header(SEGMENT)
@@ -61,7 +61,7 @@ class Examples(unittest.TestCase):
 
 
 class Changed(unittest.TestCase):
-    """[R-853] Whatever happens to a segment, what is whole is given out, and nothing else."""
+    """[R-853] After any change of a segment, all whole frames are returned, and nothing else."""
 
     def setUp(self) -> None:
         self.random = random.Random(1740)
@@ -73,7 +73,7 @@ class Changed(unittest.TestCase):
         self.data = _format.encode_header(SEGMENT) + b"".join(self.frames)
 
     def mutated(self) -> bytes:
-        """The segment after one to three changes of a kind that disks, kernels and people make."""
+        """The segment after one to three changes as disks, kernels and people make them."""
         data = bytearray(self.data)
         for _ in range(self.random.randint(1, 3)):
             at = self.random.randrange(len(data) + 1)
@@ -95,7 +95,7 @@ class Changed(unittest.TestCase):
                 del data[at:]
         return bytes(data)
 
-    def test_every_frame_that_is_whole_is_found_and_nothing_else(self) -> None:
+    def test_only_whole_frames_are_found_and_all_of_them(self) -> None:
         for piece in (1, 47, 4096, 1 << 18):
             with mock.patch.object(_format, "_PIECE_BYTES", piece):
                 for _ in range(1500):
@@ -138,7 +138,7 @@ class Changed(unittest.TestCase):
         self.assertEqual(found, (64, len(self.data) - 64, False))
         self.assertIsNone(reader.step(len(self.data)))
 
-    def test_marks_that_were_changed_mark_nothing_that_was_not_marked(self) -> None:
+    def test_changed_marks_mark_no_other_event(self) -> None:
         marks = b"".join(_format.encode_marks(START, [64 + at, 200 + at]) for at in range(5))
         offsets, end = _format.decode_marks(START, marks)
         self.assertEqual((len(offsets), end), (10, len(marks)))
@@ -154,7 +154,7 @@ class Changed(unittest.TestCase):
             self.assertEqual(len(done), end // 16 * 2)
             self.assertEqual(end, at // 16 * 16)
 
-    def test_no_header_whose_checksum_does_not_hold_counts(self) -> None:
+    def test_a_header_with_a_wrong_checksum_is_refused(self) -> None:
         header = _format.encode_header(SEGMENT)
         for bit in range(8 * len(header)):
             data = bytearray(header)
@@ -163,7 +163,7 @@ class Changed(unittest.TestCase):
         for length in range(len(header)):
             self.assertEqual(_format.decode_header(header[:length]).what, "damaged")
 
-    def test_bytes_that_the_disk_does_not_read_cost_only_their_block(self) -> None:
+    def test_a_read_error_loses_only_its_block(self) -> None:
         bad = range(4096, 8192)
 
         def read(size: int, offset: int) -> bytes:
@@ -182,7 +182,7 @@ class Changed(unittest.TestCase):
         self.assertEqual(given, set(range(200)) - touched)
         self.assertIsNotNone(reader.unreadable)
 
-    def test_missing_events_are_those_that_are_neither_there_nor_marked(self) -> None:
+    def test_missing_events_are_neither_present_nor_marked(self) -> None:
         count = Count()
         for frame in steps(_format.encode_header(SEGMENT) + self.frames[0] + self.frames[9]):
             assert isinstance(frame, Frame)

@@ -1,4 +1,4 @@
-"""The snippets of docs/guide/python.md: what needs the standard library alone runs, and its events arrive."""
+"""The snippets of docs/guide/python.md: those without other libraries run, and their events arrive."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL = re.compile(r"\.start_run\(|@log\.runs\(|\.(?:output|artifact|outcome|feed
 
 
 def libraries_of(block: str) -> set[str]:
-    """What it imports beside the standard library and the client."""
+    """Its imports apart from the standard library and the client."""
     names: list[str] = []
     for node in ast.walk(ast.parse(block)):
         if isinstance(node, ast.Import):
@@ -63,7 +63,7 @@ class Guide(unittest.TestCase):
                 timeout=300,
             )
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            # As many as there are calls that are reached: those that the guide shows to be refused are none.
+            # One event for each call, without those whose refusal the guide shows.
             calls = len(CALL.findall(block))
             refused = block.count("# no time zone")
             self.assertEqual(len(collector.requests), calls - refused)

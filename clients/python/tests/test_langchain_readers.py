@@ -1,4 +1,4 @@
-"""What LangChain tells of an answer is read as a person reads it, and nothing that it tells harms."""
+"""An answer from LangChain is read as expected, and no value in it raises."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tokens(answer: Answer, stream: list[Any]) -> Answer:
 
 class Recordings(unittest.TestCase):
     def test_whole(self) -> None:
-        """[R-1600] Every recorded answer of LangChain's, in one piece, gives what a person expects of it."""
+        """[R-1600] Every recorded answer of LangChain, in one piece, gives the expected result."""
         whole = [(name, vector) for name, form, vector in VECTORS if form == "whole"]
         assert len(whole) > 50
         for name, vector in whole:
@@ -36,7 +36,7 @@ class Recordings(unittest.TestCase):
                 assert told(answer, vector) == vector["expected"]
 
     def test_tokens(self) -> None:
-        """What came of an answer in tokens is there when it breaks off."""
+        """The received tokens of an answer remain when it breaks off."""
         for name, form, vector in VECTORS:
             if form == "stream":
                 with self.subTest(name):
@@ -82,7 +82,7 @@ def told(answer: Answer, vector: dict[str, Any]) -> dict[str, Any]:
 
 class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
-        """[R-865] Whatever LangChain tells, a reader makes an answer of it, whose words are text."""
+        """[R-865] For any value of LangChain, a reader makes an answer whose words are text."""
         chance = random.Random(SEED)
 
         def mutate(value: Any) -> Any:

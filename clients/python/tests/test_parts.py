@@ -1,4 +1,4 @@
-"""Parts: who holds one, and when it is abandoned."""
+"""Parts: their owners, and when they are abandoned."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Parts(unittest.TestCase):
         return Watch(str(self.root), self.mine, self.told.append, clock=self.clock)
 
     def left_by(self, host: str) -> pathlib.Path:
-        """A part as a process of that host leaves it when it is killed."""
+        """The part of a killed process of that host."""
         with mock.patch.object(_parts, "HOST", host):
             part = self.part()
         part.forget()
@@ -87,7 +87,7 @@ class Making(Parts):
             self.part()
         self.assertEqual(flushed, [str(self.root)])
 
-    def test_later_parts_sort_behind_earlier_ones(self) -> None:
+    def test_later_parts_sort_after_earlier_ones(self) -> None:
         first = self.part()
         with mock.patch.object(_parts.time, "time", lambda: 5_000_000_000.0):
             self.assertGreater(self.part().series, first.series)
@@ -115,7 +115,7 @@ class Making(Parts):
         part.end()
         self.assertEqual(os.listdir(self.root), [])
 
-    def test_a_part_with_files_is_anyones_after_its_end(self) -> None:
+    def test_a_part_with_files_can_be_adopted_after_its_end(self) -> None:
         part = self.part()
         pathlib.Path(part.path, "file").touch()
         part.end()
@@ -156,7 +156,7 @@ class Making(Parts):
 
 
 class Abandonment(Parts):
-    """[R-854] A part is abandoned by three rules and no others, and no clock that can be set has a say."""
+    """[R-854] A part is abandoned by three rules and no others, which use no clock that can be set."""
 
     def test_a_part_is_held_as_long_as_its_process_lives(self) -> None:
         part = self.part()
@@ -178,12 +178,12 @@ class Abandonment(Parts):
         self.assertEqual(self.watch().abandoned(), [path])
         self.assertFalse(self.watch().may_come_back(path))
 
-    def test_a_part_without_an_owner_is_abandoned_whatever_its_lock(self) -> None:
+    def test_a_part_without_an_owner_is_abandoned_even_with_a_lock(self) -> None:
         part = self.part()
         os.unlink(os.path.join(part.path, "owner"))
         self.assertEqual(self.watch().abandoned(), [part.path])
 
-    def test_a_part_that_ended_while_it_was_watched_is_not_one_whose_process_may_come_back(self) -> None:
+    def test_the_process_of_a_part_that_ended_while_watched_cannot_come_back(self) -> None:
         path = self.left_by("the boot before")
         watch = self.watch()
         watch.abandoned()
@@ -191,7 +191,7 @@ class Abandonment(Parts):
         self.assertEqual(watch.abandoned(), [str(path)])
         self.assertFalse(watch.may_come_back(str(path)))
 
-    def test_a_full_queue_of_connections_means_held_and_whoever_asks_does_not_wait(self) -> None:
+    def test_a_full_queue_of_connections_means_held_without_a_wait(self) -> None:
         part = pathlib.Path(self.part().path)
         (part / "lock").unlink()
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as lock:
@@ -220,7 +220,7 @@ class Abandonment(Parts):
         self.assertEqual((watch.abandoned(), watch.watched), ([str(path)], 0))
         self.assertTrue(watch.may_come_back(str(path)))
 
-    def test_three_minutes_begin_again_when_the_owner_is_touched_by_whatever_clock(self) -> None:
+    def test_a_touch_of_the_owner_by_any_clock_restarts_the_three_minutes(self) -> None:
         path = self.left_by("the boot before")
         watch = self.watch()
         for seconds in (0, 4_000_000_000, 1_000_000_000):
@@ -231,7 +231,7 @@ class Abandonment(Parts):
         self.clock.now += 2
         self.assertEqual(watch.abandoned(), [str(path)])
 
-    def test_what_a_host_left_before_it_started_again_is_watched(self) -> None:
+    def test_a_part_from_before_a_restart_of_the_host_is_watched(self) -> None:
         path = self.left_by("the boot before")
         watch = self.watch()
         self.assertEqual((watch.abandoned(), watch.watched), ([], 1))
@@ -249,7 +249,7 @@ class Abandonment(Parts):
         self.clock.now += 180
         self.assertEqual(watch.abandoned(), [str(moved / part.name)])
 
-    def test_another_host_that_lives_is_warned_of_and_nothing_of_it_is_taken(self) -> None:
+    def test_a_part_of_another_live_host_gives_a_warning_and_is_not_adopted(self) -> None:
         with mock.patch.object(_parts, "HOST", "another host"):
             part = self.part()
         watch = self.watch()
@@ -261,12 +261,12 @@ class Abandonment(Parts):
         self.assertGreater(len(self.told), 0)
         self.assertEqual(watch.watched, 0)
 
-    def test_the_own_part_is_not_looked_at(self) -> None:
+    def test_the_own_part_is_skipped(self) -> None:
         path = self.left_by(_parts.HOST)
         self.assertEqual(self.watch().abandoned(str(path)), [])
         self.assertEqual(self.watch().abandoned(), [str(path)])
 
-    def test_a_draft_goes_after_three_minutes_if_nothing_is_in_it(self) -> None:
+    def test_an_empty_draft_is_removed_after_three_minutes(self) -> None:
         empty, full = (self.root / f"new-{digit * 26}" for digit in "ab")
         empty.mkdir()
         (empty / "owner").touch()
@@ -280,21 +280,21 @@ class Abandonment(Parts):
         self.assertEqual(os.listdir(self.root), [full.name])
         self.assertEqual(watch.watched, 0)
 
-    def test_an_owner_that_is_a_link_is_told_and_its_part_left(self) -> None:
+    def test_an_owner_that_is_a_link_is_reported_and_its_part_not_adopted(self) -> None:
         path = self.left_by(_parts.HOST)
         (path / "owner").unlink()
         (path / "owner").symlink_to("/etc/hostname")
         self.assertEqual(self.watch().abandoned(), [])
         self.assertRegex(self.told[0], r"cannot be read \(EINVAL\)")
 
-    def test_what_is_gone_is_forgotten(self) -> None:
+    def test_a_removed_part_is_no_longer_watched(self) -> None:
         path = self.left_by("the boot before")
         watch = self.watch()
         watch.abandoned()
         shutil.rmtree(path)
         self.assertEqual((watch.abandoned(), watch.watched), ([], 0))
 
-    def test_other_names_are_not_looked_at(self) -> None:
+    def test_directories_with_other_names_are_skipped(self) -> None:
         for name in ("quarantine", "damaged", "series", "A" * 26, "0" * 27):
             (self.root / name).mkdir()
         self.assertEqual(self.watch().abandoned(), [])

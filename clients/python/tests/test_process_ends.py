@@ -1,4 +1,4 @@
-"""However a process ends or forks, nothing that was acknowledged is lost, and nothing is there twice."""
+"""However a process ends or forks, no acknowledged event is lost, and none is stored twice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ capture(log, wait=0)
 
 class Ends(ProgramTest):
     def test_ends_that_run_no_code(self) -> None:
-        """[R-851] In mode `os` what was captured outlives every end of the process, without a wait."""
+        """[R-851] In mode `os` captured events outlive every end of the process, without a wait."""
         for name, end, code in (
             ("os._exit", "os._exit(3)", 3),
             ("SIGTERM without a handler", "os.kill(os.getpid(), signal.SIGTERM); time.sleep(100)", -15),
@@ -94,7 +94,7 @@ while not os.path.exists(ACKNOWLEDGED):
             self.run_program(program)
             self.assert_kept()
 
-    def test_mode_fsync_keeps_what_it_acknowledged(self) -> None:
+    def test_mode_fsync_keeps_acknowledged_events(self) -> None:
         program = """
 log = Client(spool=SPOOL, mode="fsync")
 capture(log, 10)
@@ -107,7 +107,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         self.run_program(program, ends=-9)
         self.assert_kept(12)
 
-    def test_mode_fsync_writes_what_waits_at_an_end_that_runs_code(self) -> None:
+    def test_mode_fsync_writes_waiting_events_at_an_end_that_runs_code(self) -> None:
         program = """
 log = Client(spool=SPOOL, mode="fsync")
 run = log.start_run()
@@ -320,7 +320,7 @@ if __name__ == "__main__":
                 self.assertEqual(len(self.assert_kept(180).ids), 180)
 
     def test_a_parent_that_dies_while_its_child_lives_is_adopted(self) -> None:
-        """[R-854] A child keeps nothing of its parent alive: others take what a dead parent has left."""
+        """[R-854] A child keeps nothing of its parent alive: others adopt the events of a dead parent."""
         program = """
 log = Client(spool=SPOOL)
 capture(log, 9)

@@ -1,4 +1,4 @@
-"""Runs: what a call says is what the event says, and every way to leave a run has its ending."""
+"""Runs: an event has the fields of its call, and every way to leave a run has its ending."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Events(unittest.TestCase):
         self.log = Recorded(app_name="ward", hostname="host")
         self.addCleanup(self.log.close, 0)
 
-    def test_a_call_says_what_its_event_says(self) -> None:
+    def test_events_have_the_fields_of_their_calls(self) -> None:
         """[R-861] The events are those that the client for Node makes of the same calls."""
         run = self.log.start_run(
             model=MODEL,
@@ -82,7 +82,7 @@ class Events(unittest.TestCase):
         ids = [run.output().event_id for _ in range(20_000)]
         self.assertEqual(ids, sorted(set(ids)))
 
-    def test_a_run_has_the_id_that_it_is_given_and_one_that_is_no_id_is_refused(self) -> None:
+    def test_a_run_has_a_given_id_and_an_invalid_id_is_refused(self) -> None:
         run = self.log.start_run(run_id=RUN)
         self.assertEqual(run.id, RUN)
         for wrong in (None, "", 5, "patient 7", ["x"]):
@@ -106,7 +106,7 @@ class Events(unittest.TestCase):
         self.assertIsNone(parents[alone.start.event_id])
         self.assertNotIn("parent_event_id", other.events()[0][1])
 
-    def test_no_call_raises_and_each_refusal_is_told_once_with_its_place(self) -> None:
+    def test_no_call_raises_and_each_refusal_is_reported_once_with_its_place(self) -> None:
         """[R-861] A call raises nothing but a TypeError for a name that it does not have."""
         run = self.log.start_run()
         wrong: list[tuple[Any, str]] = [
@@ -132,21 +132,21 @@ class Events(unittest.TestCase):
         with self.assertRaises(TypeError):
             run.output(sumary="x")  # type: ignore[call-arg]
 
-    def test_a_latency_that_is_no_time_is_left_out(self) -> None:
+    def test_an_invalid_latency_is_left_out(self) -> None:
         run = self.log.start_run()
         for latency in (float("nan"), -1.0, 1e300, 7):
             run.artifact("other", latency_ms=latency)
         metadata = [event["system_metadata"] for kind, event in self.log.events()][1:]
         self.assertEqual([one.get("latency_ms") for one in metadata], [None, None, 2**31 - 1, 7])
 
-    def test_the_profile_full_asks_for_more(self) -> None:
+    def test_the_profile_full_requires_more(self) -> None:
         log = Recorded(profile="full")
         self.assertFalse(log.start_run().start.error is None)
         said: dict[str, Any] = {"user": {"caller_type": "clinician"}, "target": {}, "inputs": {}}
         self.assertIsNone(log.start_run(model=MODEL, **said).start.error)
         self.assertEqual(len(log.refusals), 1)
 
-    def test_choices_that_stand_in_the_code_are_errors_and_what_a_deployment_sets_is_not(self) -> None:
+    def test_wrong_options_of_the_code_raise_and_wrong_settings_of_a_deployment_do_not(self) -> None:
         choices: list[dict[str, Any]] = [
             *({"mode": "fast"}, {"profile": "all"}, {"connections": 0}, {"max_bytes": 0}),
             *({"max_event_bytes": 0}, {"max_event_bytes": 2**40}),
@@ -170,8 +170,8 @@ class Endings(unittest.TestCase):
         self.log = Recorded()
         self.addCleanup(self.log.close, 0)
 
-    def test_an_exception_ends_a_run_as_failed_and_what_is_no_exception_as_aborted(self) -> None:
-        """[R-1798] A run that an exception leaves has an ending: the name of its class, and no word of it."""
+    def test_an_exception_ends_a_run_as_failed_and_a_cancellation_or_exit_as_aborted(self) -> None:
+        """[R-1798] A run that an exception leaves ends with the name of its class and without its message."""
 
         class Unavailable(Exception):
             status_code = 503
@@ -199,7 +199,7 @@ class Endings(unittest.TestCase):
             self.assertIn("latency_ms", one["system_metadata"])
             self.assertNotIn("secret", str(one))
 
-    def test_a_run_ends_once_and_one_that_ends_well_says_nothing(self) -> None:
+    def test_a_run_ends_once_and_without_an_event_if_it_succeeds(self) -> None:
         with self.log.start_run() as run:
             run.output()
         run.unfinished()

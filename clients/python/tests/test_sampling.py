@@ -1,4 +1,4 @@
-"""Sampling: whole runs are left out, risks and outcomes bring them in, and what is left out is counted."""
+"""Sampling: whole runs are left out, risks and outcomes include them, and the others are counted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODEL = {"model_id": "sepsis", "model_version": "3"}
 
 
 def high(kind: str, event: dict[str, Any]) -> bool:
-    """A risk that stands in an output."""
+    """A risk in an output."""
     return bool(kind == "human-output" and event["output"].get("risk", 0) > 0.9)
 
 
@@ -41,8 +41,8 @@ class SamplingTest(unittest.TestCase):
         marks = {"rate": 0.5, "selected": True}
         self.assertEqual(sampling, [marks, marks, None, None])
 
-    def test_what_is_left_out_is_counted_by_the_next_event_that_is_captured(self) -> None:
-        """[R-863] What the Python client leaves out it counts, and the counts go to the collector once."""
+    def test_the_next_captured_event_counts_the_events_that_were_left_out(self) -> None:
+        """[R-863] The Python client counts the events that it leaves out, and sends each count once."""
         log = self.client(0.0)
         for _ in range(3):
             log.start_run(model=MODEL).output()
@@ -68,7 +68,7 @@ class SamplingTest(unittest.TestCase):
         self.assertEqual(event["system_metadata"]["not_captured"]["events"], 1)
 
     def test_a_risk_brings_in_the_events_before_it_and_those_that_follow(self) -> None:
-        """[R-863] A risk, an outcome or feedback brings in the whole run that was held."""
+        """[R-863] A risk, an outcome or feedback includes the whole held run."""
         log = self.client(0.0, risk=high)
         run = log.start_run(model=MODEL)
         held = [run.start, run.artifact("other"), run.output(fields={"risk": 0.1})]
@@ -92,7 +92,7 @@ class SamplingTest(unittest.TestCase):
             kinds = sorted(kind for kind, _ in log.events())
             self.assertEqual(kinds, sorted(["inference-start", trigger, "human-output"]))
 
-    def test_a_predicate_that_raises_or_is_a_coroutine_has_seen_a_risk(self) -> None:
+    def test_a_predicate_that_raises_or_is_a_coroutine_counts_as_a_risk(self) -> None:
         def raises(kind: str, event: dict[str, Any]) -> bool:
             raise ValueError("secret words")
 
@@ -127,7 +127,7 @@ class SamplingTest(unittest.TestCase):
         marks = log.events()[0][1]["system_metadata"]["sampling"]
         self.assertEqual(marks, {"rate": 1.0, "selected": True, "after_model_change": True})
 
-    def test_the_end_of_a_client_tells_what_is_left(self) -> None:
+    def test_the_end_of_a_client_reports_the_remaining_counts(self) -> None:
         log = self.client(0.0, risk=high)
         log.start_run(model=MODEL)
         told: list[Any] = []
@@ -137,7 +137,7 @@ class SamplingTest(unittest.TestCase):
         self.assertIn(b'"artifact_uri":"urn:uuid:', told[0])
         self.assertNotIn(b'"run_id"', told[0])
 
-    def test_what_is_no_rate_or_size_is_an_error_of_the_code(self) -> None:
+    def test_an_invalid_rate_or_size_raises(self) -> None:
         wrong: list[dict[str, Any]] = [
             *({"rate": 1.1}, {"rate": float("nan")}, {"window_runs": -1}),
             *({"rate_after_model_change": 2}, {"after_model_change": float("nan")}),

@@ -1,4 +1,4 @@
-"""The validator says of every event what the collector says."""
+"""The validator agrees with the collector on every event."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def one_of(*words: str) -> Faults:
     return list(words), bad, f"must be one of {', '.join(words)}"
 
 
-#: Kind ("" for all), pointer, what it may be, and the profiles that require it and that know it.
+#: Kind ("" for all), pointer, valid and invalid values, and the profiles that require it and that know it.
 FIELDS: list[tuple[str, str, Faults, str, str]] = [
     ("", "/event_id", UUID, "minimum full", "minimum full"),
     ("", "/run_id", UUID, "", "minimum full"),
@@ -162,7 +162,7 @@ class Schemas(unittest.TestCase):
                     issues = self.check[kind, profile](example["value"])
                     self.assertEqual(issues == [], profile in example["profiles"], (kind, profile, issues))
 
-    def test_every_field_takes_what_it_may_be_and_nothing_else(self) -> None:
+    def test_every_field_accepts_its_valid_values_only(self) -> None:
         """[R-861] An event is valid for the client where it is for the collector, with the same words."""
         for kind, profile, pointer, (good, bad, message), known in self.each_field():
             check = self.check[kind, profile]
@@ -181,7 +181,7 @@ class Schemas(unittest.TestCase):
                     wanted = [(pointer, "required", "is required")] if profile in required else []
                     self.assertEqual(issues, wanted)
 
-    def test_all_faults_are_told_at_once_each_field_once_and_at_most_twenty(self) -> None:
+    def test_all_faults_are_reported_together_and_each_field_once(self) -> None:
         for kind, profile, pointer, (_, bad, _), known in self.each_field():
             if known and not pointer.startswith("/event_id"):
                 event = with_field({**smallest(kind, profile), "event_id": 1}, pointer, bad[0])
@@ -190,7 +190,7 @@ class Schemas(unittest.TestCase):
         for value in (None, True, 0, "", "x", [], [BASE]):
             self.assertEqual(self.check["outcome", "full"](value), [("", "type", "must be an object")])
 
-    def test_the_words_of_every_field_are_those_of_the_collector(self) -> None:
+    def test_the_message_of_every_field_is_that_of_the_collector(self) -> None:
         wanted = dict(re.findall(r'^ {2}"(.*)": "(.*)",$', EXPECTATIONS.read_text("utf-8"), re.MULTILINE))
         found: dict[str, str] = {}
 

@@ -36,7 +36,7 @@ class Event:
 
 
 class Waiting:
-    """A spool in memory that refuses what a spool must never see: an event that is settled twice."""
+    """A spool in memory that fails if an event is settled twice."""
 
     def __init__(self, *bodies: bytes, kind: int = 3) -> None:
         self.queue = [Event(kind, body) for body in bodies]
@@ -178,7 +178,7 @@ class ConnectionTest(Case):
                     connection.post("outcome", b"{}")
                 self.assertEqual(len(collector.requests), 2)
 
-    def test_what_comes_between_two_requests_answers_none(self) -> None:
+    def test_bytes_between_two_requests_answer_neither(self) -> None:
         collector = self.collector()
         connection = self.connect(collector)
         connection.post("outcome", b"{}")
@@ -189,7 +189,7 @@ class ConnectionTest(Case):
             [(each.body, each.connection) for each in collector.requests], [(b"{}", 1), (b"[]", 2)]
         )
 
-    def test_a_connection_is_replaced_when_it_spoke_closed_or_was_idle(self) -> None:
+    def test_a_connection_is_replaced_after_extra_bytes_a_close_or_idle_time(self) -> None:
         for said in (
             STORED + STORED,
             STORED + CLOSE,
@@ -208,8 +208,8 @@ class ConnectionTest(Case):
             connection.post("outcome", b"{}")
         self.assertEqual([each.connection for each in collector.requests], [1, 2])
 
-    def test_what_says_that_an_event_is_stored_before_it_was_sent_is_no_answer(self) -> None:
-        """[R-862] A 201 or a 409 that begins before all of the request was handed over is no answer."""
+    def test_an_acceptance_before_the_event_was_sent_is_no_answer(self) -> None:
+        """[R-862] A 201 or a 409 that begins before the whole request was written is no answer."""
         for early in (STORED, refusal(409, "event_erased"), STORED[:30]):
             collector = self.collector(lambda _: CLOSE, early=lambda _, early=early: early)
             with self.subTest(early), self.assertRaisesRegex(NoAnswer, "before|without"):
@@ -228,7 +228,7 @@ class ConnectionTest(Case):
         collector = self.collector(early=lambda _: b"HTTP/1.1 100 Continue\r\n\r\n")
         self.assertEqual(self.connect(collector).post("outcome", LARGE).status, 201)
 
-    def test_what_can_never_be_sent_to_says_why_and_repeats_nothing(self) -> None:
+    def test_an_unusable_address_or_key_is_refused_and_not_repeated(self) -> None:
         secret = "s3cret"
         wrong = [None, "", "collector", "http://", "http://host:99999", "http://\ud800", "http://[::1"]
         wrong += ["http://::1/", f"ftp://{secret}", f"http://a:{secret}@host", f"http://host/?{secret}"]
@@ -243,7 +243,7 @@ class ConnectionTest(Case):
                 Destination("http://host", key)
             self.assertNotIn(secret, str(raised.exception))
 
-    def test_an_address_may_have_a_path_a_name_of_any_script_and_version_6(self) -> None:
+    def test_an_address_may_have_a_path_a_name_of_any_script_and_ipv6(self) -> None:
         cases = {
             "HTTP://Host:80/": b"POST /event/outcome HTTP/1.1\r\nHost: host\r\n",
             "https://host:443/a//": b"POST /a/event/outcome HTTP/1.1\r\nHost: host\r\n",
@@ -255,7 +255,7 @@ class ConnectionTest(Case):
             self.assertEqual(Destination(url, " key\n").head("outcome", 2)[: len(head)], head)
         self.assertEqual(Destination("http://[::1]", "key").host, b"::1")
 
-    def test_sends_by_version_6_and_uses_no_proxy(self) -> None:
+    def test_sends_by_ipv6_and_uses_no_proxy(self) -> None:
         try:
             collector = self.collector(host="::1")
         except OSError:
@@ -283,7 +283,7 @@ class SenderTest(Case):
     def drained(self, spool: Waiting) -> Callable[[], bool]:
         return lambda: not spool.queue and not spool.taken
 
-    def test_an_event_is_done_once_a_collector_says_so(self) -> None:
+    def test_an_event_is_done_after_the_answer_of_a_collector(self) -> None:
         """[R-862] An event leaves the spool by a whole 201 with a collector's body or 409 event_erased."""
         statuses = (200, 204, 302, 101, 401, 403, 404, 405, 407, 408, 421, 425, 426, 429, 500, 503)
         foreign = [answer(201, body) for body in (b"", b"{}", b"[]", b"<html>", STORED_BODY[:-1])]
@@ -307,7 +307,7 @@ class SenderTest(Case):
         until(lambda: sender.erased == 1)
         self.assertEqual((spool.done, sender.sent, self.warnings, self.refused), ([b"{}"], 0, [], []))
 
-    def test_what_will_never_be_taken_goes_into_quarantine_and_is_reported(self) -> None:
+    def test_a_final_refusal_puts_its_event_into_quarantine_and_is_reported(self) -> None:
         for said, code in (
             (refusal(400, "validation_failed"), "validation_failed"),
             (refusal(409, "event_id_conflict"), "event_id_conflict"),
@@ -364,7 +364,7 @@ class SenderTest(Case):
         sender.stop(120)
         self.assertEqual((len(spool.queue), spool.taken), (15, []))
 
-    def test_an_event_that_fails_does_not_hold_up_the_others(self) -> None:
+    def test_an_event_that_fails_does_not_delay_the_others(self) -> None:
         spool = Waiting(*[b'{"n":%d}' % n for n in range(50)])
         collector = self.collector(lambda each: answer(500) if each.body == b'{"n":0}' else STORED)
         sender = self.sender(spool, collector.url)
@@ -407,7 +407,7 @@ class SenderTest(Case):
         until(lambda: len(collector.requests) > 40)
         self.assertEqual((most[0], self.warnings), (1, ["the collector answered 503"]))
 
-    def test_a_capture_rouses_a_thread_and_none_while_the_collector_is_away(self) -> None:
+    def test_a_capture_wakes_a_thread_except_while_the_collector_cannot_be_reached(self) -> None:
         spool = Waiting(b"{}")
         sender = self.sender(spool, "http://127.0.0.1:9", backoff=Backoff(1000, 1000))
         signal = sender._signal
@@ -473,7 +473,7 @@ class SenderTest(Case):
             sender.wake()
             until(lambda n=n: sender.sent == n + 1 and sender.idle)
 
-    def test_at_the_end_it_gives_requests_time_and_gives_back_what_has_no_answer(self) -> None:
+    def test_a_stop_waits_for_answers_and_returns_unanswered_events_to_the_spool(self) -> None:
         spool = Waiting(b"1", b"2", b"3")
         reached = threading.Event()
 
@@ -520,7 +520,7 @@ class SenderTest(Case):
 
 
 def _certificate(directory: pathlib.Path) -> tuple[ssl.SSLContext, str] | None:
-    """A certificate for 127.0.0.1 that no one has signed but itself, by the openssl program."""
+    """A self-signed certificate for 127.0.0.1, by the openssl program."""
     program = shutil.which("openssl")
     if program is None:
         return None
@@ -575,7 +575,7 @@ class TlsTest(Case):
                     self.connect(collector, ca_file=self.ca_file).post("outcome", LARGE).status, 413
                 )
 
-    def test_a_body_that_is_cut_without_a_word_of_tls_is_no_answer(self) -> None:
+    def test_a_body_that_ends_without_a_close_of_tls_is_no_answer(self) -> None:
         said = b"HTTP/1.1 201 Created\r\n\r\n" + STORED_BODY + CLOSE
         with self.assertRaises(NoAnswer):
             self.connect(self.collector(lambda _: said, tls=self.context), ca_file=self.ca_file).post(
@@ -593,7 +593,7 @@ class TlsTest(Case):
         sender.stop(120)
         self.assertEqual((len(spool.queue), spool.done), (1, []))
 
-    def test_what_speaks_no_tls_and_a_file_without_certificates_say_so(self) -> None:
+    def test_a_server_without_tls_and_a_file_without_certificates_are_reported(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
 

@@ -10,7 +10,7 @@ from clinical_events._answer import AnswerReader, NoAnswer, fields, refusal, ret
 
 CREATED = b"HTTP/1.1 201 Created\r\n"
 CHUNKED = CREATED + b"Transfer-Encoding: chunked\r\n\r\n15;a=b\r\n" + STORED_BODY + b"\r\n0\r\nX: y\r\n\r\n"
-# Each with why it is no answer.
+# Each with the reason.
 MALFORMED = {
     "line feeds alone": b"HTTP/1.1 201 Created\nContent-Length: 21\n\n" + STORED_BODY,
     "a line feed alone in a header": CREATED + b"X: a\nContent-Length: 21\r\n\r\n" + STORED_BODY,
@@ -45,7 +45,7 @@ MALFORMED = {
 
 
 def read(data: bytes, sizes: list[int] | None = None) -> tuple[object, ...] | None:
-    """What the reader makes of an answer that comes in pieces of these sizes, and then ends."""
+    """The result of the reader for an answer in pieces of these sizes, and then the end."""
     reader = AnswerReader()
     at = 0
     try:
@@ -75,18 +75,18 @@ class AnswerReaderTest(unittest.TestCase):
         early = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
         self.assertEqual(read(early + STORED), read(STORED))
 
-    def test_a_204_has_no_body_whatever_length_it_names(self) -> None:
+    def test_a_204_has_no_body_even_with_a_length(self) -> None:
         self.assertEqual(
             read(b"HTTP/1.1 204 No\r\nContent-Length: 9\r\n\r\n"), (204, {"content-length": "9"}, b"", True)
         )
 
-    def test_takes_what_is_no_answer_for_none_in_one_piece_and_byte_by_byte(self) -> None:
+    def test_malformed_answers_are_refused_in_one_piece_and_byte_by_byte(self) -> None:
         for name, data in MALFORMED.items():
             with self.subTest(name):
                 self.assertIsNone(read(data))
                 self.assertIsNone(read(data, [1] * len(data)))
 
-    def test_a_connection_is_not_kept_when_it_says_so_or_says_more(self) -> None:
+    def test_a_connection_is_not_kept_after_connection_close_or_extra_bytes(self) -> None:
         close = CREATED + b"Connection: keep-alive, Close\r\nContent-Length: 0\r\n\r\n"
         for data in (close, close.replace(b"1.1", b"1.0"), STORED + b"H"):
             for sizes in ([], [len(STORED)], [1] * len(data)):
@@ -99,7 +99,7 @@ class AnswerReaderTest(unittest.TestCase):
             for end in range(len(data)):
                 self.assertIsNone(read(data[:end]), end)
 
-    def test_whatever_comes_is_an_answer_or_none_and_the_same_in_any_pieces(self) -> None:
+    def test_random_bytes_give_the_same_result_in_any_pieces(self) -> None:
         chance = random.Random(39)
         seeds = [
             STORED,
@@ -158,7 +158,7 @@ class MeaningTest(unittest.TestCase):
             self.assertEqual(fields(body), {}, body[:20])
         self.assertEqual(fields(b'{"a":1e999,"b":1.5}'), {"a": None, "b": 1.5})
 
-    def test_keeps_of_a_refusal_what_can_be_written_down(self) -> None:
+    def test_a_refusal_keeps_only_fields_that_can_be_written(self) -> None:
         reader = AnswerReader()
         reader.feed(b"HTTP/1.1 400 Bad\r\nContent-Length: 0\r\nX-Request-Id: a b\r\n\r\n")
         assert reader.answer is not None

@@ -1,4 +1,4 @@
-"""Predictions of models like those of scikit-learn, whose data are known by what they can do."""
+"""Predictions of models like those of scikit-learn, whose data are recognised by their methods."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Scalar:
 
 
 class Risk:
-    """Says of each row the sum of its numbers."""
+    """Predicts for each row the sum of its numbers."""
 
     def __init__(self, result: Callable[[Any], Any] | None = None) -> None:
         self.threshold = 0.5
@@ -150,7 +150,7 @@ class Capture(unittest.TestCase):
         self.assertEqual([start["inputs"]["row_count"] for start in self.log.starts], [1, 1])
 
     def test_sampling(self) -> None:
-        """[R-1798] Of a call with more rows max_rows are captured, and every start says of how many."""
+        """[R-1798] Of a call with more rows max_rows are captured, and every start has their number."""
         rows = [[at] for at in range(1000)]
         for data in (rows, Array(rows), Frame(["n"], rows, list(range(1000)))):
             self.log.events.clear()
@@ -176,7 +176,7 @@ class Capture(unittest.TestCase):
         self.assertNotIn("captured_rows", self.log.starts[0]["inputs"])
 
     def test_exact_numbers(self) -> None:
-        """[R-1798] Numbers are as they were; what JSON has no number for is null or text."""
+        """[R-1798] Numbers are unchanged; those outside JSON are null or text."""
         values = [
             0.1,
             Scalar(3),
@@ -195,7 +195,7 @@ class Capture(unittest.TestCase):
         self.assertEqual(self.log.ends[0]["unread_values"], 1)
 
     def test_failed(self) -> None:
-        """[R-1798] An error is the application's as it was, and is one run that failed, without its words."""
+        """[R-1798] An error reaches the application unchanged, as one failed run without its message."""
 
         def failing(_: Any) -> Any:
             raise KeyError(WORDS)
@@ -217,7 +217,7 @@ class Capture(unittest.TestCase):
         self.assertEqual(self.log.ends[1]["ending"], "aborted")
 
     def test_described(self) -> None:
-        """The application says whom a row is about, which run it is, and whether a person is shown it."""
+        """The application sets the person and the run of a row, and whether a person is shown it."""
         runs = {
             label: f"00000000-0000-4000-8000-00000000000{at}" for at, label in enumerate(FRAME.index.values)
         }
@@ -239,7 +239,7 @@ class Capture(unittest.TestCase):
         self.assertEqual([end["kind"] for end in self.log.ends], ["internal-artifact"] * 3)
 
     def test_describe_that_fails(self) -> None:
-        """A describe that fails costs the words of the event and nothing else."""
+        """A describe that fails loses only the words of the event."""
 
         def failing(_: Any) -> Any:
             raise ValueError(WORDS)
@@ -280,8 +280,8 @@ class Capture(unittest.TestCase):
         self.assertEqual(self.capture().predict([]).values, [])
         self.assertEqual(self.log.events, [])
 
-    def test_stands_in(self) -> None:
-        """[R-1798] A captured model does what the model does, and what it calls itself is captured once."""
+    def test_replaces_the_model(self) -> None:
+        """[R-1798] A captured model behaves like the model, and its own calls are captured once."""
         model = Risk()
         captured = self.capture(model)
         self.assertEqual(captured.threshold, 0.5)
@@ -308,11 +308,11 @@ class Capture(unittest.TestCase):
         self.assertEqual(self.log.starts[0]["model"]["model_id"], "Risk")
 
     def test_a_log_that_fails(self) -> None:
-        """The prediction is there whatever becomes of the events."""
+        """The prediction is returned even if the events fail."""
         self.assertEqual(capture(Risk(), lambda: None).predict([[1]]).values, [1.0])
 
     def test_client(self) -> None:
-        """The events are those that the client takes."""
+        """The events are valid for the client."""
         refused: list[Any] = []
         log = Client(mode="memory", on_warning=lambda _: None, on_refused=lambda *said: refused.append(said))
         for per in ("row", "call"):

@@ -1,4 +1,4 @@
-"""Spans of generative AI: every recording makes the runs that a person sees in it, and no span harms."""
+"""Spans of generative AI: every recording makes the expected runs, and no span raises."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def spans_in(recording: str) -> list[Span]:
 
 
 def captured(spans: list[Span]) -> list[dict[str, Any]]:
-    """What a processor has captured, in the form of the expectations."""
+    """The events of a processor, in the form of the expectations."""
 
     def run(describe: Describe) -> Log:
         log = Log()
@@ -48,7 +48,7 @@ def captured(spans: list[Span]) -> list[dict[str, Any]]:
 
 
 def captured_of(run: Callable[[Describe], Log]) -> list[dict[str, Any]]:
-    """What is captured while something runs with a processor that has this ``describe``."""
+    """The events that are captured by a processor with this ``describe``."""
     answers: dict[str, Answer] = {}
     kinds: dict[str, str] = {}
 
@@ -111,13 +111,13 @@ def words(*values: object) -> str:
 
 
 def counted(usage: dict[str, int] | None) -> dict[str, int]:
-    """Some emitters say 0 where others say nothing."""
+    """Some emitters send 0 where others send nothing."""
     return {name: count for name, count in (usage or {}).items() if count}
 
 
 class Recordings(unittest.TestCase):
     def test_every_recording(self) -> None:
-        """[R-865] The recorded spans of every emitter become the runs that a person sees in them."""
+        """[R-865] The recorded spans of every emitter become the expected runs."""
         assert len(recordings()) > 70
         for name in recordings():
             with self.subTest(name):
@@ -131,7 +131,7 @@ class Recordings(unittest.TestCase):
         assert captured([*reversed(spans), *spans]) == captured(spans)
 
     def test_alone(self) -> None:
-        """A span that comes without those around it makes a run of its own, with one end."""
+        """A span without those around it makes a run of its own, with one end."""
         for name in recordings():
             for span in spans_in(name):
                 for run in captured([span]):
@@ -142,7 +142,7 @@ FORMS = support.VECTORS / "spans"
 
 
 def read(form: dict[str, Any]) -> dict[str, Any]:
-    """What was read, in the form of ``expected``."""
+    """The result, in the form of ``expected``."""
     said = form["span"]
     events = [(event["name"], event["attributes"]) for event in said.get("events", ())]
     span = Span(
@@ -185,7 +185,7 @@ def found_of(span: Span, kind: Kind) -> dict[str, Any]:
 
 
 def filled(**said: Any) -> dict[str, Any]:
-    """Without what is not there."""
+    """Without empty members."""
     return {name: value for name, value in said.items() if value not in (None, "", [], {})}
 
 
@@ -212,7 +212,7 @@ class Forms(unittest.TestCase):
         assert [(end["kind"], end["ending"]) for end in log.ends] == [("internal-artifact", "not read")]
 
     def test_shown(self) -> None:
-        """The attribute of a span says whether a person was shown the answer, before the option."""
+        """The attribute of a span on whether a person was shown the answer has precedence over the option."""
         for said, option, kind, by in [
             (False, True, "internal-artifact", None),
             (True, False, "human-output", "application"),
@@ -294,7 +294,7 @@ NAMED = ("model", "agent.name", "workflow", "entity.name", "functionId", "provid
 
 class Mutations(unittest.TestCase):
     def test_mutated(self) -> None:
-        """[R-865] Whatever a span says, nothing raises, and each run has one end and no words."""
+        """[R-865] For any content of a span, nothing raises, and each run has one end and no words."""
         spans = [span for name in recordings() for span in spans_in(name)]
         chance = random.Random(SEED)
         for number in range(MUTATIONS):
@@ -307,7 +307,7 @@ class Mutations(unittest.TestCase):
                     if chance.random() < 0.5
                     else chance.choice([*attributes.values(), 0])
                 )
-                # The names of models and agents are told as they are.
+                # The names of models and agents are unchanged.
                 if chance.random() < 0.25 or (value == WORDS and any(part in name for part in NAMED)):
                     attributes.pop(name, None)
                 else:
@@ -327,7 +327,7 @@ class Mutations(unittest.TestCase):
                 assert WORDS not in json.dumps(log.events)
 
     def test_mutated_otlp(self) -> None:
-        """No body of OTLP raises, whatever stands in place of its members."""
+        """No body of OTLP raises, with any value in place of its members."""
         chance = random.Random(SEED)
         bodies = [json.loads(path.read_text("utf-8")) for path in sorted(OTLP.glob("0*/request*.json"))]
 

@@ -1,4 +1,4 @@
-"""The spool of one process: what it keeps through every fault, and what it gives out."""
+"""The spool of one process: the events that it keeps through every fault, and those that it returns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from clinical_events._spool import Forked, MemorySpool, Spool
 AT = 1_800_000_000_000
 REFUSAL = {"status": 400, "code": "validation_failed", "message": "x" * 100}
 
-# Appends numbers and says which are acknowledged, until it is killed or its parent ends.
+# Appends numbers and prints the acknowledged ones, until it is killed or its parent ends.
 APPENDER = """
 import os, sys
 sys.path.insert(0, sys.argv[2])
@@ -90,7 +90,7 @@ class SpoolTest(unittest.TestCase):
         return spool
 
     def end_of_process(self) -> None:
-        """The kernel closes what the spools of this test have open."""
+        """Closes the files of the spools of this test, as the kernel does."""
         for spool in self.spools:
             spool.forget()
 
@@ -115,7 +115,7 @@ class SpoolTest(unittest.TestCase):
         spool.tend()
 
     def left(self, *numbers: int, done: tuple[int, ...] = (), host: str = _parts.HOST) -> pathlib.Path:
-        """A part as a process leaves it when it is killed."""
+        """The part of a killed process."""
         with mock.patch.object(_parts, "HOST", host):
             spool = self.spool()
         self.append(spool, *numbers)
@@ -128,14 +128,14 @@ class SpoolTest(unittest.TestCase):
 
 
 class Giving(SpoolTest):
-    def test_events_are_given_out_in_order_with_what_was_captured(self) -> None:
+    def test_events_are_returned_in_order_with_their_fields(self) -> None:
         spool = self.spool()
         spool.append([(0, AT, b"{}"), (4, AT + 1, b"\xff"), (1, AT + 2, b"")])
         given = [(event.kind, event.captured_at, event.body) for event in self.take(spool)]
         self.assertEqual(given, [(0, AT, b"{}"), (4, AT + 1, b"\xff"), (1, AT + 2, b"")])
         self.assertEqual(spool.state(), (3, 3 * 32 + 3, 0, 0, 0, AT))
 
-    def test_an_event_that_is_not_done_is_given_again_and_does_not_hold_up_the_others(self) -> None:
+    def test_an_event_that_is_not_done_is_returned_again_and_does_not_delay_the_others(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1, 2, 3)
         first = spool.take()
@@ -166,7 +166,7 @@ class Giving(SpoolTest):
         self.assertEqual([path[:-8] for path in removed[::2]], [path[:-5] for path in removed[1::2]])
         self.assertNotIn(events[-1].segment.path if events[-1].segment else "", removed)
 
-    def test_all_bytes_that_were_done_are_given_back_to_the_spool(self) -> None:
+    def test_the_bytes_of_done_events_are_free_again(self) -> None:
         spool = self.spool(max_bytes=4096)
         for number in range(2000):
             self.append(spool, number)
@@ -176,7 +176,7 @@ class Giving(SpoolTest):
         self.assertLessEqual(len(self.files("*/*")), 4)
         self.assertEqual(spool.state().waiting, 0)
 
-    def test_the_oldest_segment_is_given_first_whoever_began_it(self) -> None:
+    def test_the_oldest_segment_is_returned_first_from_any_process(self) -> None:
         self.left(0, 1)
         spool = self.spool()
         self.append(spool, 2)
@@ -188,7 +188,7 @@ class Giving(SpoolTest):
         self.append(spool, 5)
         self.assertEqual(sorted(self.numbers(spool)), [4, 5])
 
-    def test_what_waits_is_counted_also_while_it_is_read_and_done(self) -> None:
+    def test_waiting_events_are_counted_also_while_they_are_read_and_done(self) -> None:
         self.left(*range(10), done=(0, 1))
         spool = self.spool()
         first = spool.take()
@@ -204,7 +204,7 @@ class Giving(SpoolTest):
             spool.settle(event, True)
         self.assertEqual((spool.state().waiting, spool.state().waiting_bytes), (0, 0))
 
-    def test_reading_takes_little_memory_however_much_waits(self) -> None:
+    def test_reading_takes_little_memory_with_many_waiting_events(self) -> None:
         spool = self.spool()
         for _ in range(200):
             spool.append([(2, AT, b"x" * 1000)] * 100)
@@ -219,7 +219,7 @@ class Giving(SpoolTest):
         self.assertEqual(given, 20_000)
         self.assertLess(tracemalloc.get_traced_memory()[1], 3 << 20)
 
-    def test_threads_that_take_at_once_get_each_event_once(self) -> None:
+    def test_concurrent_threads_get_each_event_once(self) -> None:
         spool = self.spool()
         given: list[int] = []
         appended = threading.Event()
@@ -242,9 +242,9 @@ class Giving(SpoolTest):
 
 
 class Marks(SpoolTest):
-    """[R-851] What is done is given out never more once it is marked, and what is not done is."""
+    """[R-851] A marked event is not returned again, and every other event is."""
 
-    def test_after_a_crash_only_what_was_not_marked_is_given_out(self) -> None:
+    def test_after_a_crash_only_unmarked_events_are_returned(self) -> None:
         self.left(*range(6), done=(1, 4))
         spool = self.spool()
         self.assertEqual(spool.state().waiting, 4)
@@ -260,7 +260,7 @@ class Marks(SpoolTest):
             spool.forget()
         self.assertEqual(self.numbers(self.spool()), [2, 3, 5])
 
-    def test_marks_of_one_process_stand_one_behind_the_other(self) -> None:
+    def test_marks_of_one_process_add_up(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1, 2)
         for event in self.take(spool)[:2]:
@@ -269,7 +269,7 @@ class Marks(SpoolTest):
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [2])
 
-    def test_marks_that_the_disk_does_not_take_are_written_later(self) -> None:
+    def test_marks_that_cannot_be_written_are_written_later(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1)
         events = self.take(spool)
@@ -282,7 +282,7 @@ class Marks(SpoolTest):
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [1])
 
-    def test_what_no_disk_takes_is_not_kept_in_memory_without_bound(self) -> None:
+    def test_the_marks_in_memory_are_bounded(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1, 2, 3)
         with mock.patch.object(_backlog, "_MOST_MARKS", 2):
@@ -341,7 +341,7 @@ class Refusing(SpoolTest):
             self.assertEqual(after.state().cut, 0)
             shutil.rmtree(self.root)
 
-    def test_a_write_that_can_be_neither_done_nor_taken_back_is_uncertain(self) -> None:
+    def test_a_write_that_can_be_neither_completed_nor_undone_is_uncertain(self) -> None:
         spool = self.spool()
         self.append(spool, 0)
         with (
@@ -363,7 +363,7 @@ class Refusing(SpoolTest):
         self.assertEqual(self.numbers(spool), [0, 2])
         self.assertEqual(len(self.files("*/*.segment")), 2)
 
-    def test_an_interrupt_in_a_write_takes_the_write_back(self) -> None:
+    def test_an_interrupt_in_a_write_undoes_the_write(self) -> None:
         spool = self.spool()
         self.append(spool, 0)
         real = os.pwrite
@@ -412,7 +412,7 @@ class Refusing(SpoolTest):
         spool.append([(2, AT, body(number)) for number in range(50)])
         self.assertEqual(self.numbers(spool), list(range(50)))
 
-    def test_a_spool_takes_no_more_than_it_may_have_and_removes_nothing_for_it(self) -> None:
+    def test_a_spool_refuses_events_beyond_its_limit_and_removes_none(self) -> None:
         spool = self.spool(max_bytes=2000)
         appended = 0
         with self.assertRaisesRegex(SpoolFull, "holds its limit of 2000 bytes, 0 of them in quarantine"):
@@ -427,7 +427,7 @@ class Refusing(SpoolTest):
         spool.tend()
         self.append(spool, appended)
 
-    def test_no_segment_is_larger_than_its_size_or_what_a_segment_may_have(self) -> None:
+    def test_no_segment_exceeds_its_size_or_the_limit_of_the_format(self) -> None:
         spool = self.spool(max_bytes=8192)
         self.append(spool, *range(100))
         self.assertLessEqual(max(path.stat().st_size for path in self.files("*/*.segment")), 2048 + 32)
@@ -466,7 +466,7 @@ class Refusing(SpoolTest):
 
 
 class Home(SpoolTest):
-    """[R-854] A process whose part was taken away begins another and loses no event."""
+    """[R-854] A process whose part was removed begins another and loses no event."""
 
     def test_a_part_that_was_removed_is_replaced_with_one_warning(self) -> None:
         spool = self.spool()
@@ -499,7 +499,7 @@ class Home(SpoolTest):
         numbers = self.numbers(self.spool())
         self.assertEqual(set(numbers), {0, 1})
 
-    def test_an_owner_that_is_gone_is_noticed_at_the_next_beat(self) -> None:
+    def test_a_missing_owner_is_noticed_at_the_next_beat(self) -> None:
         spool = self.spool()
         self.append(spool, 0)
         (self.files("?" * 26)[0] / "owner").unlink()
@@ -522,7 +522,7 @@ class Home(SpoolTest):
         self.assertEqual(len(self.files("?" * 26)), 1)
         self.assertEqual(self.numbers(spool), [0])
 
-    def test_a_series_without_another_number_is_followed_by_the_next(self) -> None:
+    def test_a_series_without_a_free_number_is_followed_by_the_next(self) -> None:
         spool = self.spool(max_bytes=256)
         with mock.patch.object(_appender, "_LAST", 1):
             for number in range(6):
@@ -575,7 +575,7 @@ class Ends(SpoolTest):
         spool.close()
         self.assertEqual(self.files("*"), [])
 
-    def test_what_waits_is_anyones_as_soon_as_a_spool_is_closed(self) -> None:
+    def test_the_events_of_a_closed_spool_can_be_adopted_immediately(self) -> None:
         spool, other = self.spool(), self.spool()
         self.append(spool, 0, 1)
         first = spool.take()
@@ -585,7 +585,7 @@ class Ends(SpoolTest):
         other.adopt()
         self.assertEqual(self.numbers(other), [1])
 
-    def test_what_a_closed_spool_leaves_is_counted_by_the_frame_that_ends_it(self) -> None:
+    def test_the_end_frame_counts_the_events_of_a_closed_spool(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1, 2)
         spool.close()
@@ -639,7 +639,7 @@ class Ends(SpoolTest):
 
 
 class Quarantine(SpoolTest):
-    """[R-862] What the collector never takes stands in quarantine with its answer before it is done."""
+    """[R-862] A refused event is in quarantine with its answer before it is done."""
 
     def lines(self) -> list[dict[str, Any]]:
         files = self.files("quarantine/*")
@@ -662,14 +662,14 @@ class Quarantine(SpoolTest):
             [getattr(event, "body", None) for event in read], ['{"said":"37,5 °C"}'.encode(), b"\xff"]
         )
 
-    def test_it_is_marked_at_once(self) -> None:
+    def test_a_quarantined_event_is_marked_immediately(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1)
         spool.quarantine(self.take(spool)[0], REFUSAL)
         spool.forget()
         self.assertEqual(self.numbers(self.spool()), [1])
 
-    def test_a_line_that_does_not_go_whole_is_taken_back_and_the_event_waits(self) -> None:
+    def test_a_line_that_is_not_written_whole_is_undone_and_the_event_waits(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1)
         first, second = self.take(spool)
@@ -704,7 +704,7 @@ class Quarantine(SpoolTest):
         self.assertEqual(len(self.files("quarantine/*.ndjson")[0].read_bytes().splitlines()), 1)
         self.assertEqual(len(self.lines()), 2)
 
-    def test_an_answer_that_json_has_no_form_for_and_one_in_a_full_spool_lose_their_words(self) -> None:
+    def test_an_answer_that_is_not_json_or_does_not_fit_loses_its_words(self) -> None:
         spool = self.spool(max_bytes=1000)
         with contextlib.suppress(SpoolFull):
             self.append(spool, *range(100))
@@ -717,7 +717,7 @@ class Quarantine(SpoolTest):
         self.assertEqual(said[:3], [{"status": 400, "at": ""}] * 3)
         self.assertEqual(said[3], {"status": 400, "code": "validation_failed", "at": ""})
 
-    def test_what_is_in_quarantine_counts_as_the_spools(self) -> None:
+    def test_events_in_quarantine_count_towards_the_limit(self) -> None:
         spool = self.spool(max_bytes=4000)
         self.append(spool, *range(10))
         for event in self.take(spool):
@@ -728,7 +728,7 @@ class Quarantine(SpoolTest):
         with self.assertRaisesRegex(SpoolFull, r"[1-9]\d* of them in quarantine"):
             self.append(self.spool(max_bytes=2000), *range(100))
 
-    def test_lines_that_are_none_are_met_as_such(self) -> None:
+    def test_invalid_lines_are_reported_as_unreadable(self) -> None:
         spool = self.spool()
         self.append(spool, 0)
         spool.quarantine(self.take(spool)[0], REFUSAL)
@@ -753,7 +753,7 @@ class Damage(SpoolTest):
         segment.write_bytes(data)
         return segment
 
-    def test_damage_is_kept_told_and_counted(self) -> None:
+    def test_damage_is_kept_reported_and_counted(self) -> None:
         name = self.damaged().stem
         damage: list[tuple[int, int, str | None]] = []
         spool = self.spool(on_damage=lambda *said: damage.append(said))
@@ -781,7 +781,7 @@ class Damage(SpoolTest):
         self.assertEqual(self.files("?" * 26), [])
         self.assertEqual(len(self.files("damaged/*.bytes")), 1)
 
-    def test_what_the_disk_does_not_read_is_told_and_left_for_the_next_start(self) -> None:
+    def test_a_read_error_is_reported_and_its_segment_left_for_the_next_start(self) -> None:
         self.left(*range(10))
         spool = self.spool()
         with mock.patch.object(_backlog, "pread", fail(errno.EIO)):
@@ -798,7 +798,7 @@ class Damage(SpoolTest):
         self.assertEqual(self.numbers(spool), [0])
 
     def lay_beside(self, part: pathlib.Path, version: int, cipher: int) -> list[str]:
-        """Another segment with its marks in the part, and the names of all that is in it then."""
+        """Adds a segment with its marks to the part, and returns the names in it."""
         name = "f" * 32
         header = bytearray(_format.encode_header(bytes.fromhex(name))[:60])
         header[8:10] = version, cipher
@@ -835,9 +835,9 @@ class Damage(SpoolTest):
 
 
 class Reentrant(SpoolTest):
-    """[R-851] A capture in a signal handler, wherever it comes, neither waits nor is lost."""
+    """[R-851] A capture in a signal handler, at any place, neither waits nor is lost."""
 
-    def test_a_signal_while_an_event_is_taken_captures_and_sees_what_waits(self) -> None:
+    def test_a_signal_handler_during_a_take_can_capture_and_count(self) -> None:
         spool = self.spool()
         self.append(spool, 0, 1)
         seen: list[Any] = []
@@ -915,7 +915,7 @@ class Reentrant(SpoolTest):
 
 
 class Crash(BaseException):
-    """The process ends here: nothing that it would do afterwards happens."""
+    """The process ends here: no later step happens."""
 
 
 STEPS = (
@@ -935,7 +935,7 @@ STEPS = (
 
 @contextlib.contextmanager
 def crashing(step: int) -> Iterator[list[int]]:
-    """The step of that number, from 0, and each one behind it raise Crash instead of doing anything."""
+    """The step of that number, from 0, and each later one raise Crash instead of doing anything."""
     taken = [0]
 
     def wrapped(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -954,7 +954,7 @@ def crashing(step: int) -> Iterator[list[int]]:
 
 
 class Crashes(SpoolTest):
-    """[R-851] Wherever a process ends, what it acknowledged is given out until done."""
+    """[R-851] Wherever a process ends, its acknowledged events are returned until done."""
 
     def scenario(self, acknowledged: set[int], settled: set[int]) -> None:
         """Adopts, appends over several segments, marks, puts into quarantine, removes and closes."""
@@ -1000,7 +1000,7 @@ class Crashes(SpoolTest):
         ]
         self.assertEqual(len(given), len(set(given)), where)
         self.assertLessEqual(acknowledged - settled, {*given, *lines}, where)
-        # One that was being appended may be there; marks that were not moved are as if not written.
+        # An event that was being appended may be stored; marks that were not moved count as not written.
         self.assertLessEqual({*given, *lines}, acknowledged | {1, max(acknowledged | {9}) + 1}, where)
         self.assertEqual([told for told in self.told if "damaged" in told or "not a frame" in told], [])
         spool.close()
@@ -1030,7 +1030,7 @@ class Forks(SpoolTest):
         return {str(path): path.read_bytes() for path in self.root.rglob("*") if path.is_file()}
 
     def run_with_fork(self, at: int, owner: object, name: str) -> bool:
-        """Runs a scenario in which that call of a function ends in a fork; returns whether it came to it."""
+        """Runs a scenario in which that call of a function ends in a fork; returns whether it was reached."""
         self.left(0, 1)
         spool = self.spool(max_bytes=1200)
         real_pid = os.getpid
@@ -1047,7 +1047,7 @@ class Forks(SpoolTest):
                 before = self.contents()
                 child = os.fork()
                 if child == 0:
-                    # As when a signal comes behind this call: its caller has the answer to the parent.
+                    # As for a signal after this call: its caller has the answer to the parent.
                     spool.forget()
                     return answer
                 self.assertEqual(os.waitpid(child, 0)[1], 0, f"{name} {at}")
@@ -1058,7 +1058,7 @@ class Forks(SpoolTest):
             with mock.patch.object(owner, name, with_fork):
                 self.scenario(spool)
         except BaseException as error:
-            # In the child nothing may run but its end.
+            # In the child only its end may run.
             if real_pid() != self.pid:
                 os._exit(0 if isinstance(error, Forked) else 1)
             raise
@@ -1078,7 +1078,7 @@ class Forks(SpoolTest):
         self.beat(spool)
         spool.close()
 
-    def test_a_fork_behind_any_check_leaves_the_parents_files_alone(self) -> None:
+    def test_a_fork_after_any_check_leaves_the_parents_files_alone(self) -> None:
         self.pid = os.getpid()
         for owner, name in ((os, "getpid"), (_files.Mine, "check")):
             at = 1
@@ -1090,7 +1090,7 @@ class Forks(SpoolTest):
 
 
 class Memory(unittest.TestCase):
-    def test_it_gives_keeps_counts_and_refuses_as_the_other_does(self) -> None:
+    def test_it_returns_keeps_counts_and_refuses_like_the_other(self) -> None:
         spool = MemorySpool(max_bytes=200)
         spool.append([(2, AT + 1, body(0)), (3, AT, body(1))])
         with self.assertRaises(SpoolFull):

@@ -1,4 +1,4 @@
-"""Values of an application: sent exactly as they are, or refused with type and place and never a value."""
+"""Values of an application: sent exactly, or refused with type and place and without the value."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST = 1 << 20
 
 
 def sent(value: Any) -> Any:
-    """What a reader of the JSON text finds."""
+    """The result of a reader of the JSON text."""
     return json.loads(json_bytes(json_value({"value": value}, MOST), MOST))["value"]
 
 
@@ -164,14 +164,14 @@ REFUSED: list[tuple[str, Any, str, str]] = [
 
 class Values(unittest.TestCase):
     def test_every_value_that_json_has_is_sent_exactly(self) -> None:
-        """[R-1413] A value of an application is sent exactly as it is."""
+        """[R-1413] A value of an application is sent exactly."""
         for name, given, wanted in TAKEN:
             with self.subTest(name):
                 self.assertEqual(sent(given), wanted)
                 self.assertIs(type(sent(given)), type(wanted))
 
     def test_every_other_value_is_refused_with_its_type_and_place(self) -> None:
-        """[R-1413] Anything else is refused with type and place, and never with a value."""
+        """[R-1413] Any other value is refused with type and place, and without the value."""
         for name, given, words, pointer in REFUSED:
             with self.subTest(name):
                 with self.assertRaises(EventInvalid) as raised:
@@ -205,7 +205,7 @@ class Values(unittest.TestCase):
                 json_bytes(json_value(given, limit), limit)
             self.assertEqual(raised.exception.code, "body_too_large")
 
-    def test_what_is_changed_afterwards_does_not_change_the_event(self) -> None:
+    def test_a_later_change_of_a_value_does_not_change_the_event(self) -> None:
         given: dict[str, Any] = {"list": [1], "dict": {"a": 1}}
         copy = json_value(given, MOST)
         given["list"].append(2)

@@ -1,4 +1,4 @@
-"""The sources, and what tests share, on the path."""
+"""The sources, and the helpers of tests, on the path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that answer as providers of models do, and the recordings that they give."""
+"""Servers that answer like providers of models, and their recordings."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 KINDS = ("inference-start", "internal-artifact", "human-output")
-# Words of patients: what must never be in an event unless the application says so.
+# Words of patients: in an event only by a choice of the application.
 SECRET = "Mrs Example has a rash"
 
 
 class Log(Client):
-    """A client, and the events that it has captured: their payload and what stands around it in one dict."""
+    """A client, and the events that it has captured: the payload and the other fields of each in one dict."""
 
     def __init__(self) -> None:
         self._kept = tempfile.TemporaryDirectory()
@@ -83,12 +83,12 @@ class Log(Client):
         return [event for event in self.events if "ending" in event]
 
     def clear(self) -> None:
-        """Forgets what was captured until now."""
+        """Forgets the events captured until now."""
         del self.events[:]
 
 
 class Answering(http.server.BaseHTTPRequestHandler):
-    """One request that is answered. HTTP/1.1, so that a body without an end is known to be broken."""
+    """One request that is answered. HTTP/1.1, so that a body without an end is detected as broken."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -196,7 +196,7 @@ def give(request: Answering, form: str, vector: dict[str, Any]) -> None:
 
 
 def captured(log: Log, answers: list[Any]) -> dict[str, Any]:
-    """What was captured of one call, in the form of ``expected``."""
+    """The captured events of one call, in the form of ``expected``."""
     (end,) = log.ends
     assert log.events[0]["kind"] == "inference-start"
     answer = answers[-1]
@@ -244,7 +244,7 @@ def expect_no_words(log: Log, answer: Any) -> None:
 
 
 def expected(vector: dict[str, Any], seen: dict[str, Any]) -> dict[str, Any]:
-    """How the connection broke, each HTTP client calls by a name of its own."""
+    """Each HTTP client has its own name for a broken connection."""
     said = dict(vector["expected"])
     if "[CUT]" in vector.get("stream", []) and seen.get("error_name"):
         said["error_name"] = seen["error_name"]
@@ -256,7 +256,7 @@ def shape(answer: Any) -> Any:
 
 
 def outcome_of(act: Callable[[], Any]) -> Any:
-    """What the application gets: a result, what a stream gave, or how it failed."""
+    """The result for the application: a value, the parts of a stream, or an error."""
     pieces: list[Any] = []
     try:
         answer = act()

@@ -1,4 +1,4 @@
-"""The Anthropic SDK, captured: what is recorded, and that the application gets what it gets without it."""
+"""The Anthropic SDK, captured: the recorded events, and the unchanged results for the application."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def asks(client: Any, **said: Any) -> Any:
 
 
 def asker(asked: dict[str, Any]) -> Callable[[Any], Any]:
-    """Asks a client what a recording was asked."""
+    """Sends the request of a recording to a client."""
     return lambda client: client.messages.create(
         model="m", max_tokens=9, messages=[], stream=asked["stream"], extra_body=asked
     )
 
 
 def test_every_recording_is_captured_as_expected_and_costs_the_application_nothing() -> None:
-    """[R-865] Sync and async, whole and in streams; the application gets what it gets without a capture."""
+    """[R-865] Sync and async, whole and in streams; the application gets the same as without a capture."""
     current: list[Any] = []
     answers: list[Any] = []
 
@@ -137,7 +137,7 @@ def test_the_streams_of_the_sdk_are_captured() -> None:
 
 
 def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
-    """[R-865] An overload is an attempt of the run, with its status, and what comes after it too."""
+    """[R-865] An overload is an attempt of the run, with its status, and so is the next request."""
     log = Log()
 
     def answer(request: Answering) -> None:
@@ -154,8 +154,8 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 
 @pytest.mark.parametrize("how", ["abandoned", "time-out", "cancelled"])
-def test_a_stream_that_does_not_come_whole_is_no_output(how: str) -> None:
-    """[R-1600] Whoever stops it: the application by leaving or by a cancellation, or a time that is up."""
+def test_an_incomplete_stream_is_no_output(how: str) -> None:
+    """[R-1600] Stopped by the application, by leaving or by a cancellation, or by a time-out."""
     log, over = Log(), threading.Event()
 
     def answer(request: Answering) -> None:
@@ -198,7 +198,7 @@ def test_a_stream_that_does_not_come_whole_is_no_output(how: str) -> None:
     assert end.get("error_name") == ("TimeoutError" if how == "time-out" else None)
 
 
-def test_what_is_no_call_of_a_model_is_left_alone() -> None:
+def test_a_request_that_calls_no_model_is_left_alone() -> None:
     log = Log()
     with serving(lambda request: request.json({"input_tokens": 3, "data": [], "has_more": False})) as server:
         http = capture(client_of(server.url), log)._client

@@ -1,4 +1,4 @@
-"""Starlette and FastAPI: what the middleware binds, also in threads, streams and tasks behind an answer."""
+"""Starlette and FastAPI: runs are bound, also in threads, streams and tasks after an answer."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def application(log: Client) -> TestClient:
     ],
 )
 def test_requests(log: Client, path: str, route: str, runs: int) -> None:
-    """[R-1798] A run has the user and the request that it is of, in whatever thread or task it starts."""
+    """[R-1798] A run has its user and its request, in any thread or task."""
     with application(log) as client:
         for number in range(2):
             headers = {"x-request-id": f"r-{number}", "authorization": f"nurse-{number}"}

@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: what of a chain becomes a run, and how calls end."""
+"""LangChain and LangGraph: the runs of a chain, and how calls end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class BusyError(Exception):
 
 
 class Ward(BaseChatModel):
-    """A model that raises the errors that it has, and then answers."""
+    """A model that raises its errors, and then answers."""
 
     model_name: str = "ward-model"
     errors: Any = ()
@@ -103,7 +103,7 @@ parser = StrOutputParser()
 
 
 def recorded(chain: Runnable[Any, Any], how: str = "invoke", given: Any = None) -> Log:
-    """What is captured of one call. What it raises is the application's."""
+    """The captured events of one call, whose errors are ignored."""
     log = Log()
     config: Any = {"callbacks": [CallbackHandler(log)]}
     asked = ASKED if given is None else given
@@ -175,7 +175,7 @@ def test_batch() -> None:
 
 
 def test_no_model() -> None:
-    """What calls no model is nothing."""
+    """A chain that calls no model is not captured."""
     assert recorded(prompt | RunnablePassthrough()).events == []
 
 
@@ -194,7 +194,7 @@ MANY = {
 @pytest.mark.parametrize("how", ["invoke", "ainvoke", "stream", "astream"])
 @pytest.mark.parametrize("name", MANY)
 def test_several_models(name: str, how: str) -> None:
-    """[R-1600] A chain that may call more, or has a name of the application's, is a run around its models."""
+    """[R-1600] A chain that may call more, or has a name from the application, is a run around its models."""
     chain, expected = MANY[name]
     log = recorded(chain, how)
     assert models(log) == expected
@@ -204,7 +204,7 @@ def test_several_models(name: str, how: str) -> None:
 
 
 def test_retriever() -> None:
-    """What a retriever has found is an artifact of the run that it is in."""
+    """The result of a retriever is an artifact of its run."""
     find = RunnableLambda(lambda _: WORDS) | Shelf()
     log = recorded({"question": find} | prompt | model | parser)
     assert models(log) == [None, "ward-model"]
@@ -220,7 +220,7 @@ def test_plain_model() -> None:
 
 
 def test_fallback() -> None:
-    """A model that fails and the one that answers in its place are a run each."""
+    """A model that fails and its fallback are a run each."""
     log = recorded(prompt | Ward(errors=[BusyError(WORDS)]).with_fallbacks([Ward(model_name="other")]))
     assert (models(log), endings(log)) == (["ward-model", "other"], ["failed", "complete"])
     assert (log.ends[0]["error_name"], log.ends[0]["status"]) == ("BusyError", 429)
@@ -228,7 +228,7 @@ def test_fallback() -> None:
 
 @pytest.mark.parametrize("around", [False, True])
 def test_retry(around: bool) -> None:
-    """[R-1600] What with_retry repeats is the next attempt of the same run, of a model and of a chain."""
+    """[R-1600] A repeat by with_retry is the next attempt of the same run, for a model and for a chain."""
     failing = Ward(errors=[BusyError(WORDS)])
     options: Any = {"stop_after_attempt": 2, "wait_exponential_jitter": False}
     chain = (prompt | failing).with_retry(**options) if around else prompt | failing.with_retry(**options)
@@ -238,7 +238,7 @@ def test_retry(around: bool) -> None:
 
 
 def test_time_out() -> None:
-    """A time that is up is a failure, whatever the library calls it."""
+    """A time-out is a failure, under any name of the library."""
     log = recorded(Ward(errors=[TimeoutError(WORDS)]), given="x")
     (end,) = log.ends
     assert (end["ending"], end["error_name"]) == ("failed", "TimeoutError")
@@ -291,7 +291,7 @@ def test_cancelled_tasks() -> None:
         assert "_watch" not in repr(asyncio.current_task())
 
     asyncio.run(main())
-    # The first versions begin a model in a task of its own: there nothing tells.
+    # The first versions begin a model in a task of its own, where nothing shows it.
     told = ["aborted"] if int(__version__.partition(".")[0]) >= 1 else []
     assert endings(log) == [*told, "complete"]
 
@@ -313,7 +313,7 @@ def test_tool() -> None:
 
 
 def test_described() -> None:
-    """The application chooses the words that are recorded, and nests calls in the run of the moment."""
+    """The application chooses the recorded words, and nests calls in the current run."""
     log = Log()
     outer = log.start_run(model={}, inputs={}, metadata={"instrumentation": {"by": "langchain"}})
     seen: list[DescribedCall] = []
@@ -365,9 +365,9 @@ def played(name: str, form: str, vector: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("name", "form", "vector"), [each for each in VECTORS if each[1] == "stream"])
 def test_recorded_streams(name: str, form: str, vector: dict[str, Any]) -> None:
-    """[R-1600] Every recorded stream, played by a model of LangChain's, gives what a person expects of it."""
+    """[R-1600] Every recorded stream, played by a model of LangChain, gives the expected result."""
     expected = dict(vector["expected"])
-    if expected.get("error_name") == "UND_ERR_SOCKET":  # The name of Node.js for the same.
+    if expected.get("error_name") == "UND_ERR_SOCKET":  # The name in Node.js.
         expected["error_name"] = "RemoteProtocolError"
     assert played(name, form, vector) == expected
 

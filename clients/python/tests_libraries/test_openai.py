@@ -1,4 +1,4 @@
-"""The OpenAI SDK, captured: what is recorded, and that the application gets what it would get without it."""
+"""The OpenAI SDK, captured: the recorded events, and the unchanged results for the application."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def asks(client: Any, **said: Any) -> Any:
 
 
 def asker(api: str, asked: dict[str, Any]) -> Callable[[Any], Any]:
-    """Asks a client what a recording was asked."""
+    """Sends the request of a recording to a client."""
     if api == "chat":
         return lambda client: client.chat.completions.create(
             model="m", messages=[], stream=asked["stream"], extra_body=asked
@@ -85,7 +85,7 @@ def asker(api: str, asked: dict[str, Any]) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 def test_every_recording_is_captured_as_expected_and_costs_the_application_nothing(api: str) -> None:
-    """[R-865] Sync and async, whole and in streams; the application gets what it gets without a capture."""
+    """[R-865] Sync and async, whole and in streams; the application gets the same as without a capture."""
     current: list[Any] = []
     answers: list[Any] = []
 
@@ -165,7 +165,7 @@ def test_a_stream_is_passed_on_as_it_comes() -> None:
     def answer(request: Answering) -> None:
         request.start_stream()
         request.send(*WHOLE[:2])
-        # The server says no more before this has arrived.
+        # The server sends no more before this has arrived.
         assert arrived.wait(120)
         request.send(*WHOLE[2:])
         request.end_stream()
@@ -183,7 +183,7 @@ def test_a_stream_is_passed_on_as_it_comes() -> None:
 
 
 def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
-    """[R-865] One run for a call: each failure says its status, and no message."""
+    """[R-865] One run for a call: each failure has its status, and no message."""
     log = Log()
 
     def answer(request: Answering) -> None:
@@ -209,7 +209,7 @@ def test_a_retry_of_the_sdk_is_of_the_run_that_it_repeats() -> None:
 
 
 def test_equal_requests_of_several_threads_and_tasks_are_retried_in_their_own_runs() -> None:
-    """[R-865] Two patients may ask the same at once: a retry is of the call of its thread or task."""
+    """[R-865] Two equal requests may overlap: a retry belongs to the call of its thread or task."""
     log = Log()
     together = threading.Barrier(8)
 
@@ -237,7 +237,7 @@ def test_equal_requests_of_several_threads_and_tasks_are_retried_in_their_own_ru
         assert ends == ["failed", "complete"]
 
 
-def test_what_the_application_asks_again_is_a_run_of_its_own() -> None:
+def test_a_repeat_by_the_application_is_a_separate_run() -> None:
     log = Log()
     with serving(lambda request: request.json({}, 503)) as server:
         client = capture(client_of(server.url), log)
@@ -251,7 +251,7 @@ def test_what_the_application_asks_again_is_a_run_of_its_own() -> None:
 def streams_words(request: Answering) -> None:
     request.start_stream()
     request.send(*WORDS)
-    # Until the client goes away: it gives the stream up.
+    # Until the client closes the stream.
     request.rfile.read(1)
 
 
@@ -265,7 +265,7 @@ def stops_at_words(how: str, stream: Any) -> None:
 
 @pytest.mark.parametrize("how", ["break", "close", "with"])
 def test_a_stream_that_is_abandoned_half_way_is_aborted(how: str) -> None:
-    """[R-1600] The part that came is an artifact and no output, and the connection is given up as before."""
+    """[R-1600] The part that came is an artifact and no output, and the connection is closed as before."""
     log = Log()
     with serving(streams_words) as server:
         stream = asks(capture(client_of(server.url), log), stream=True)
@@ -306,7 +306,7 @@ def test_an_async_stream_that_is_abandoned_half_way_is_aborted() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_time_that_is_up_is_a_failure(stream: bool) -> None:
+def test_a_time_out_is_a_failure(stream: bool) -> None:
     log, over = Log(), threading.Event()
 
     def answer(request: Answering) -> None:
@@ -365,7 +365,7 @@ def test_a_task_that_is_cancelled_has_aborted_its_call(stream: bool) -> None:
     assert (end["ending"], end["characters"]) == ("aborted", len(f"{SECRET}, treat.") if stream else 0)
 
 
-def test_raw_and_streamed_responses_are_captured_whatever_their_encoding() -> None:
+def test_raw_and_streamed_responses_are_captured_in_any_encoding() -> None:
     log = Log()
     body = gzip.compress(json.dumps(completion({"content": SECRET})).encode())
     with serving(lambda request: request.give(body, content_encoding="gzip")) as server:
@@ -408,7 +408,7 @@ def responses_of(client: Any) -> Any:
 
 
 def test_a_background_response_ends_its_run_when_it_is_fetched_later() -> None:
-    """[R-1600] Looks before that make no event, and the latency counts from the beginning of the run."""
+    """[R-1600] Earlier polls make no event, and the latency counts from the beginning of the run."""
     log = Log()
     queued = {**RESPONSE, "status": "queued", "output": []}
 
@@ -461,7 +461,7 @@ def test_the_application_sees_the_error_that_it_would_see() -> None:
     try:
         raise TimeoutError
     except TimeoutError:
-        # What the application handles is no reason of what comes later.
+        # An error that the application handles is no cause of a later one.
         away = outcome_of(lambda: asks(capture(client_of("http://127.0.0.1:1"), log)))
     assert away[1] == "APIConnectionError"
     assert [(end["ending"], end.get("status"), end.get("error_name")) for end in log.ends] == [
@@ -517,7 +517,7 @@ def test_a_redirect_is_one_request() -> None:
 def test_a_body_of_any_form_reaches_the_application_as_it_is(
     streamed: bool, kind: str, body: bytes, ending: str
 ) -> None:
-    """[R-865] Bytes are passed on as they came, whatever can be read of them."""
+    """[R-865] Bytes are passed on unchanged, readable or not."""
     log = Log()
     with serving(lambda request: request.give(body, kind)) as server:
         http = capture(client_of(server.url), log)._client
@@ -530,7 +530,7 @@ def test_a_body_of_any_form_reaches_the_application_as_it_is(
     assert SECRET not in json.dumps(log.events)
 
 
-def test_the_application_chooses_what_goes_into_events() -> None:
+def test_the_application_chooses_the_content_of_events() -> None:
     log = Log()
     run_id = "0198c0de-0000-4000-8000-000000000001"
     seen: list[Any] = []
@@ -564,7 +564,7 @@ def test_the_application_chooses_what_goes_into_events() -> None:
     assert [(call.run_id, call.request["model"]) for call in seen] == [(None, "gpt-9"), (run_id, "gpt-9")]
 
 
-def test_what_describe_says_wrongly_is_refused_and_the_rest_is_captured() -> None:
+def test_invalid_fields_of_describe_are_refused_and_the_rest_is_captured() -> None:
     log = Log()
     call = {"id": "call_1", "type": "function", "function": {"name": "find_dose", "arguments": ARGUMENTS}}
     tools = ({"mime_type": "application/json", "content": ARGUMENTS},)
@@ -602,7 +602,7 @@ def test_a_function_that_raises_or_is_async_costs_the_words_and_not_the_call(fun
     assert SECRET not in json.dumps(log.events)
 
 
-def test_an_application_whose_log_fails_goes_on() -> None:
+def test_an_application_whose_log_fails_continues() -> None:
     class Broken:
         def start_run(self, **_said: Any) -> Any:
             raise RuntimeError("closed")
@@ -613,7 +613,7 @@ def test_an_application_whose_log_fails_goes_on() -> None:
 
 
 def test_calls_are_nested_in_the_run_that_is_given_or_active() -> None:
-    """[R-865] Of a client in its active run: also in tasks, whose calls overlap."""
+    """[R-865] In the active run of a client, also in tasks with overlapping calls."""
     log = Log()
     outer = log.start_run(model={"model_id": "agent"})
 
@@ -634,7 +634,7 @@ def test_calls_are_nested_in_the_run_that_is_given_or_active() -> None:
     assert within == [None, id_, id_, None, id_, id_, id_]
 
 
-def test_one_capture_takes_the_place_of_another_and_options_are_checked() -> None:
+def test_one_capture_replaces_another_and_options_are_checked() -> None:
     first, second = Log(), Log()
     with serving(lambda request: request.json(completion({"content": SECRET}))) as server:
         client = client_of(server.url)
@@ -647,7 +647,7 @@ def test_one_capture_takes_the_place_of_another_and_options_are_checked() -> Non
         capture(client, first, shown="yes")  # type: ignore[arg-type]
 
 
-def test_what_is_no_call_of_a_model_is_left_alone() -> None:
+def test_a_request_that_calls_no_model_is_left_alone() -> None:
     log = Log()
     with serving(lambda request: request.json({"object": "list", "data": [], "model": "e"})) as server:
         client = capture(client_of(server.url), log)

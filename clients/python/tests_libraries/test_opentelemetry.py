@@ -39,7 +39,7 @@ SOME = [
 
 
 def play(spans: list[Span], provider: TracerProvider) -> None:
-    """As libraries do it: a span begins, and its attributes come after that."""
+    """Like libraries: a span begins, and gets its attributes later."""
     made: dict[str, Any] = {}
     for span, begins in in_order(spans):
         if begins:
@@ -62,7 +62,7 @@ def limitless() -> TracerProvider:
 
 @pytest.mark.parametrize("name", SOME)
 def test_processor(name: str) -> None:
-    """[R-865] Spans that the SDK makes become the runs that a person sees in them."""
+    """[R-865] Spans that the SDK makes become the expected runs."""
 
     def run(describe: Any) -> Log:
         log, provider = Log(), limitless()
@@ -89,7 +89,7 @@ def test_exporter(processor: Callable[[Any], Any]) -> None:
 
 
 def test_facts() -> None:
-    """A run has the times, ids and conversation of its span, and says which attributes were lost."""
+    """A run has the times, ids and conversation of its span, and reports lost attributes."""
     log = Log()
     provider = TracerProvider(span_limits=SpanLimits(max_attributes=2))
     provider.add_span_processor(SpanProcessor(log))

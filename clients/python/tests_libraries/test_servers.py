@@ -1,7 +1,7 @@
 """Servers and pools whose workers are forked, recycled and killed under load: nothing is lost or doubled.
 
-What the application has acknowledged is compared with what the collector has, once the next client on the
-spool has sent what waits there.
+The acknowledged events are compared with those of the collector, after the next client on the
+spool has sent the waiting ones.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Place:
-    """A directory with an application, a collector, and what both have noted."""
+    """A directory with an application, a collector, and the notes of both."""
 
     def __init__(self, directory: pathlib.Path, collector: FakeCollector) -> None:
         self.directory = directory
@@ -150,7 +150,7 @@ class Place:
         self.answered = len(answers)
 
     def check(self, at_least: int, *, killed: bool) -> None:
-        """All that was acknowledged is at the collector, once, after the next client has sent the rest."""
+        """Each acknowledged event is at the collector, once, after the next client has sent the rest."""
         with Client(
             self.collector.url, "key", self.directory / "spool", on_warning=lambda _: None
         ) as following:
@@ -163,7 +163,7 @@ class Place:
         for request in list(self.collector.requests):
             event = json.loads(request.body)
             repeated += event["event_id"] in stored
-            # A repeat is byte for byte what came before; and no event comes under two ids.
+            # A repeat has the same bytes as the first; and no event comes under two ids.
             assert stored.setdefault(event["event_id"], request.body) == request.body
             place = (event["run_id"], request.kind)
             assert places.setdefault(place, event["event_id"]) == event["event_id"]
@@ -172,7 +172,7 @@ class Place:
             assert repeated == 0
             assert set(acknowledged) == set(stored)
         assert "damage" not in self.log
-        # A segment of one who was watched rests; here all are dead, and nothing is left.
+        # The segment of a watched process rests; here all are dead, and nothing is left.
         assert list((self.directory / "spool").rglob("*.segment")) == []
 
 

@@ -40,7 +40,7 @@ def told(log: Log) -> list[Any]:
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function"])
 @pytest.mark.parametrize("data", [X, FRAME, X.tolist(), sparse.csr_matrix(X), X.astype(np.float32)])
 def test_exact(method: str, data: Any) -> None:
-    """[R-1798] Features and predictions are, to the last bit, those that the model had and gave."""
+    """[R-1798] Features and predictions are, to the last bit, those of the model."""
     model = LogisticRegression().fit(X, Y)
     log = Log()
     captured = capture(model, log, model_id="sepsis", model_version="3", values=True)
@@ -59,7 +59,7 @@ def test_exact(method: str, data: Any) -> None:
 
 
 def test_mixed_frame() -> None:
-    """Whole numbers, texts, times and what is missing are what they were, whatever is beside them."""
+    """Whole numbers, texts, times and missing values are unchanged, in any mix."""
 
     class Any_:
         def predict(self, data: Any) -> Any:
@@ -101,7 +101,7 @@ def test_missing_values() -> None:
 
 @pytest.mark.parametrize("per", ["row", "call"])
 def test_sampling(per: Any) -> None:
-    """[R-1798] A sample of rows says so, and keeps each row with its prediction and its label."""
+    """[R-1798] A sample of rows is marked, and keeps each row with its prediction and its label."""
     model = LinearRegression().fit(FRAME, X.sum(axis=1))
     log, labels = Log(), []
 
@@ -120,7 +120,7 @@ def test_sampling(per: Any) -> None:
 
 
 def test_several_outputs() -> None:
-    """Models of several outputs, and those that say their doubt, have all of it for each row."""
+    """Models of several outputs, and those with probabilities, have all of them for each row."""
     outputs = np.stack([Y, 1 - Y], axis=1)
     forest = RandomForestClassifier(n_estimators=3, random_state=0).fit(X, outputs)
     log = Log()
@@ -131,8 +131,8 @@ def test_several_outputs() -> None:
     assert told(log)[5] == [mean[5], doubt[5]]
 
 
-def test_stands_in() -> None:
-    """[R-1798] Pipelines and what works on models take a captured model for the model that it is."""
+def test_replaces_the_model() -> None:
+    """[R-1798] Pipelines and tools for models accept a captured model as its model."""
     pipeline = make_pipeline(StandardScaler(), SVC())
     log = Log()
     captured = capture(pipeline, log, values=True)

@@ -80,7 +80,7 @@ test('[R-852] events that wait for a spool to open are bounded, and close refuse
 test.each([
   ['no key', { apiKey: '' }],
   ['an unusable URL', { url: 'ftp://x' }],
-  ['a key that the collector does not take', {}],
+  ['a key that the collector rejects', {}],
 ])('[R-862] with %s, close does not wait: events are durable and cannot be sent', async (_what, wrong) => {
   const collector = await fakeCollector((_event, response) => {
     response.writeHead(401).end();

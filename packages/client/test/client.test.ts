@@ -343,10 +343,10 @@ test('[R-861] an unusable spool is reported, and every event is refused to its c
 });
 
 test.each([
-  ['half a request at a time', { concurrency: 0.5 }],
-  ['a rate above all', { sampling: { rate: 2 } }],
-  ['a slip in the durability', { spool: { directory: 'spool', durability: 'fysnc' as 'fsync' } }],
-  ['a slip in the profile', { validate: 'all' as 'full' }],
+  ['a concurrency of half a request', { concurrency: 0.5 }],
+  ['a rate above 1', { sampling: { rate: 2 } }],
+  ['a misspelt durability', { spool: { directory: 'spool', durability: 'fysnc' as 'fsync' } }],
+  ['an unknown profile', { validate: 'all' as 'full' }],
 ])('%s is refused when the client is made', (_what, wrong) => {
   const options = { url: 'http://127.0.0.1:9', apiKey: 'key', spool: { durability: 'memory' as const } };
   expect(() => createClient({ ...options, ...wrong })).toThrow(RangeError);

@@ -76,7 +76,7 @@ const thrower = {
 };
 
 test.each<[string, (log: Client) => PromiseLike<unknown>]>([
-  ['no start', (log) => log.startRun(undefined as never).started],
+  ['undefined for a start', (log) => log.startRun(undefined as never).started],
   ['null for a start', (log) => log.startRun(null as never).started],
   ['null for details', (log) => log.startRun({}, null as never).started],
   ['null for details of an output', (log) => log.startRun({}).output({}, null as never)],
@@ -84,7 +84,7 @@ test.each<[string, (log: Client) => PromiseLike<unknown>]>([
   ['details that throw', (log) => log.startRun({}).output({}, thrower)],
   ['details of a run that throw', (log) => log.startRun({}).startRun({}, thrower).started],
   ['a model of BigInts', (log) => log.startRun({ model: { model_id: 1n } } as never).started],
-  ['a text for an output', (log) => log.startRun({}).output('SECRET' as never, { content: 'c' })],
+  ['a string for an output', (log) => log.startRun({}).output('SECRET' as never, { content: 'c' })],
 ])('[R-861] %s is refused to its caller, and nothing throws', async (_what, call) => {
   const { log, refusals, troubles } = hurriedClient({
     ...{ url: AWAY, content: temporaryDirectory() },
@@ -103,11 +103,11 @@ test('[R-861] close with null for its options closes', async () => {
 
 test.each([
   ['an array', ['SECRET', 'SECRET']],
-  ['what says it has a length', { length: 5e8 }],
+  ['an object with a length', { length: 5e8 }],
   ['a number', 4711],
   ['a symbol', Symbol('SECRET')],
   ['null', null],
-  ['a view of something else', new Float64Array(2)],
+  ['a view of floats', new Float64Array(2)],
 ])(
   '[R-864] %s is not content: the event is refused immediately, and no value is reported',
   async (_what, content) => {
@@ -143,7 +143,7 @@ test.each<[string, (log: Client) => PromiseLike<unknown>, string]>([
     'there is no "prompt" in the start of a run, which has model, user, target, inputs',
   ],
   [
-    'a name that is a value',
+    'a value for a name',
     (log) => log.startRun({ 'Mrs SECRET': 1 } as never).started,
     'there is no such name in the start of a run, which has model, user, target, inputs',
   ],
@@ -214,8 +214,8 @@ test.each([
   ['no spool', { ...FINE, spool: undefined }],
   ['a number for a share', { ...FINE, sampling: 0.5 }],
   ['0 for a share', { ...FINE, sampling: 0 }],
-  ['a text for a time', { ...FINE, sampling: { afterModelChange: { ms: '7d' } } }],
-  ['a text for a rate', { ...FINE, sampling: { rate: '0.5' } }],
+  ['a string for a time', { ...FINE, sampling: { afterModelChange: { ms: '7d' } } }],
+  ['a string for a rate', { ...FINE, sampling: { rate: '0.5' } }],
   ['no durability', { ...FINE, spool: { directory: 'spool', durability: '' } }],
   ['null for content', { ...FINE, content: null }],
 ])('%s is a RangeError when the client is made', (_what, options) => {
@@ -243,10 +243,10 @@ test.each([
   ['an empty key', { directory: 'unused', key: '' }, 'SpoolKeyWrong'],
   ['null for a key', { directory: 'unused', key: null }, 'SpoolKeyWrong'],
   ['0 for a key', { directory: 'unused', key: 0 }, 'SpoolKeyWrong'],
-  ['a text for a key', { directory: 'unused', key: 'x'.repeat(32) }, 'SpoolKeyWrong'],
-  ['no name of a directory', '', 'SpoolUnwritable'],
-  ['no name of a directory inside', { directory: '' }, 'SpoolUnwritable'],
-  ['no size', { durability: 'memory', maxBytes: NaN }, 'RangeError'],
+  ['a string for a key', { directory: 'unused', key: 'x'.repeat(32) }, 'SpoolKeyWrong'],
+  ['an empty name of a directory', '', 'SpoolUnwritable'],
+  ['an object with an empty name of a directory', { directory: '' }, 'SpoolUnwritable'],
+  ['NaN for a size', { durability: 'memory', maxBytes: NaN }, 'RangeError'],
 ])(
   '[R-855] with %s for a spool, nothing is captured anywhere, and this is reported',
   async (_what, spool, name) => {
@@ -264,10 +264,10 @@ test('[R-864] content for an empty directory name is refused', async () => {
 });
 
 test.each([
-  ['an object that says nothing', { toJSON: () => undefined }],
-  ['an object that says a UUID', { toJSON: () => RUN_ID }],
-  ['an object around a UUID', new String(RUN_ID)],
-  ['a UUID and half a character', `${RUN_ID}\ud800`],
+  ['an object whose toJSON returns undefined', { toJSON: () => undefined }],
+  ['an object whose toJSON returns a UUID', { toJSON: () => RUN_ID }],
+  ['a String object with a UUID', new String(RUN_ID)],
+  ['a UUID and half a surrogate pair', `${RUN_ID}\ud800`],
   ['a number', 5],
   ['a list', [RUN_ID]],
 ])('[R-861] %s is no id: the event is refused', async (_what, given) => {

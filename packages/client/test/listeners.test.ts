@@ -8,7 +8,7 @@ const REFUSAL = {
 const refused = { kind: 'outcome', eventId: 'x', error: new RangeError('patient 4711') } as const;
 const quarantined = { kind: 'outcome', eventId: 'x', refusal: REFUSAL } as const;
 
-test('[R-861] refusals without a listener are reported as trouble, each only once a minute', () => {
+test('[R-861] refusals without a listener are reported as trouble, and repeats are not', () => {
   const troubles: string[] = [];
   const { onRefused, onQuarantine, onTrouble } = listening(
     { onTrouble: (what) => troubles.push(what) },

@@ -19,7 +19,7 @@ interface FhirSchema {
   readonly definitions: Readonly<Record<string, object>>;
 }
 
-/** Only the resources that we write: all would take Ajv half a minute. */
+/** Only the resources that the export writes: all would take Ajv half a minute. */
 const MADE = ['AuditEvent', 'Provenance', 'Device', 'DocumentReference', 'Bundle'];
 const { definitions } = readJson('fhir/r4/fhir.schema.json') as FhirSchema;
 const ajv = new Ajv({ strict: false, allErrors: true });

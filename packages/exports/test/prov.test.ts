@@ -124,7 +124,7 @@ describe('a record in PROV-JSON', () => {
       { used: { '_:1': { 'prov:activity': RUN_ID, 'prov:entity': 'ce:nothing' } } },
     ],
     [
-      'an agent where an entity has to be',
+      'an agent in place of an entity',
       { wasStartedBy: { '_:1': { 'prov:activity': RUN_ID, 'prov:trigger': 'ce:a' } } },
     ],
     ['a prefix that is not declared', { agent: { 'other:a': {} } }],

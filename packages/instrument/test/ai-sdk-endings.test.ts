@@ -75,17 +75,17 @@ const about = { message: SECRET, url: 'http://model', requestBodyValues: {} };
 const BROKEN = [
   ['before an answer', socket, { ending: 'failed', error_name: 'TypeError' }],
   [
-    'in the midst of a good answer',
+    'in the middle of an answer of status 200',
     new APICallError({ ...about, statusCode: 200, cause: socket }),
     { ending: 'cut off', error_name: 'UND_ERR_SOCKET' },
   ],
   [
-    'in a good answer that cannot be read',
+    'in an unreadable answer of status 200',
     new APICallError({ ...about, statusCode: 200 }),
     { ending: 'failed', error_name: 'AI_APICallError' },
   ],
   [
-    'by a status',
+    'with an error status',
     new APICallError({ ...about, statusCode: 529 }),
     { ending: 'failed', error_name: 'AI_APICallError', status: 529 },
   ],

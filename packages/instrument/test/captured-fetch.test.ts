@@ -84,15 +84,20 @@ test('[R-865] an answer that is not shown is not an output', async () => {
 
 const SHOWN_CASES = [
   ['a final answer, by default', undefined, {}, 'default'],
-  ['one beside a tool call, by default', undefined, { tool_calls: [TOOL] }, undefined],
-  ['any, when the application says so', true, { tool_calls: [TOOL] }, 'application'],
-  ['none, when the application says so', false, {}, undefined],
-  ['one without words, whatever is said', true, { content: null, tool_calls: [TOOL] }, undefined],
-  ['by a function of the call', ({ answer }) => answer?.text === SECRET, {}, 'application'],
-  ['not, by a function of the call', ({ provider }) => provider === 'other', {}, undefined],
-  ['by default, when the function throws', () => raise(), {}, 'default'],
+  ['no answer with a tool call, by default', undefined, { tool_calls: [TOOL] }, undefined],
+  ['an answer with a tool call, by the option true', true, { tool_calls: [TOOL] }, 'application'],
+  ['no answer, by the option false', false, {}, undefined],
   [
-    'by default, when the function is async',
+    'no answer without words, also by the option true',
+    true,
+    { content: null, tool_calls: [TOOL] },
+    undefined,
+  ],
+  ['an answer, by a function of the call', ({ answer }) => answer?.text === SECRET, {}, 'application'],
+  ['no answer, by a function of the call', ({ provider }) => provider === 'other', {}, undefined],
+  ['an answer by default, when the function throws', () => raise(), {}, 'default'],
+  [
+    'an answer by default, when the function is async',
     (() => Promise.reject(new Error(SECRET))) as never,
     {},
     'default',
@@ -315,7 +320,7 @@ const PAGE = '<!doctype html><p>Sign in to the portal</p>';
 
 test.each([
   ['events in place of an object', false, 'text/event-stream', `${EVENT}\n\n`, 'complete'],
-  ['events without the last empty line', true, 'text/event-stream', EVENT, 'complete'],
+  ['events without the empty line at the end', true, 'text/event-stream', EVENT, 'complete'],
   ['events under the type of an object', true, 'application/json', `${EVENT}\n\n`, 'complete'],
   ['events without a type', true, undefined, `: ok\n\n${EVENT}\n\n`, 'complete'],
   ['an object in place of events', true, 'application/json', JSON.stringify(RESPONSE), 'complete'],

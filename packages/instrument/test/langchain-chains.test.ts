@@ -229,7 +229,7 @@ describe('[R-1600] LangChain: endings of incomplete calls', () => {
     ['an abort', named('AbortError'), undefined, { ending: 'aborted' }],
     ['an abort of LangChain', named('ModelAbortError'), undefined, { ending: 'aborted' }],
     ['an abort of an SDK', new APIUserAbortError(SECRET), undefined, { ending: 'aborted' }],
-    ['an abort with a reason of its own', new Error(SECRET), stopped, { ending: 'aborted' }],
+    ['an abort with a reason', new Error(SECRET), stopped, { ending: 'aborted' }],
     ['an abort without a reason', new Error('Aborted'), undefined, { ending: 'aborted' }],
     [
       'an error of status 200',

@@ -62,7 +62,7 @@ export function expectedOf(recording: string): unknown {
   return JSON.parse(readFileSync(path.join(DIRECTORY, recording, 'expected.json'), 'utf8'));
 }
 
-/** A span that was sent twice is there once. */
+/** A span that was sent twice is listed once. */
 export function spansOf(recording: string): RecordedSpan[] {
   const directory = path.join(DIRECTORY, recording);
   const spans = new Map<string, RecordedSpan>();

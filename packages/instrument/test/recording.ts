@@ -24,7 +24,7 @@ export interface Recording {
   readonly log: Client;
   /** Content that was stored by itself, in that order. */
   readonly contents: string[];
-  /** What the collector has, in the order in which it was captured. */
+  /** The events of the collector, in the order of their capture. */
   readonly events: () => Promise<Event[]>;
 }
 
@@ -55,12 +55,12 @@ export async function recording(): Promise<Recording> {
   return { log, contents, events };
 }
 
-/** Words of patients, which are in events only if the application chooses so. */
+/** Words of patients, which are in events only by a choice of the application. */
 export const SECRET = 'Mrs Example has a rash';
 
 export interface ModelServer {
   readonly url: string;
-  /** The bodies that came, parsed. */
+  /** The received bodies, parsed. */
   readonly requests: unknown[];
 }
 

@@ -162,7 +162,7 @@ const MESSAGES = 'llm.output_messages.0.message';
 
 test.each<[string, Record<string, unknown>, object]>([
   [
-    'OpenLLMetry before it took the names of GenAI',
+    'OpenLLMetry before it adopted the names of GenAI',
     {
       ...{ 'llm.request.type': 'chat', 'gen_ai.request.model': 'm', 'gen_ai.system': 'OpenAI' },
       ...{ 'gen_ai.completion.0.content': 'Low dose.', 'gen_ai.completion.0.finish_reason': 'tool_calls' },
@@ -180,7 +180,7 @@ test.each<[string, Record<string, unknown>, object]>([
     },
   ],
   [
-    'a model and no other name',
+    'a model as the only name',
     {
       'gen_ai.request.model': 'm',
       'gen_ai.output.messages': '[{"parts":[{"type":"text","content":"Yes."}]}]',
@@ -188,7 +188,7 @@ test.each<[string, Record<string, unknown>, object]>([
     { text: 'Yes.' },
   ],
   [
-    'what OpenInference was told to hide',
+    'content that OpenInference has hidden',
     {
       'openinference.span.kind': 'LLM',
       [`${MESSAGES}.content`]: '__REDACTED__',
@@ -197,7 +197,7 @@ test.each<[string, Record<string, unknown>, object]>([
     { text: '' },
   ],
   [
-    'tokens of Langfuse that are counted apart',
+    'separate token counts of Langfuse',
     {
       'langfuse.observation.type': 'generation',
       'langfuse.observation.usage_details':
@@ -211,7 +211,7 @@ test.each<[string, Record<string, unknown>, object]>([
     },
   ],
   [
-    'a call that the application gave up',
+    'a call that the application aborted',
     { 'gen_ai.operation.name': 'chat', 'error.type': 'APIUserAbortError' },
     { ending: 'aborted' },
   ],

@@ -46,7 +46,7 @@ export interface Vector {
   readonly whole?: object;
   /** Data of server-sent events; `[CUT]` breaks the connection. */
   readonly stream?: readonly (object | string)[];
-  /** Of HTTP; 200 when it is not given. */
+  /** Of HTTP; 200 by default. */
   readonly status?: number;
   readonly expected: Expected;
 }

@@ -21,7 +21,7 @@ import { accessLogConformance } from '../../collector/test/store/access-log-conf
 import { storeConformance } from '../../collector/test/store/store-conformance.js';
 import { committedConformance, treeConformance } from '../../collector/test/store/tree-conformance.js';
 
-/** What the suites need of a database. */
+/** The requirements of the suites on a database. */
 export interface Database {
   readonly server: PostgresServer;
   /** Of loopback, by which stores reach it. */
@@ -29,7 +29,7 @@ export interface Database {
   remove(): Promise<void>;
 }
 
-/** A new log in a new schema, which a role of that name finds whatever the settings of its connection. */
+/** A new log in a new schema, which a role of that name finds with any settings of its connection. */
 export async function makeLog({ server, port }: Database, name: string): Promise<Address> {
   await server.query(`CREATE ROLE ${name} LOGIN SUPERUSER`);
   const address = parseAddress(`postgres://${name}@127.0.0.1:${port}/postgres?schema=${name}`);
@@ -39,7 +39,7 @@ export async function makeLog({ server, port }: Database, name: string): Promise
   return address;
 }
 
-/** As the suite of stores wants it: what was appended has its place at once. */
+/** For the suite of stores: an appended event has its place immediately. */
 export async function openSequencedStore(
   address: Address,
   {
@@ -75,7 +75,7 @@ export async function openSequencedStore(
   };
 }
 
-/** Changes a byte of the payload of an entry, as a superuser can. @returns what brings it back. */
+/** Changes a byte of the payload of an entry, as a superuser can. @returns a function that restores it. */
 export async function spoil(
   server: PostgresServer,
   { schema }: Address,
@@ -91,7 +91,7 @@ export async function spoil(
   return flip;
 }
 
-/** Every suite that a driver has to pass, over a database. Call it at the top of a test file, or in a `describe`. */
+/** Every suite that a driver must pass, over a database. Call it at the top of a test file, or in a `describe`. */
 export function postgresConformance(start: () => Promise<Database>): void {
   let database: Database;
   let server: PostgresServer;
@@ -247,7 +247,7 @@ export function postgresConformance(start: () => Promise<Database>): void {
   });
 }
 
-/** A server of logs, one of keys, and what wraps these. */
+/** A server of logs, one of keys, and the key that wraps these. */
 export interface KeyedServers {
   readonly server: PostgresServer;
   readonly keyServer: PostgresServer;

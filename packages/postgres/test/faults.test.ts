@@ -321,7 +321,7 @@ describe('sequencing', () => {
 
   test.each([
     [
-      'is put there',
+      'is inserted',
       `INSERT INTO batches SELECT lane, 3, committed_at, candidates, entries, own, bytes, leaves,
        closes, repeats, seal FROM batches WHERE batch = 2`,
     ],

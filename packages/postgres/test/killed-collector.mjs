@@ -1,6 +1,6 @@
 /**
  * A collector without HTTP, to be killed at any moment: `node killed-collector.mjs STORE DATA_DIR SIGNING_KEYS`. It stores
- * batches of its own, each again until it is known to be stored, then writes the ids of its events on one line. It gives
+ * batches of its own, each repeatedly until it is acknowledged, then writes the ids of its events on one line. It gives
  * places and signs, as every collector does. SIGTERM ends it in order.
  */
 import fs from 'node:fs';
@@ -36,7 +36,7 @@ async function send() {
   while (!isStopping) {
     const batch = Array.from({ length: EVENTS }, () => candidate());
     while (!(await isStored(batch))) await sleep(20);
-    // At once: what was written is read, also when this process is killed next.
+    // Synchronously, so that the line is read also if this process is killed next.
     fs.writeSync(1, `${batch.map(idOf).join(' ')}\n`);
   }
 }

@@ -109,11 +109,11 @@ async function counts(): Promise<Record<string, unknown> | undefined> {
 
 describe('[R-1268] a row of the collectors’ role that no collector has stored', () => {
   test.each([
-    ['a batch behind the last', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, NULL FROM lanes`],
-    ['a seal of nobody', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, ${LEAF} FROM lanes`],
-    ['an empty batch behind a gap', `${GARBAGE} SELECT max(lane), 99, 0, 0, '', NULL FROM lanes`],
+    ['a batch after the last', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, NULL FROM lanes`],
+    ['an invalid seal', `${GARBAGE} SELECT max(lane), 3, 1, 1, ${LEAF}, ${LEAF} FROM lanes`],
+    ['an empty batch after a gap', `${GARBAGE} SELECT max(lane), 99, 0, 0, '', NULL FROM lanes`],
     [
-      'a lane of its own',
+      'a batch in an inserted lane',
       `WITH l AS (INSERT INTO open_lanes VALUES (777)) ${GARBAGE} VALUES (777, 1, 1, 1, ${LEAF}, NULL)`,
     ],
     [
@@ -260,7 +260,7 @@ describe('[R-1268] an id that is in no batch', () => {
   test.each([
     ['alone', (id: string) => `INSERT INTO event_ids VALUES ('${id}', 1, 4000, 1, 0)`],
     [
-      'with its event, which says the same',
+      'with its event, unchanged',
       (id: string) => `WITH k AS (INSERT INTO event_ids VALUES ('${id}', 1, 4000, 1, 0))
        INSERT INTO events (lane, batch, ord, envelope, salted)
        SELECT 4000, 1, 0, envelope, salted FROM kept`,
@@ -273,7 +273,7 @@ describe('[R-1268] an id that is in no batch', () => {
        SELECT 4000, 1, 0, envelope, salted FROM kept`,
     ],
     [
-      'which says to be another event',
+      'with the place of another event',
       (id: string) => `INSERT INTO event_ids SELECT '${id}', 1, lane, batch, ord FROM events LIMIT 1`,
     ],
   ])('is not a repeat, and is free once it is quarantined: %s', async (_, plant) => {

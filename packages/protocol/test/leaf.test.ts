@@ -97,13 +97,13 @@ describe('the envelope', () => {
 
   it.each([
     ['nothing', () => new Uint8Array(0), 'cut short'],
-    ['a byte too few', () => encoded(sample).subarray(0, -1), 'cut short'],
+    ['one byte missing', () => encoded(sample).subarray(0, -1), 'cut short'],
     ['its fixed part alone', () => encoded(sample).subarray(0, ENVELOPE_FIXED_BYTES), 'cut short'],
     ['version 2 [R-2031]', () => encoded(sample).fill(2, 0, 1), 'unknown version'],
     ['version 3 [R-2031]', () => encoded(sample).fill(3, 0, 1), 'unknown version'],
     ['a kind too high', () => encoded(sample).fill(EVENT_KINDS.length, 1, 2), 'unknown kind'],
     [
-      'a kind just below the own ones',
+      'a kind just below those of own entries',
       () => encoded(sample).fill(FIRST_ENTRY_KIND - 1, 1, 2),
       'unknown kind',
     ],
@@ -126,7 +126,7 @@ describe('the envelope', () => {
     ['a number for the kind of an event', { kind: FIRST_ENTRY_KIND - 1 }],
     ['a kind of two bytes', { kind: 0x181 }],
     ["a door for an entry of the log's own", { kind: FIRST_ENTRY_KIND }],
-    ['a door that is none', { door: 'window' as Envelope['door'] }],
+    ['an unknown door', { door: 'window' as Envelope['door'] }],
     ['a time before 1970', { receivedAt: -1 }],
     ['half a millisecond', { receivedAt: 0.5 }],
   ])('is not written with %s', (_, change) => {

@@ -1,4 +1,4 @@
-// Events and fields to test with, written from the specification and not from the schemas, so that a slip in
+// Events and fields to test with, written from the specification and not from the schemas, so that a mistake in
 // a schema shows.
 import type { EventKind, Profile } from '../src/index.js';
 
@@ -98,7 +98,7 @@ const oneOf = (...words: readonly string[]): FieldType => ({
   message: `must be one of ${words.join(', ')}`,
 });
 
-/** A named field: where it is, what it may be, and in which profiles it is known and required. */
+/** A named field: its place, its type, and the profiles that know it and require it. */
 export interface Field {
   readonly pointer: string;
   readonly kinds: readonly EventKind[];

@@ -408,8 +408,8 @@ describe('a report of a period [R-715]', () => {
   });
 
   test.each([
-    ['a version that answered under the requested name is new', 'complete', true],
-    ['failed calls only is not new', 'failed', false],
+    ['an answer under the requested name is new', 'complete', true],
+    ['only failed calls is not new', 'failed', false],
   ])('a version after %s [R-1830]', (_, ending, isNew) => {
     const numbers = reported([
       { n: 1, day: 1, ended: { ending, response_model: 'sepsis-risk' } },

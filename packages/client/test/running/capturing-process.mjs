@@ -28,7 +28,7 @@ if (wish === 'end') {
   const { waiting } = await log.close({ timeoutMs: 300 });
   say(`=${waiting}`);
 } else if (wish === 'fill') {
-  // More events than there is room for, and once they are sent, more at once than there is room for.
+  // More events than fit, and once they are sent, more at one time than fit.
   const summary = 'x'.repeat(1000);
   const all = [];
   for (let i = 0; i < 2000; i++) {

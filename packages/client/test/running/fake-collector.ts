@@ -1,4 +1,4 @@
-/** A server that answers as a test wants it to. By default it accepts every event, as a collector does. */
+/** A server that answers as a test requires. By default it accepts every event, as a collector does. */
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';

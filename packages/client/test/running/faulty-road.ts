@@ -1,4 +1,4 @@
-/** A road to a collector with all kinds of faults: an HTTP server that forwards requests, or fails. */
+/** A connection to a collector with all kinds of faults: an HTTP server that forwards requests, or fails. */
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';

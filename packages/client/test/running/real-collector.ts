@@ -1,4 +1,4 @@
-/** A real collector in a process of its own, and what it has stored. Needs packages/collector/dist. */
+/** A real collector in a process of its own, and the events that it has stored. Needs packages/collector/dist. */
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -17,7 +17,7 @@ export interface RealCollector {
   readonly apiKey: string;
   /** Another key, as `collector keys create` makes it with these arguments. */
   createKey(...args: readonly string[]): Promise<string>;
-  /** SIGKILL; `start` brings it back on the same port. */
+  /** SIGKILL; `start` restarts it on the same port. */
   kill(): Promise<void>;
   start(): Promise<void>;
   /** The bodies that are stored, by event id; one that is stored twice fails. */

@@ -92,20 +92,20 @@ test.each([
   ['an answer that begins with an empty line', `\r\n${OK}\r\n`],
   ['lines that end without a carriage return', 'HTTP/1.1 201 x\nContent-Length: 0\r\n\r\n'],
   ['a header without a name', `${OK}: 1\r\n\r\n`],
-  ['a blank before the colon', `${OK}Content-Length : 0\r\n\r\n`],
-  ['a header that goes on in the next line', `${OK}X: 1\r\n 2\r\n\r\n`],
+  ['a space before the colon', `${OK}Content-Length : 0\r\n\r\n`],
+  ['a header that continues in the next line', `${OK}X: 1\r\n 2\r\n\r\n`],
   ['a zero byte in a header', `${OK}X: \0\r\n\r\n`],
   ['two lengths', `${OK}Content-Length: 0\r\nContent-Length: 0\r\n\r\n`],
   ['a list of lengths', `${OK}Content-Length: 5, 5\r\n\r\n`],
   ['a negative length', `${OK}Content-Length: -1\r\n\r\n`],
-  ['a length beyond all numbers', `${OK}Content-Length: 9999999999999999\r\n\r\n`],
+  ['a length beyond 2^53', `${OK}Content-Length: 9999999999999999\r\n\r\n`],
   ['a length and chunks', `${OK}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n`],
   ['chunks of HTTP/1.0', 'HTTP/1.0 201 x\r\nTransfer-Encoding: chunked\r\n\r\n'],
-  ['an encoding that was not asked for', `${OK}Transfer-Encoding: gzip, chunked\r\n\r\n`],
+  ['an encoding that was not requested', `${OK}Transfer-Encoding: gzip, chunked\r\n\r\n`],
   ['a change of protocol', 'HTTP/1.1 101 x\r\nConnection: Upgrade\r\n\r\n'],
   ['a chunk without a size', `${OK}Transfer-Encoding: chunked\r\n\r\n\r\n`],
   ['a chunk of a negative size', `${OK}Transfer-Encoding: chunked\r\n\r\n-1\r\n`],
-  ['a chunk that is longer than it says', `${OK}Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n`],
+  ['a chunk longer than its size', `${OK}Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n`],
 ])('[R-862] %s is no answer', (_what, text) => {
   for (const size of [1, 3, text.length]) expect(() => read(text, [size])).toThrow(AnswerMalformed);
 });
@@ -126,8 +126,8 @@ test.each([
 });
 
 test.each([
-  ['bytes behind the answer', `${OK}Content-Length: 0\r\n\r\nHTTP/1.1 201`],
-  ['the wish to close', `${OK}Connection: x, Close\r\nContent-Length: 0\r\n\r\n`],
+  ['bytes after the answer', `${OK}Content-Length: 0\r\n\r\nHTTP/1.1 201`],
+  ['Connection: Close', `${OK}Connection: x, Close\r\nContent-Length: 0\r\n\r\n`],
   ['HTTP/1.0', 'HTTP/1.0 201 x\r\nContent-Length: 0\r\n\r\n'],
 ])('[R-862] after %s the connection is not used again, and the answer counts', (_what, text) => {
   const reader = new AnswerReader();
@@ -148,7 +148,7 @@ test('[R-862] an answer counts only when it is complete', () => {
 
 test.each([
   ['as the collector writes it', '{"status":"accepted"}', true],
-  ['with blanks and more fields', '{ "more": 1, "status": "accepted" }\n', true],
+  ['with spaces and more fields', '{ "more": 1, "status": "accepted" }\n', true],
   ['a page', '<html>Please log in</html>', false],
   ['another status', '{"status":"queued"}', false],
   ['null', 'null', false],

@@ -135,7 +135,7 @@ const ERASED = `HTTP/1.1 409 x\r\nContent-Length: ${ERASED_BODY.length}\r\n\r\n$
 
 // The system buffers all these sizes except the last, and the server has read 64 KiB at most.
 test.each([17_000, 100_000, 300_000, 900_000, LARGE.length])(
-  '[R-862] an answer to a part of %d bytes deletes no event, and a server that reads all can answer',
+  '[R-862] an answer to a part of %d bytes deletes no event; below 1 MB, an answer after all of them counts',
   async (length) => {
     const body = LARGE.subarray(0, length);
     for (const answer of [CREATED, ERASED]) {
@@ -269,8 +269,8 @@ test.each([
       throw new Error('no key yet');
     },
   ],
-  ['gives nothing', () => undefined as unknown as string],
-  ['gives more than a key', () => 'secret\r\nX-Other: 1'],
+  ['returns nothing', () => undefined as unknown as string],
+  ['returns more than a key', () => 'secret\r\nX-Other: 1'],
 ])(
   '[R-862] a function that %s in place of a key fails the request, and the key is not reported',
   async (_what, apiKey) => {

@@ -198,7 +198,7 @@ test.each([200, 204, 301, 302, 307, 404])(
 );
 
 test.each([
-  ['what is no HTTP', (socket: net.Socket) => socket.end('SSH-2.0-OpenSSH\r\n')],
+  ['bytes of another protocol', (socket: net.Socket) => socket.end('SSH-2.0-OpenSSH\r\n')],
   ['half an answer', (socket: net.Socket) => socket.end('HTTP/1.1 20')],
   ['a body cut short', (socket: net.Socket) => socket.end('HTTP/1.1 503 x\r\nContent-Length: 99\r\n\r\n{')],
   [
@@ -206,7 +206,7 @@ test.each([
     (socket: net.Socket) => socket.write(`HTTP/1.1 201 x\r\nX: ${'x'.repeat(99_999)}`),
   ],
   [
-    'a wish to speak another protocol',
+    'a change of protocol',
     (socket: net.Socket) => socket.write('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n'),
   ],
   ['nothing', (socket: net.Socket) => socket.end()],

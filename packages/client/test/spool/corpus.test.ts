@@ -109,7 +109,7 @@ test.each([
   ],
   ['that trusts the end frame', 'missing-none', 'backlog.js', 'segment.own && !segment.complete && ', ''],
   ['that ignores marks', 'marks-some', 'segment.js', 'done.add(file.readUInt32LE(at))', '0'],
-  ['that takes a cut write for damage', 'torn-large', 'segment.js', 'cut && !this.#ended', 'false'],
+  ['that reports a cut write as damage', 'torn-large', 'segment.js', 'cut && !this.#ended', 'false'],
 ])('[R-1720] the corpus finds a reader %s', async (_fault, name, file, from, to) => {
   const said = caseOf(name);
   expect(await found(await laidOut(name, said), said)).toEqual(said.expect);

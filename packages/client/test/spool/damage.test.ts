@@ -125,7 +125,7 @@ describe('damage', () => {
   });
 
   test.each([
-    ['was not read and is now', 'read'],
+    ['could not be read at first', 'read'],
     ['cannot be put aside', 'makeDirectory'],
   ] as const)(
     '[R-853] a segment of which something %s is left for the next start',

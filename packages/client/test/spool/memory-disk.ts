@@ -1,5 +1,5 @@
 /**
- * A disk in memory, under the spool instead of the file system, that several processes share. It knows what is written
+ * A disk in memory, under the spool instead of the file system, that several processes share. It records what is written
  * and what of that is on stable storage, and it can fail any call of a process, or end the process at it.
  *
  * After the end of a process, all that was written is left. After a loss of power, all that was flushed is
@@ -15,7 +15,7 @@ const DIRECTORY_BYTES = 64;
 const STARTED = Date.now();
 
 export type Operation = Exclude<keyof SpoolFiles, 'host'>;
-/** `before`: nothing has happened. `after`: all of it has, and the call fails all the same. `partly`: half of it. */
+/** `before`: the call does nothing. `after`: it does everything, and fails. `partly`: it does half. */
 export type Manner = 'before' | 'partly' | 'after';
 
 class DiskFault extends Error {
@@ -101,7 +101,7 @@ export class MemoryDisk {
   /**
    * The machine loses power; all its processes have ended by then. Locks and owners always survive: without them a
    * directory is only adopted after minutes, see the tests of that.
-   * @param chosen what else has reached the disk without having been flushed.
+   * @param chosen what has also reached the disk without a flush.
    */
   losePower(chosen: (what: string, sector: number) => boolean): void {
     const picked = (what: string, sector: number) => /[/](lock|owner)$/.test(what) || chosen(what, sector);
@@ -259,7 +259,7 @@ export class DiskProcess {
   };
 
   async #do<T>(operation: Operation, file: string, act: () => T, half: () => unknown = () => 0): Promise<T> {
-    // Not at once, as with a real disk.
+    // After a delay, as with a real disk.
     await Promise.resolve();
     if (this.ended) throw new DiskFault('the process has ended');
     if (this.endIn && this.endIn.calls-- === 0) {

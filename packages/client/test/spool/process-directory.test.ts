@@ -73,7 +73,7 @@ describe('a neighbour', () => {
 
   test.each([
     ['of another host', { host: 'another-host' }, false],
-    ['whose lock was swept away', {}, true],
+    ['whose lock was deleted', {}, true],
   ])('[R-854] %s is abandoned after three minutes without a sign of life', async (_who, change, swept) => {
     const { disk, home, process, others } = await onDisk(change);
     if (swept) await others.remove(path.join(home.path, 'lock'));
@@ -164,7 +164,7 @@ describe('a spool that runs', () => {
     await spool.close();
   });
 
-  test.each(['at the next write', 'when it shows that it lives'])(
+  test.each(['at the next write', 'at the next sign of life'])(
     '[R-854] whose directory was removed begins another one with one warning, %s',
     async (when) => {
       vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });

@@ -1,4 +1,4 @@
-/** A file system of 1 MiB for one command, where this host lets the tests mount one that only they see. */
+/** A file system of 1 MiB for one command, where the host allows a mount that only the tests see. */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -8,7 +8,7 @@ const NAMESPACE = ['--user', '--map-root-user', '--mount'];
 
 export const canMount = spawnSync('unshare', [...NAMESPACE, 'true']).status === 0;
 
-/** What to put in front of the command: it finds itself in the empty file system. */
+/** The prefix of the command, which then runs in the empty file system. */
 export function inSmallFileSystem(): string[] {
   const directory = path.join(scratchDirectory(), 'small');
   fs.mkdirSync(directory, { recursive: true, mode: 0o700 });

@@ -40,9 +40,9 @@ test.each(['os', 'fsync'] as const)(
 );
 
 test.each([
-  ['in the turn in which they were captured', { do: 'exit' }, 0],
+  ['in the same turn of the event loop', { do: 'exit' }, 0],
   ['while they are being written', { do: 'exit', later: true }, 0],
-  ['by an exception that no one catches', { do: 'throw' }, 1],
+  ['by an uncaught exception', { do: 'throw' }, 1],
 ] as const)('[R-851] a process that ends %s writes its events first', async (_when, wish, code) => {
   for (const durability of ['os', 'fsync'] as const) {
     const directory = scratchDirectory();

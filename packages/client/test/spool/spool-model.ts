@@ -1,4 +1,4 @@
-/** Compares what a spool has promised with what it does: see the property test. */
+/** Compares the promises of a spool with its behaviour: see the property test. */
 import { expect } from 'vitest';
 import { openSpool } from '../../src/spool/disk-spool.js';
 import { type SpooledEvent, SpoolUnwritable } from '../../src/spool/spool.js';
@@ -61,7 +61,7 @@ export class SpoolModel {
     }
   }
 
-  /** Appends events of these sizes at once. @returns when each has been answered. */
+  /** Appends events of these sizes together. @returns when each has been answered. */
   async append({ spool, process }: Running, sizes: readonly number[]): Promise<void> {
     await Promise.all(
       sizes.map(async (size) => {
@@ -140,7 +140,7 @@ export class SpoolModel {
   async kill(running: Running): Promise<void> {
     running.process.end();
     this.running.splice(this.running.indexOf(running), 1);
-    // It can do nothing any more: this stops its timers.
+    // It can do nothing more: this stops its timers.
     await running.spool.close();
   }
 

@@ -40,7 +40,7 @@ if (wish.do === 'append') {
   for (let i = 0; i < count; i++) await append();
   await spool.close();
 } else if (wish.do === 'fill') {
-  // Into a file system that fills up; then prints the events that are there: "=<name>".
+  // Into a file system that fills up; then prints the stored events: "=<name>".
   for (let i = 0; i < 1200; i++) await append();
   await spool.close();
   const next = await openSpool({

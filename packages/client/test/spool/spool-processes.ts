@@ -25,7 +25,7 @@ export interface SpoolProcess {
   readonly ended: Promise<number | null>;
 }
 
-/** @param before what the command begins with, for a process that is restricted. */
+/** @param before the prefix of the command, for a restricted process. */
 export function startProcess(
   wish: Readonly<Record<string, unknown>>,
   before: readonly string[] = [],

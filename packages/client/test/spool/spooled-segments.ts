@@ -1,4 +1,4 @@
-/** Segments on a disk in memory, made by a spool, and what another spool makes of them. */
+/** Segments on a disk in memory, made by a spool, and the result of another spool that reads them. */
 import { expect } from 'vitest';
 import { openSpool } from '../../src/spool/disk-spool.js';
 import type { SpooledEvent, SpoolOptions } from '../../src/spool/spool.js';
@@ -35,7 +35,7 @@ function soon(): AbortSignal {
 interface Found {
   readonly texts: string[];
   readonly troubles: string[];
-  /** What was put aside, by file name. */
+  /** The files that were put aside, by name. */
   readonly damaged: Map<string, Buffer>;
   /** Writes that were cut off. */
   readonly cut: number;

@@ -84,8 +84,8 @@ test('every row that can be written is read back the same, in the order of creat
 });
 
 test.each([
-  ['of an application id without a schema', 'PRAGMA application_id = 7'],
-  ['that is older than version 1', 'CREATE TABLE api_key (key_id TEXT); PRAGMA user_version = 2'],
+  ['with an application id and no schema', 'PRAGMA application_id = 7'],
+  ['from before version 1', 'CREATE TABLE api_key (key_id TEXT); PRAGMA user_version = 2'],
 ])('[R-2055] a file %s is refused in one sentence and not changed', (_, made) => {
   const dataDir = scratchDirectory();
   const database = new DatabaseSync(keyDatabasePath(dataDir));

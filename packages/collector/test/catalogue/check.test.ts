@@ -96,11 +96,11 @@ describe('[R-703] a difference between the catalogue and the log is found:', () 
 
   /** What is done to the row of a run, and how it is found. */
   test.each([
-    ['a row that is gone', 'DELETE FROM run WHERE id = :run', 'missing'],
+    ['a missing row', 'DELETE FROM run WHERE id = :run', 'missing'],
     ['the model', 'UPDATE run SET model = (SELECT max(id) FROM name) WHERE id = :run', 'differs'],
     ['the version', 'UPDATE run SET version = NULL WHERE id = :run', 'differs'],
     ['the user', 'UPDATE run SET user = NULL WHERE id = :run', 'differs'],
-    ['a user that is not there', 'UPDATE run SET user = 4711 WHERE id = :run', 'differs'],
+    ['an unknown user', 'UPDATE run SET user = 4711 WHERE id = :run', 'differs'],
     ['the target', 'UPDATE run SET target = organisation WHERE id = :run', 'differs'],
     ['the application', 'UPDATE run SET application = 1 WHERE id = :run', 'differs'],
     [
@@ -108,24 +108,28 @@ describe('[R-703] a difference between the catalogue and the log is found:', () 
       'UPDATE run SET organisation = (SELECT max(id) FROM name) WHERE id = :run',
       'differs',
     ],
-    ['when it began', 'UPDATE run SET began_received = began_received + 1 WHERE id = :run', 'differs'],
     [
-      'a time that no double holds',
+      'the time of its start',
+      'UPDATE run SET began_received = began_received + 1 WHERE id = :run',
+      'differs',
+    ],
+    [
+      'a time beyond a double',
       'UPDATE run SET began_sender = 9223372036854775807 WHERE id = :run',
       'differs',
     ],
     [
-      'how many events it has',
+      'the number of its events',
       'UPDATE run SET events = events + 1, summed = summed + 1 WHERE id = :run',
       'differs',
     ],
     ['its last event', 'UPDATE run SET last_sequence = last_sequence + 1 WHERE id = :run', 'differs'],
     ['its outcome', 'UPDATE run SET outcome = outcome + 1 WHERE id = :run', 'differs'],
-    ['what it says against itself', 'UPDATE run SET conflicts = conflicts + 1 WHERE id = :run', 'differs'],
-    ['what it is nested in', 'UPDATE run SET parent = 4711 WHERE id = :run', 'differs'],
-    ['where an event is', 'UPDATE event SET at = at + 1 WHERE run = :run', 'differs'],
-    ['when its events were sent', 'UPDATE event SET sent = sent + 1 WHERE run = :run', 'differs'],
-    ['what kind its events are of', 'UPDATE event SET kind = kind + 1 WHERE run = :run', 'differs'],
+    ['its contradictions', 'UPDATE run SET conflicts = conflicts + 1 WHERE id = :run', 'differs'],
+    ['the run around it', 'UPDATE run SET parent = 4711 WHERE id = :run', 'differs'],
+    ['the place of an event', 'UPDATE event SET at = at + 1 WHERE run = :run', 'differs'],
+    ['the times of its events', 'UPDATE event SET sent = sent + 1 WHERE run = :run', 'differs'],
+    ['the kinds of its events', 'UPDATE event SET kind = kind + 1 WHERE run = :run', 'differs'],
     ['its events', 'DELETE FROM event WHERE run = :run', 'differs'],
   ])('%s', async (_, sql, how) => {
     const run =
@@ -142,8 +146,8 @@ describe('[R-703] a difference between the catalogue and the log is found:', () 
   test.each([
     ['the model of a call', 'UPDATE call SET model = NULL WHERE run = :run AND number = 2'],
     ['the tokens of a call', 'UPDATE call SET input_tokens = 4711 WHERE run = :run AND number = 1'],
-    ['a call that is gone', 'DELETE FROM call WHERE run = :run AND number = 1'],
-    ['calls of a run that has none', 'UPDATE call SET run = -run WHERE run = :run'],
+    ['a missing call', 'DELETE FROM call WHERE run = :run AND number = 1'],
+    ['calls of a run that does not exist', 'UPDATE call SET run = -run WHERE run = :run'],
   ])('%s [R-1836]', async (_, sql) => {
     const run = found('id IN (SELECT run FROM call WHERE number = 2 AND model IS NOT NULL)')[0];
     if (run === undefined) expect.unreachable();

@@ -1,4 +1,4 @@
-/** Catalogues of made-up logs, and what they should say by the simple way of making records. */
+/** Catalogues of made-up logs, and their expected content, from records that are made in the simple way. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -118,7 +118,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** What the tally should be: the sum of all records. */
+/** The expected tally: the sum of all records. */
 export function tallied(contents: ReadonlyMap<string, Said>): Omit<Tally, 'since' | 'events'> {
   const said = [...contents.values()];
   const began = said.filter(({ isRun, missing }) => isRun && !missing.includes('inference-start'));

@@ -99,7 +99,7 @@ const FILTERS: readonly RunFilter[] = [
 ];
 
 test.each([
-  ['in the clear', undefined],
+  ['in plain text', undefined],
   ['encrypted', KEY],
 ])(
   '[R-1040] names stored %s are listed with the number of runs that a count finds, most first',

@@ -183,14 +183,14 @@ describe('[R-908] an invalid proof', () => {
       () => ({ body: `${EVENT.body.toString()}\n` }),
       'without the line break at its end',
     ],
-    ['the body is no JSON', () => ({ body: 'abc' }), 'not JSON'],
+    ['the body is not JSON', () => ({ body: 'abc' }), 'not JSON'],
     [
-      'the signature is another',
+      'the signature was changed',
       () => ({ proof: changed(proof, proof.length - 20) }),
       'The checkpoint is forged or damaged',
     ],
     ['it is cut short', () => ({ proof: proof.slice(0, -60) }), 'The file is not a proof of this log: '],
-    ['it is the JSON around the proof', () => ({ proof: JSON.stringify({ proof }) }), 'jq -j .proof'],
+    ['it is JSON that contains the proof', () => ({ proof: JSON.stringify({ proof }) }), 'jq -j .proof'],
   ])('is refused because %s', async (_, given, message) => {
     const { code, stdout, stderr } = await check(given());
     expect([code, stderr]).toEqual([3, '']);
@@ -300,12 +300,8 @@ describe('check-proof', () => {
   test.each<[string, () => Promise<{ code: number | null; stdout: string; stderr: string }>, string]>([
     ['an invalid key', () => check({ key: 'PRIVATE+KEY+cek_abc' }), '--key'],
     ['a file with an invalid key', () => check({ key: file('cek_abc', 'some.vkey') }), '/some.vkey'],
-    ['an empty file of a key', () => check({ key: file('\n', 'some.vkey') }), '/some.vkey'],
-    [
-      'a key whose id is not its own',
-      () => check({ key: key.replace(/\+[0-9a-f]{8}\+/, '+00000000+') }),
-      '--key',
-    ],
+    ['an empty key file', () => check({ key: file('\n', 'some.vkey') }), '/some.vkey'],
+    ['a key with a wrong id', () => check({ key: key.replace(/\+[0-9a-f]{8}\+/, '+00000000+') }), '--key'],
     ['no key', () => run(['check-proof', file(proof), '--event', file(EVENT.body)]), '--key'],
     ['no body', () => run(['check-proof', file(proof), '--key', key]), '--event'],
     ['no proof', () => run(['check-proof', '--event', file(EVENT.body), '--key', key]), 'proof'],

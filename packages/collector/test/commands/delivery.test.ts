@@ -56,8 +56,8 @@ describe('[R-1550] [R-1335] the request of a command', () => {
   test.each([
     ['is interrupted', false, 'SIGINT', 130, withdrawn],
     ['is interrupted', true, 'SIGTERM', 9, begun],
-    ['has no collector any more', false, 'gone', 2, withdrawn],
-    ['has no collector any more', true, 'gone', 9, begun],
+    ['has lost its collector', false, 'gone', 2, withdrawn],
+    ['has lost its collector', true, 'gone', 9, begun],
     ['is killed', false, 'SIGKILL', null, ''],
     ['is killed', true, 'SIGKILL', null, ''],
   ] as const)('that %s is either withdrawn or done (begun: %s)', async (_, isBegun, stop, code, says) => {

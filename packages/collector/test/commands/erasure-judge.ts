@@ -1,4 +1,4 @@
-/** What a plan of erasure must say and an erasure may do, decided from the events that were sent and the acts that were done. */
+/** The expected plan and result of an erasure, decided from the events that were sent and the acts that were done. */
 
 export interface Sent {
   readonly organisation: string;
@@ -36,7 +36,7 @@ export interface Floor {
 /** Keys of events are their organisation and id. */
 export interface Decided {
   readonly phase: number;
-  /** The organisations that have what was asked for. */
+  /** The organisations that have the requested subject, run or event. */
   readonly organisations: readonly string[];
   readonly marked: ReadonlySet<string>;
   readonly listed: ReadonlySet<string>;
@@ -50,7 +50,7 @@ export interface Decided {
   readonly run: ReadonlyMap<string, Run>;
 }
 
-/** @param code of the command; `mayRefuse`: 10 is allowed too. Only with 0 and 7 something is erased. */
+/** @param code of the command; `mayRefuse`: 10 is allowed too. Events are erased only with 0 and 7. */
 export interface Verdict {
   readonly code: 0 | 6 | 7 | 8 | 10;
   readonly mayRefuse: boolean;
@@ -85,7 +85,7 @@ export const keyOf = ({ organisation, id }: { organisation: string; id: string }
 /** The run that an event names or opens. */
 export const runIdOf = (event: Sent): string | undefined =>
   fieldsOf(event).run_id ?? (event.kind === 'inference-start' ? event.id : undefined);
-/** What it is nested in or is a part of; an event that names its run belongs to that run only. */
+/** The event in which it is nested or of which it is a part; an event that names its run belongs to that run only. */
 const hangsOn = (event: Sent): string =>
   (event.kind === 'inference-start' || runIdOf(event) === undefined ? fieldsOf(event).parent_event_id : '') ??
   '';
@@ -259,7 +259,7 @@ export class Judge {
     );
   }
 
-  /** What came after an action erased something of a run, if nothing older is left: after the given action, or the last. */
+  /** The events of a run after an erasure, if no older one is left: after the given action, or the last. */
   #lateOf({ events }: Run, asked?: string): { action: string; events: number }[] {
     const last = this.erasures.findLast(
       ({ action }) =>
@@ -270,7 +270,7 @@ export class Judge {
     return [{ action: last.action, events: left.length }];
   }
 
-  /** A hold on a run or a person reaches whatever is nested in it. */
+  /** A hold on a run or a person covers the runs nested in it. */
   #isHeld(run: Run | undefined, key: string, hold: Hold): boolean {
     const met = this.#holds.get(hold);
     if (run === undefined || met?.events.has(key)) return run !== undefined;

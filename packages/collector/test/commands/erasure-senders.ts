@@ -5,7 +5,7 @@ import { sampleEvent } from '../running/sample-events.js';
 import { runIdOf, type Sent } from './erasure-judge.js';
 
 export const ORGANISATIONS = ['icu', 'ed'];
-/** One person a line. The gateway calls for many. */
+/** One person a line. The gateway is the caller for many. */
 export const PATIENTS = [
   ['patient-4711', 'MRN 47/11'],
   ['Jürg Weiß'],
@@ -84,7 +84,7 @@ function modelOf(run: string): object {
 
 /** Makes the events of a batch, all at random. */
 export class Sender {
-  /** What later events may hang on, or be nested in. */
+  /** The possible parents of later events. */
   readonly #known: Sent[] = [];
   readonly #made: Sent[] = [];
 
@@ -96,7 +96,7 @@ export class Sender {
     this.#known.push(...sent);
   }
 
-  /** All that was made, in any order: a start may come after its events. */
+  /** All events, in any order: a start may come after its events. */
   get batch(): Sent[] {
     const { random } = this;
     return this.#made

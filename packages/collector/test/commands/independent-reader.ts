@@ -1,6 +1,6 @@
 /**
  * Reads a directory of tiles, written from C2SP tlog-tiles and RFC 6962 section 2.1 alone. Like the verifier beside it,
- * it shares nothing with the code that it is there to check.
+ * it shares no code with the reader that it checks.
  */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';

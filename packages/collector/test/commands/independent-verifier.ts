@@ -1,6 +1,6 @@
 /**
  * Written from RFC 6962, RFC 9162 (2.1.3.2), RFC 8410 and the C2SP texts tlog-proof, tlog-checkpoint and signed-note,
- * and from what is said of a leaf. It shares nothing with the code that it is there to check.
+ * and from the description of a leaf. It shares nothing with the code that it checks.
  */
 import assert from 'node:assert/strict';
 import { createHash, createPublicKey, verify } from 'node:crypto';
@@ -72,7 +72,7 @@ export function independentHead(log: Uint8Array, lines: number): string {
   return head.toString('hex');
 }
 
-/** What an action says, in words of docs/INTEGRITY.md, and the numbers of the events that it erased. */
+/** The content of an action, in words of docs/INTEGRITY.md, and the numbers of the events that it erased. */
 export interface IndependentAction {
   readonly number: number;
   readonly at: number;

@@ -324,7 +324,7 @@ describe('[R-908] a damaged log yields no proof', () => {
     ],
     // No later event says that it was durable: only the checkpoint does.
     'a byte of the event has changed': [flipEvent, /up to entry 4 only, .*checkpoint covers 300 entries/],
-    'a byte of the event has changed, and a later event says that it was durable': [
+    'a byte of the event has changed, and a later event shows that it was durable': [
       async () => {
         await fillSigned(dataDir, [events(1)]);
         flipEvent();

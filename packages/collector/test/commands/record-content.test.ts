@@ -55,12 +55,15 @@ describe('content by reference', () => {
 
   test.each<[string, (of: string) => string]>([
     ['a name', () => 'notes/a%20b%25.txt'],
-    ['a name with a percent sign that is no escape', () => 'notes/a b%.txt'],
-    ['a name that goes up and comes back', () => './notes/../notes/a%20b%25.txt'],
+    ['a name with a percent sign that is not an escape', () => 'notes/a b%.txt'],
+    ['a name that leaves a directory and returns', () => './notes/../notes/a%20b%25.txt'],
     ['a path', (of) => path.join(of, 'notes', 'a%20b%25.txt')],
     ['a file: URI', (of) => pathToFileURL(path.join(of, 'notes', 'a b%.txt')).href],
-    ['a file: URI of this host', (of) => `file://localhost${path.join(of, 'notes', 'a%20b%25.txt')}`],
-    ['a link within', () => 'inner.txt'],
+    [
+      'a file: URI with the host localhost',
+      (of) => `file://localhost${path.join(of, 'notes', 'a%20b%25.txt')}`,
+    ],
+    ['a link inside', () => 'inner.txt'],
   ])('[R-1862] %s is read within the directory', (_, uriIn) => {
     const content = new ContentDirectory(directory);
     expect([content.read(uriIn(directory), undefined), content.warning]).toEqual([NOTE, undefined]);
@@ -68,24 +71,24 @@ describe('content by reference', () => {
 
   test.each<[string, (of: string) => string]>([
     ['a name that goes up', () => '../secret.txt'],
-    ['an escaped one', () => '%2e%2e%2fsecret.txt'],
+    ['an escaped name that goes up', () => '%2e%2e%2fsecret.txt'],
     ['a path', () => '/etc/hostname'],
     ['a file: URI', (of) => pathToFileURL(path.join(of, 'secret.txt')).href],
     ['a file: URI that goes up', (of) => `file://${of}/content/../secret.txt`],
     ['a link', () => 'link.txt'],
-    ['a file behind a link', () => 'up/secret.txt'],
+    ['a file in a linked directory', () => 'up/secret.txt'],
     ['the directory itself', () => '.'],
-    ['a directory with a like name', () => '../content2/x'],
+    ['a directory with a similar name', () => '../content2/x'],
     ['nothing', () => ''],
     ['another host', () => 'file://archive/notes/a.txt'],
     ['a NUL', () => 'file:///notes%00'],
     ['an escaped slash', () => 'file:///notes%2Fa'],
-    ['the network', () => 'https://records.test.example/1'],
-    ['a file that is not there', () => 'notes/b.txt'],
-    ['a hash that is not there', () => `sha256:${'ab'.repeat(32)}`],
+    ['an https: URL', () => 'https://records.test.example/1'],
+    ['a missing file', () => 'notes/b.txt'],
+    ['a missing hash', () => `sha256:${'ab'.repeat(32)}`],
     ['a name that moves the cursor', () => '\u001b[2J'],
-    ['a directory within', () => 'notes'],
-    ['a file as a directory', () => 'scan.png/x'],
+    ['a directory inside', () => 'notes'],
+    ['a path through a file', () => 'scan.png/x'],
   ])('[R-1862] %s is not read, and a note says so', (_, uriIn) => {
     const content = new ContentDirectory(directory);
     // eslint-disable-next-line no-control-regex -- it is what is looked for

@@ -26,7 +26,7 @@ export function loggedEvent(
 }
 
 /**
- * Stores the batches, on top of what is there; on return a checkpoint covers all of it, and a head of the access log.
+ * Appends the batches to the log; on return a checkpoint covers all of it, and a head of the access log.
  * @param origin of a new log.
  */
 export async function fillSigned(

@@ -1,4 +1,4 @@
-/** What someone with access to the host can do to a log, done as carefully as such a person would do it. */
+/** What a person with access to the host can do to a log, done as carefully as an attacker would do it. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -117,7 +117,7 @@ export function sign(dataDir: string, size: number, root: Buffer): Promise<strin
   return keys.sign(formatCheckpoint({ origin: keys.origin, size, root }));
 }
 
-/** Makes the tree again and signs it with the true key, as if there had never been another. */
+/** Makes the tree again and signs it with the true key, as if no other had existed. */
 export async function rebuild(dataDir: string): Promise<void> {
   const { size, root } = rebuildTree(dataDir);
   const directory = path.join(dataDir, 'checkpoints');

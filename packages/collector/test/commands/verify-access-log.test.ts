@@ -137,12 +137,12 @@ describe('collector verify, of the access log', () => {
     ],
     ['removed', (lines) => lines.toSpliced(4, 2), /has 6 whole lines, but entry 4 .* 8: .*the first 4 /],
     [
-      'removed, and another logged',
+      'removed, and others logged',
       (lines) => [...lines.toSpliced(4, 2), ...lines.slice(0, 4)],
       /^lines 5 to 8 /,
     ],
-    ['put in', (lines) => lines.toSpliced(6, 0, ...lines.slice(0, 2)), /^lines 5 to 8 /],
-    ['put in another order', (lines) => [...lines.slice(2), ...lines.slice(0, 2)], /^lines 1 to 4 /],
+    ['inserted', (lines) => lines.toSpliced(6, 0, ...lines.slice(0, 2)), /^lines 5 to 8 /],
+    ['reordered', (lines) => [...lines.slice(2), ...lines.slice(0, 2)], /^lines 1 to 4 /],
     ['cut off the end', (lines) => lines.slice(0, 7), /has 7 whole lines, but entry 4 /],
     ['all removed', () => [], /has 0 whole lines, but entry 3 /],
   ])('[R-718] reports that lines were %s', async (_how, change, message) => {

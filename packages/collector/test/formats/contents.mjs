@@ -1,4 +1,4 @@
-// What the collector reads in a directory of the test of formats, in the form in which decoder.py prints it.
+// The content of a directory of the formats test as the collector reads it, in the form that decoder.py prints.
 import { createHash, createSecretKey } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';

@@ -169,7 +169,7 @@ class Log {
     await this.store.close();
   }
 
-  /** Keeps what the log is made of as an example. */
+  /** Keeps the files of the log as an example. */
   async keep(name) {
     const to = path.join(out, name);
     fs.mkdirSync(path.join(to, 'ledger'), { recursive: true });

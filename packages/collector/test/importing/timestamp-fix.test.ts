@@ -76,20 +76,20 @@ describe('fixing timestamps [R-714]', () => {
   });
 
   test.each([
-    ['it is no date-time', outcome('"yesterday"')],
+    ['it is not a date-time', outcome('"yesterday"')],
     ['it is a date', outcome('"2026-01-01"')],
     ['it has no seconds', outcome('"2026-01-01T10:00"')],
-    ['it has a faulty offset', outcome('"2026-01-01T10:00:00+1"')],
+    ['it has an invalid offset', outcome('"2026-01-01T10:00:00+1"')],
     ['it is a number', outcome('1767261600')],
     ['it is missing', outcome('null').replace('"timestamp":null,', '')],
-    ['something else is faulty', outcome('"2026-01-01T10:00:00Z"', '"outcome":1')],
-    ['the text is no JSON', '{"timestamp":"2026-01-01T10:00:00"'],
-    ['the text holds no object', '["2026-01-01T10:00:00"]'],
+    ['something else is invalid', outcome('"2026-01-01T10:00:00Z"', '"outcome":1')],
+    ['the text is not JSON', '{"timestamp":"2026-01-01T10:00:00"'],
+    ['the text is not an object', '["2026-01-01T10:00:00"]'],
     [
-      'the event says something of fixes itself',
+      'the event already has import_fixes',
       outcome('"2026-01-01T10:00:00"', '"import_fixes":[],"outcome":{}'),
     ],
-    ['the zone had no offset of whole minutes then', outcome('"1880-01-01T10:00:00"')],
+    ['the zone had an offset with seconds at the time', outcome('"1880-01-01T10:00:00"')],
   ])('leaves an event unchanged when %s', (_what, text) => {
     expect(fixed(text)).toBeUndefined();
   });

@@ -130,7 +130,7 @@ describe('a conflict', () => {
     ['another value', '1', '2'],
     ['a number that differs in its last digit', '12345678901234567890', '12345678901234567891'],
     ['a number beyond the range of doubles', '1e400', '1e401'],
-    ['a number for the string of it', '1', '"1"'],
+    ['a number for its string', '1', '"1"'],
     ['null for a missing member', '{}', '{"a":null}'],
     ['an array in another order', '[1,2]', '[2,1]'],
     ['an empty object for an empty array', '{}', '[]'],

@@ -146,7 +146,7 @@ describe('a plain body', () => {
       ['with its length', {}, (text) => text],
       ['in chunks', { 'Transfer-Encoding': 'chunked' }, (text) => chunked(text)],
       ['in many small chunks', { 'Transfer-Encoding': 'chunked' }, (text) => chunked(text, 1000)],
-      ['when the client waits to be told', { Expect: '100-continue' }, (text) => text],
+      ['after 100 Continue', { Expect: '100-continue' }, (text) => text],
     ];
   test.each(HEADERS)('%s may have exactly the limit [R-312]', async (_how, headers, form) => {
     expect(

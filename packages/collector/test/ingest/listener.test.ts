@@ -89,9 +89,9 @@ describe('the length of a body', () => {
       'Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n',
       chunked(json).toString(),
     ],
-    ['chunked behind gzip', 'Transfer-Encoding: gzip, chunked\r\n', chunked(json).toString()],
+    ['chunked after gzip', 'Transfer-Encoding: gzip, chunked\r\n', chunked(json).toString()],
     [
-      'chunked behind identity in another header',
+      'chunked after identity in another header',
       'Transfer-Encoding: identity\r\nTransfer-Encoding: chunked\r\n',
       chunked(json).toString(),
     ],
@@ -151,14 +151,14 @@ describe('a chunked body', () => {
   });
 
   test.each([
-    ['a size that is no number', 'xyz\r\n{}\r\n0\r\n\r\n'],
+    ['a size that is not a number', 'xyz\r\n{}\r\n0\r\n\r\n'],
     ['a negative size', '-2\r\n{}\r\n0\r\n\r\n'],
     ['a size with a prefix', '0x2\r\n{}\r\n0\r\n\r\n'],
     ['a size with a space before it', ' 2\r\n{}\r\n0\r\n\r\n'],
     ['an empty size', '\r\n{}\r\n0\r\n\r\n'],
     ['a size beyond 64 bits', 'fffffffffffffffff\r\n{}\r\n0\r\n\r\n'],
     ['a chunk longer than its size', '1\r\n{}\r\n0\r\n\r\n'],
-    ['no line break behind a chunk', '2\r\n{}0\r\n\r\n'],
+    ['no line break after a chunk', '2\r\n{}0\r\n\r\n'],
     ['bare line feeds', '2\n{}\n0\n\n'],
     ['a bare line feed in an extension', '2;a\n{}\r\n0\r\n\r\n'],
   ])('with %s is refused, with no second answer [R-410]', async (_what, bytes) => {
@@ -207,7 +207,7 @@ describe('a malformed HTTP request', () => {
     ['has an unknown method', () => post({ method: 'SPY' })],
     ['has a space in its target', () => post({ target: '/event/out come' })],
     [
-      'has a bare line feed behind the request line',
+      'has a bare line feed after the request line',
       () => post().toString('latin1').replace('HTTP/1.1\r\n', 'HTTP/1.1\n'),
     ],
     ['has bare line feeds throughout', () => post().toString('latin1').replaceAll('\r\n', '\n')],
@@ -453,8 +453,8 @@ describe('pipelined requests', () => {
   });
 
   test.each([
-    ['a request behind Connection: close', { headers: { Connection: 'close' } }, () => post()],
-    ['a request behind HTTP/1.0', { version: 'HTTP/1.0' }, () => post()],
+    ['a request after Connection: close', { headers: { Connection: 'close' } }, () => post()],
+    ['a request after HTTP/1.0', { version: 'HTTP/1.0' }, () => post()],
     ['garbage', {}, () => Buffer.from('garbage\r\n\r\n')],
   ] as const)(
     'a valid one before %s gets its answer, which is the last [R-316]',

@@ -34,7 +34,7 @@ const COMING = {
   'the name as part of another': clients.issue({
     names: [`dns:x, URI:${URI.slice(4)}`, 'dns:*.example.org'],
   }),
-  'one of a strange authority': strangers.issue({ names: [URI, DNS] }),
+  'one of an unknown authority': strangers.issue({ names: [URI, DNS] }),
   'an expired one': clients.issue({ names: [URI, DNS], days: -1 }),
 } as const satisfies Record<string, Issued | undefined>;
 type Coming = keyof typeof COMING;
@@ -221,7 +221,7 @@ test('changed authorities apply from the next connection on [R-821]', async () =
     await expect.poll(told).toBe(before + 1);
   };
   await use(strangers);
-  expect(await postTo('required', keys.uri, 'one of a strange authority')).toEqual(accepted);
+  expect(await postTo('required', keys.uri, 'one of an unknown authority')).toEqual(accepted);
   expect(await postTo('required', keys.uri, 'its own certificate')).toBe('turned away');
   await use(clients);
   expect(await postTo('required', keys.uri, 'its own certificate')).toEqual(accepted);

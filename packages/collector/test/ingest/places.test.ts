@@ -60,7 +60,7 @@ describe('[R-803] when all connections are taken', () => {
     ['one byte', () => 'P'],
     ['half a body without a key', () => post().subarray(0, -5)],
     ['a request with a wrong key', () => post('unknown')],
-    ['a request to nowhere', () => requestBytes({ key: 'one', target: '/event/none', body: '{}' })],
+    ['a request to an unknown path', () => requestBytes({ key: 'one', target: '/event/none', body: '{}' })],
   ] as const;
   describe.each([
     ['its own', ONE],

@@ -59,13 +59,13 @@ describe('files that cannot be used are reported by name, without their content 
     ['an empty certificate', 'cert', holding(() => '')],
     ['a certificate cut short', 'cert', (file) => fs.truncateSync(file, 200)],
     [
-      'a certificate of other bytes',
+      'a certificate with invalid bytes',
       'cert',
       holding(() => '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'),
     ],
     ['no key', 'key', holding(() => 'secret')],
     ['a key with a passphrase', 'key', holding(encrypted)],
-    ['the key of another', 'key', holding(() => authority.issue().key)],
+    ['the key of another certificate', 'key', holding(() => authority.issue().key)],
     ['a key of another type', 'key', holding(weak)],
   ];
   test.each(CASES)('%s', async (_what, which, spoil) => {

@@ -144,7 +144,7 @@ describe('a faulty client [R-821]', () => {
   }
 
   test.each([
-    ['says nothing', []],
+    ['sends nothing', []],
     ['stops in its first message', [0x16, 0x03, 0x01, 0x02, 0x00, 0x01]],
   ])('that %s is cut off in time', async (_what, bytes) => {
     const { port } = await hurried();

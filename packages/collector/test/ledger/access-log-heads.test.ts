@@ -105,7 +105,7 @@ describe('[R-718] the heads of the access log', () => {
   test.each<[string, () => void, RegExp, string[]]>([
     ['removed', () => fs.rmSync(file), /truncated or removed/, []],
     ['cut', () => fs.truncateSync(file, 4), /truncated/, ['one']],
-    ['changed among its lines', () => fs.writeFileSync(file, 'x'.repeat(99)), /lines were changed/, []],
+    ['overwritten', () => fs.writeFileSync(file, 'x'.repeat(99)), /lines were changed/, []],
   ])(
     'report while it runs that the file was %s, and continue with what is there',
     async (_how, change, told, left) => {

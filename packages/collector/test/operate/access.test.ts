@@ -99,13 +99,13 @@ describe('[R-831] an operator token', () => {
   });
 
   test.each([
-    ['is not there', undefined, 0o600, 'cannot be read (ENOENT)'],
-    ['everybody can read', TOKEN, 0o644, 'chmod 600'],
+    ['is missing', undefined, 0o600, 'cannot be read (ENOENT)'],
+    ['everyone can read', TOKEN, 0o644, 'chmod 600'],
     ['is too short', 'x'.repeat(31), 0o600, 'at least 32'],
     ['is empty', '', 0o600, 'at least 32'],
     ['has two lines', `${TOKEN}\n${TOKEN}\n`, 0o600, 'one line'],
     ['has a space', `${TOKEN} ${TOKEN}`, 0o600, 'visible ASCII'],
-    ['is a book', 'x'.repeat(2000), 0o600, 'too long'],
+    ['is too long', 'x'.repeat(2000), 0o600, 'too long'],
   ])(
     'of a file that %s is refused, and its content is not repeated',
     async (_name, content, mode, reason) => {

@@ -51,7 +51,7 @@ export async function getJson(port: number, path: string): Promise<Record<string
   return JSON.parse(body) as Record<string, unknown>;
 }
 
-/** What a scrape says, read by a parser that is not ours. */
+/** The result of a scrape, read by a parser that is not ours. */
 export class Scrape {
   constructor(readonly families: readonly ParsedFamily[]) {}
 

@@ -1,4 +1,4 @@
-/** The input of the warnings and the hints, where all is well. */
+/** The input of the warnings and the hints, without a fault. */
 import { IngestCounters } from '../../src/ingest/ingest-counters.js';
 import { createCounterMemory, LedgerCounters, type SharedCounts } from '../../src/ledger/ledger-counters.js';
 import type { KeyState } from '../../src/access/key-ring.js';
@@ -56,7 +56,7 @@ export const WELL: Facts = {
   tokenInClear: false,
 };
 
-/** A ledger that holds this, or of which this is known. */
+/** A ledger with these facts. */
 export function holding(more: Partial<Facts['ledger']>): Pick<Facts, 'ledger'> {
   return { ledger: { ...LEDGER, ...more } };
 }

@@ -145,10 +145,10 @@ describe('[R-1323] a KMS', () => {
   }
 
   test.each([
-    ['gives another key', `echo ${Buffer.alloc(32).toString('base64')}`],
-    ['gives no key', 'true'],
-    ['gives a key that is too long', `echo ${Buffer.alloc(33).toString('base64')}`],
-    ['says something else', 'echo "permission denied"'],
+    ['prints another key', `echo ${Buffer.alloc(32).toString('base64')}`],
+    ['prints no key', 'true'],
+    ['prints a key that is too long', `echo ${Buffer.alloc(33).toString('base64')}`],
+    ['prints a message', 'echo "permission denied"'],
     ['fails', 'exit 1'],
   ])('that %s is reported, and no key is called damaged or written', async (_, script) => {
     does(WRAPS);

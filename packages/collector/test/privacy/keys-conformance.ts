@@ -1,4 +1,4 @@
-/** What the keys of payloads promise over every vault (privacy/payload-keys.ts), whatever is done to its copies. */
+/** The promises of payload keys over every vault (privacy/payload-keys.ts), after any change of its copies. */
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import { KekFault, type KeyEncryptionKey } from '../../src/privacy/key-encryption-key.js';
@@ -54,7 +54,7 @@ function expectDestroyed(keys: KeyReader, places: Iterable<Place>): void {
     expect(keys.keyOf(tag, organisation, sequence)).toBeUndefined();
 }
 
-/** What was promised so far. */
+/** The promises so far. */
 class Promises {
   kept: readonly Given[] = [];
   destroyed: readonly Given[] = [];
@@ -74,7 +74,7 @@ class Promises {
   }
 }
 
-/** A first start, and all that is done to keys afterwards. */
+/** A first start, and all later operations on keys. */
 async function live(place: VaultPlace, promises: Promises): Promise<void> {
   const keys = await openKeys(place);
   const given = [1, 2, 3].map((sequence) => give(keys, 'a', sequence));

@@ -1,4 +1,4 @@
-/** A vault in memory, by the contract alone: the first subject of the suite, and what the others are compared with in prose. */
+/** A vault in memory, by the contract alone: the first subject of the suite, and the reference for the others. */
 import { VaultAway, type KeyVault, type RecordName } from '../../src/privacy/key-vault.js';
 import type { Mutant } from './vault-mutants.js';
 import type { VaultPlace, VaultSubject } from './vault-conformance.js';

@@ -1,4 +1,4 @@
-/** What every vault of keys has to do, as cases by what they say of it; those of disks are in vault-disk-cases.ts. */
+/** The cases that every vault of keys must pass, by name; those of disks are in vault-disk-cases.ts. */
 import { expect } from 'vitest';
 import { VaultAway, type KeyVault, type RecordName } from '../../src/privacy/key-vault.js';
 import type { VaultCase, VaultPlace, VaultSubject } from './vault-conformance.js';
@@ -52,7 +52,7 @@ function orStale(error: unknown): 'stale' {
 }
 
 export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
-  'a record that is not there has generation 0': {
+  'a missing record has generation 0': {
     async run(place) {
       const vault = await begun(place);
       const first = bucket(A, { generation: 1 });
@@ -85,7 +85,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       expect(await put(loser, bucket(A, { generation: 3 }), 2)).toBe('written');
     },
   },
-  'a writer that has not looked since another wrote is stale': {
+  'a writer that has not refreshed since a write by another is stale': {
     async run(place) {
       const [one, other] = [await begun(place), await place.open()];
       const [old, next] = [bucket(A, { generation: 1 }), bucket(A, { generation: 2 })];
@@ -98,7 +98,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await expectEverywhere(place, old.name, next.bytes);
     },
   },
-  'a write that is repeated is written': {
+  'a repeated write is written': {
     async run(place) {
       const vault = await begun(place);
       const record = bucket(A, { generation: 1 });
@@ -151,7 +151,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await expectEverywhere(place, left.name, left.bytes);
     },
   },
-  'a state under an epoch that is gone is stale': {
+  'a write of a state under an erased epoch is stale': {
     async run(place) {
       const [vault, other] = [await begun(place), await place.open()];
       expect(await put(vault, epochKey(2), 0)).toBe('written');
@@ -169,7 +169,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await expectEverywhere(place, late.name, under2.bytes);
     },
   },
-  'an epoch that a state is under is not erased': {
+  'an epoch is not erased while a state is under it': {
     async run(place) {
       const [vault, other] = [await begun(place), await place.open()];
       const [states, names] = [bucket(A, { generation: 1 }), namesKeys({ generation: 1 })];
@@ -255,7 +255,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       expect([other.read(a.name), other.read(b.name)]).toEqual([[a.bytes], []]);
     },
   },
-  'nothing is written while no copy can be reached, and all can be done when one can': {
+  'without a reachable copy nothing is written, and with the copies back all works again': {
     async run(place) {
       const vault = await begun(place);
       await generations(vault, A, 1);
@@ -310,7 +310,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await expectEverywhere(place, next.name, next.bytes);
     },
   },
-  'a mirror that is two generations behind is given with the others, and gets the next write': {
+  'a mirror two generations behind is returned with the others, and gets the next write': {
     applies: hasMirrors,
     async run(place) {
       const vault = await begun(place);
@@ -340,7 +340,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       }
     },
   },
-  'a mirror that is one generation ahead is not written over by what does not know it': {
+  'a mirror one generation ahead is not overwritten by a write that does not know it': {
     applies: hasMirrors,
     async run(place) {
       const vault = await begun(place);
@@ -356,7 +356,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await expectEverywhere(place, ahead.name, merged.bytes);
     },
   },
-  'an erasure names the copy that was away; when it is back, its old bytes are given beside the others': {
+  'an erasure names an unreachable copy, whose old bytes are later returned with the others': {
     applies: hasMirrors,
     async run(place) {
       for (const away of [0, 1, 2]) {
@@ -376,7 +376,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       }
     },
   },
-  'a record that was removed while a copy was away is removed there when it is back': {
+  'a record removed while a copy was unreachable is later removed there': {
     applies: hasMirrors,
     async run(place) {
       const vault = await begun(place);
@@ -393,7 +393,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       }
     },
   },
-  'a copy that is damaged, or has another record in its place, is passed over and gets the next write': {
+  'a copy that is damaged, or has another record in its place, is skipped and gets the next write': {
     applies: hasMirrors,
     async run(place) {
       const vault = await begun(place);
@@ -406,7 +406,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       await expectEverywhere(place, next.name, next.bytes);
     },
   },
-  'a database that is of an older state has back what a process knows, and nothing that was erased': {
+  'a database restored to an older state gets back what a process knows, and nothing erased': {
     applies: hasBackups,
     async run(place) {
       const [one, other] = [await begun(place), await place.open()];
@@ -430,12 +430,12 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       expect(await put(one, next, 1)).toBe('written');
       expect(await put(one, late, 0)).toBe('written');
       expect((await one.refresh()).size).toBe(0);
-      // A process that knows less has lost nothing.
+      // A process that knows fewer records has lost nothing.
       expect((await other.refresh()).size).toBe(0);
       expect(other.read(name)).toEqual([next.bytes]);
     },
   },
-  'a database of an older state is noticed also where another process has written to it since': {
+  'an older state of the database is noticed also after a write by another process': {
     applies: hasBackups,
     async run(place) {
       const [one, other] = [await begun(place), await place.open()];
@@ -449,7 +449,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       expect(storedGeneration(one, name)).toBe(30);
     },
   },
-  'a database that has lost everything has it back': {
+  'a database that lost everything gets it back': {
     applies: hasBackups,
     async run(place) {
       await place.open();
@@ -466,7 +466,7 @@ export const RECORD_CASES: Readonly<Record<string, VaultCase>> = {
       expect(await vault.write(name, bytes, 0)).toBe('written');
     },
   },
-  'a write to a database of an older state is stale until what it has is known': {
+  'a write to a database restored to an older state is stale until a refresh': {
     applies: hasBackups,
     async run(place) {
       const vault = await begun(place);

@@ -9,7 +9,7 @@ import { RECORD_CASES } from './vault-cases.js';
 import { DISK_CASES } from './vault-disk-cases.js';
 import { MUTANTS, type Mutant } from './vault-mutants.js';
 
-/** A copy of the records, past the vault. */
+/** A copy of the records, accessed without the vault. */
 export interface VaultCopy {
   get(name: RecordName): Promise<Buffer | undefined>;
   /** @param bytes undefined removes the record. */
@@ -28,7 +28,7 @@ export interface VaultPlace {
   open(): Promise<KeyVault>;
   /** The same place, on other disks. */
   readonly onDisks?: (disks: readonly MemoryDisk[]) => VaultPlace;
-  /** Of a database: notes its state. @returns what brings it back to that. */
+  /** Of a database: backs up its state. @returns a function that restores it. */
   readonly backUp?: () => Promise<() => Promise<void>>;
   /** Closes what it has opened. */
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-/** What a vault of directories has to do when its disk is full, its process is killed or the machine loses power. */
+/** Cases of a vault of directories whose disk is full, whose process is killed or whose machine loses power. */
 import { expect } from 'vitest';
 import { VaultAway, type KeyVault, type RecordName } from '../../src/privacy/key-vault.js';
 import { random, runs } from '../../../../test/property-runs.js';
@@ -32,7 +32,7 @@ async function crashes(
   return found;
 }
 
-/** What may be found where power is lost: no unflushed sector and name, all of them, or any. */
+/** What a loss of power may leave: no unflushed sector and name, all of them, or any. */
 function powerLosses(disks: readonly MemoryDisk[]): (readonly MemoryDisk[])[] {
   const picks = [
     () => false,
@@ -83,7 +83,7 @@ async function expectLeftOut(place: VaultPlace, vault: KeyVault, i: number): Pro
 }
 
 export const DISK_CASES: Readonly<Record<string, VaultCase>> = {
-  'a mirror with the keys of another log is not written over, and is named': {
+  'a mirror with the keys of another log is not overwritten, and is named': {
     applies: (subject) => hasMirrors(subject) && hasDisks(subject),
     async run(place) {
       const vault = await begun(place);

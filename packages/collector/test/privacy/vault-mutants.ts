@@ -1,6 +1,6 @@
 /**
  * Vaults that lack a rule, one each, to show that the suite finds it: wrappers of a vault, or of the disk calls that it makes.
- * Each names the cases that have to fail on it.
+ * Each names the cases that must fail on it.
  */
 import path from 'node:path';
 import { VaultAway, type KeyVault, type RecordName } from '../../src/privacy/key-vault.js';
@@ -47,7 +47,7 @@ async function current(vault: KeyVault, name: RecordName): Promise<number> {
   return storedGeneration(vault, name);
 }
 
-/** Again if another was faster. */
+/** Retries if another writer was faster. */
 async function onCurrent<Outcome>(
   vault: KeyVault,
   name: RecordName,
@@ -65,8 +65,8 @@ export const MUTANTS: readonly Mutant[] = [
     lacks: 'the generation is compared',
     cases: [
       'of two writers that replace one generation exactly one has written',
-      'a writer that has not looked since another wrote is stale',
-      'a mirror that is one generation ahead is not written over by what does not know it',
+      'a writer that has not refreshed since a write by another is stale',
+      'a mirror one generation ahead is not overwritten by a write that does not know it',
     ],
     vault: (vault) =>
       changed(vault, {
@@ -76,7 +76,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     lacks: 'generation 0 means a new record',
-    cases: ['a record that is not there has generation 0'],
+    cases: ['a missing record has generation 0'],
     vault: (vault) =>
       changed(vault, {
         write: async (name, bytes, after) =>
@@ -84,11 +84,11 @@ export const MUTANTS: readonly Mutant[] = [
       }),
   },
   {
-    lacks: 'what is stale changes nothing',
+    lacks: 'a stale write changes nothing',
     cases: [
-      'a record that is not there has generation 0',
+      'a missing record has generation 0',
       'of two writers that replace one generation exactly one has written',
-      'a state under an epoch that is gone is stale',
+      'a write of a state under an erased epoch is stale',
     ],
     vault: (vault, place) =>
       changed(vault, {
@@ -102,7 +102,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     lacks: 'a write may be repeated',
-    cases: ['a write that is repeated is written'],
+    cases: ['a repeated write is written'],
     vault: (vault) =>
       changed(vault, {
         write: async (name, bytes, after) =>
@@ -113,15 +113,15 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     lacks: 'an erased record is gone',
-    cases: ['an erased record is gone for every process', 'an epoch that a state is under is not erased'],
+    cases: ['an erased record is gone for every process', 'an epoch is not erased while a state is under it'],
     vault: (vault) =>
       changed(vault, {
         erase: async (name, bytes, after) => (bytes === undefined ? [] : vault.erase(name, bytes, after)),
       }),
   },
   {
-    lacks: 'the epoch of a state has to be there',
-    cases: ['a state under an epoch that is gone is stale'],
+    lacks: 'the epoch of a state must exist',
+    cases: ['a write of a state under an erased epoch is stale'],
     vault: (vault, place) =>
       changed(vault, {
         async write(name, bytes, after) {
@@ -137,7 +137,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   {
     lacks: 'an epoch that is still used is not erased',
-    cases: ['an epoch that a state is under is not erased'],
+    cases: ['an epoch is not erased while a state is under it'],
     vault: (vault, place) =>
       changed(vault, {
         async erase(name, bytes, after) {
@@ -167,7 +167,7 @@ export const MUTANTS: readonly Mutant[] = [
     },
   },
   {
-    lacks: 'a refresh reads what others did',
+    lacks: 'a refresh reads changes by others',
     applies: isDatabase,
     cases: ['a refresh brings what others have written and erased'],
     vault: (vault) => changed(vault, { refresh: () => Promise.resolve(new Map()) }),
@@ -175,8 +175,8 @@ export const MUTANTS: readonly Mutant[] = [
   {
     lacks: 'an older state of the database is noticed',
     cases: [
-      'a database that is of an older state has back what a process knows, and nothing that was erased',
-      'a database of an older state is noticed also where another process has written to it since',
+      'a database restored to an older state gets back what a process knows, and nothing erased',
+      'an older state of the database is noticed also after a write by another process',
     ],
     vault: (vault) =>
       changed(vault, {
@@ -190,7 +190,7 @@ export const MUTANTS: readonly Mutant[] = [
     lacks: 'too few copies end a write',
     cases: [
       'a write needs the first copy and another one',
-      'nothing is written while no copy can be reached, and all can be done when one can',
+      'without a reachable copy nothing is written, and with the copies back all works again',
       'on a full disk a write fails and an erasure names the copy; both leave what was there',
     ],
     vault: (vault) =>
@@ -208,7 +208,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     lacks: 'a proof writes',
     cases: [
-      'nothing is written while no copy can be reached, and all can be done when one can',
+      'without a reachable copy nothing is written, and with the copies back all works again',
       'on a full disk a write fails and an erasure names the copy; both leave what was there',
     ],
     vault: (vault) => changed(vault, { prove: () => Promise.resolve() }),
@@ -216,7 +216,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     lacks: 'an erasure names the copies that it did not reach',
     cases: [
-      'an erasure names the copy that was away; when it is back, its old bytes are given beside the others',
+      'an erasure names an unreachable copy, whose old bytes are later returned with the others',
       'a full disk of a mirror is named by an erasure; one of the first copy ends a write',
       'on a full disk a write fails and an erasure names the copy; both leave what was there',
     ],
@@ -229,10 +229,10 @@ export const MUTANTS: readonly Mutant[] = [
       }),
   },
   {
-    lacks: 'what each copy has is given',
+    lacks: 'the content of each copy is returned',
     cases: [
-      'an erasure names the copy that was away; when it is back, its old bytes are given beside the others',
-      'a mirror that is two generations behind is given with the others, and gets the next write',
+      'an erasure names an unreachable copy, whose old bytes are later returned with the others',
+      'a mirror two generations behind is returned with the others, and gets the next write',
     ],
     vault: (vault) => changed(vault, { read: (name) => vault.read(name).slice(0, 1) }),
   },
@@ -250,7 +250,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     lacks: 'a copy with the keys of another log, or without the keys that it had, is left out',
     cases: [
-      'a mirror with the keys of another log is not written over, and is named',
+      'a mirror with the keys of another log is not overwritten, and is named',
       'a mirror that had keys and has none is not filled, and is named',
     ],
     vault: (vault, place) =>
@@ -273,7 +273,7 @@ export const MUTANTS: readonly Mutant[] = [
     }),
   },
   {
-    lacks: 'what is overwritten is flushed',
+    lacks: 'overwritten bytes are flushed',
     cases: ['an erasure that returned leaves none of the old bytes in any file, with a name or without'],
     files(files) {
       const zeroed = new Set<number>();

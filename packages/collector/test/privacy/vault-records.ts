@@ -1,4 +1,4 @@
-/** Records of a vault as the suite makes and reads them, by the pages of the formats and not by the code that it tests. */
+/** Records of a vault as the suite makes and reads them, from the pages of the formats and not by the tested code. */
 import { hash, randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { KeyVault } from '../../src/privacy/key-vault.js';
@@ -91,19 +91,19 @@ export function isSound(name: string, bytes: Buffer): boolean {
   return !name.startsWith('buckets/') || name === `buckets/${String(first).padStart(16, '0')}-${tag}.keys`;
 }
 
-/** The generation of what a vault has of a record; 0 when it has none. */
+/** The generation of a record in a vault; 0 without one. */
 export function storedGeneration(vault: KeyVault, name: string): number {
   return Math.max(0, ...vault.read(name).map((bytes) => generationIn(name, bytes)));
 }
 
-/** Pieces of the trees of a state: where none of them is left, no key of it can be found. */
+/** Pieces of the trees of a state: without them no key of it can be found. */
 export function piecesOf(bytes: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   for (let at = HEADER_BYTES; at + 24 <= bytes.length; at += 48) pieces.push(bytes.subarray(at, at + 24));
   return pieces;
 }
 
-/** What a test has put there itself. */
+/** The records that a test has stored itself. */
 export function the<Thing>(thing: Thing | undefined): Thing {
   if (thing === undefined) throw new Error('it is not there');
   return thing;

@@ -73,7 +73,7 @@ test.each([
   ['white space', '{"a": 1}'],
   ['white space at the end', '{"a":1} '],
   ['a name twice', '{"a":1,"b":2,"a":3}'],
-  ['a name twice, further in', '{"a":[{"b":{"c":1,"c":2}}]}'],
+  ['a name twice in a nested object', '{"a":[{"b":{"c":1,"c":2}}]}'],
   ['a name that JavaScript puts first', '{"a":1,"7":2}'],
   ['an escape in a name', '{"\\n":1}'],
   ['an escape that is not needed', '{"a":"\\/"}'],

@@ -1,4 +1,4 @@
-/** Logs with everything odd in them, in a data directory; and their records, made the simple way, all in memory. */
+/** Logs with all odd forms, in a data directory; and their records, made the simple way, all in memory. */
 import { EVENT_KINDS, type ClinicalRecord, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
 import { assembleRecord, type RunLinks } from '../../src/records/assemble.js';
@@ -71,7 +71,7 @@ export function stored({ kind, n, organisation, run, parent, second, sentAt, day
     ...PAYLOADS[kind],
     ...callPayload(kind, n),
   };
-  // No double has all these digits.
+  // A double does not have all these digits.
   const text = JSON.stringify(body).replace('12345678901', '1234567890123456789.10');
   return candidate({
     kind,

@@ -1,10 +1,10 @@
 /**
- * Which record an event is part of, and what a run is nested in, the simple way: maps of ids as text. What membership.ts
- * and nesting.ts are compared with.
+ * The record of an event and the run around a run, found the simple way: maps of ids as text. Tests compare
+ * membership.ts and nesting.ts with it.
  */
 import type { RunLinks } from '../../src/records/assemble.js';
 
-/** A record of an organisation. A run and an event may have the same id, so the key says which is meant. */
+/** A record of an organisation. A run and an event may have the same id, so the key tells them apart. */
 export type RecordKey = `run:${string}` | `event:${string}`;
 
 /** The run of a record; null for a record without a run. */
@@ -20,7 +20,7 @@ export interface RunlessEvent {
 
 /**
  * Finds the records of events that name no run. Takes time and memory by their number, however long their chains.
- * @param runless all such events of the organisation: of one left out, it looks as if the log did not have it.
+ * @param runless all such events of the organisation: one that is left out seems to be missing in the log.
  * @param runOf the run that an event names or opens itself; undefined when it does not, or is not in the log.
  * @returns the key of each. It does not depend on their order.
  */
@@ -110,7 +110,7 @@ export class PlainNesting {
     return record === undefined ? undefined : runIdOf(record);
   }
 
-  /** What the record of this key has to know. */
+  /** The links that the record of this key needs. */
   linksOf(key: RecordKey): RunLinks {
     return {
       parentRunOf: (eventId) => this.runOf(eventId),
@@ -119,7 +119,7 @@ export class PlainNesting {
     };
   }
 
-  /** Every run has at most one parent, so who walks up ends at the top, where someone has been, or in a new circle. */
+  /** Every run has at most one parent, so a walk up ends at the top, at a visited run, or in a new circle. */
   #findCycles(parents: ReadonlyMap<RecordKey, RecordKey>): void {
     const walkOf = new Map<RecordKey, number>();
     let walk = 0;

@@ -38,7 +38,7 @@ function* unnamed(value: unknown, schema: Schema, pointer: string): Generator<st
     for (const item of value) yield* unnamed(item, schema.items, `${pointer}/-`);
   }
   const named = schema.properties ?? schema.anyOf?.[0]?.properties;
-  // What is as sent, the schema of the event names in part.
+  // Of the members as sent, the schema of the event names only some.
   if (named === undefined || typeof value !== 'object' || value === null) return;
   for (const [name, member] of Object.entries(value)) {
     const inner = named[name];

@@ -59,9 +59,9 @@ describe('the end of a call of a model', () => {
   });
 
   test.each([
-    ['an application by itself', FAILED, { hostname: 'h' }],
+    ['an application without an instrumentation', FAILED, { hostname: 'h' }],
     ['an instrumentation without a name', FAILED, { instrumentation: {} }],
-    ['words of its own', { ...FAILED, ending: 'done' }, BY],
+    ['an unknown ending', { ...FAILED, ending: 'done' }, BY],
   ])('is not taken from %s [R-1830]', (_, said, system) => {
     expect(assembleRecord([start(), artifact(2, said, system)]).metadata.call).toBeNull();
   });

@@ -68,7 +68,7 @@ function fail(): never {
 
 test.each([
   ['before it takes effect', false],
-  ['when it took effect', true],
+  ['after it takes effect', true],
 ])(
   '[R-811] that ends at any call, %s, leaves the back-up whole, and the next round completes it',
   async (_, isDone) => {

@@ -1,4 +1,4 @@
-/** A real collector in a process of its own, for tests that have to stop, kill or starve one. */
+/** A real collector in a process of its own, for tests that stop, kill or starve one. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -41,7 +41,7 @@ export function limits(members: Readonly<Record<string, string | number>>): stri
   return ['--config', file];
 }
 
-/** Members of `limits`: a connection ends by what a test does, and never because the machine is slow. */
+/** Members of `limits`: a connection ends by what a test does, and not because the machine is slow. */
 export const UNHURRIED = {
   ...{ 'headers-timeout-ms': '10m', 'request-timeout-ms': '1h', 'keep-alive-timeout-ms': '1h' },
   'segment-bytes': '2MiB',
@@ -57,7 +57,7 @@ export interface Running {
   readonly exited: Promise<number | null>;
   /** SIGTERM, then the exit code, once all that it wrote has been read. */
   stop(): Promise<number | null>;
-  /** SIGKILL, and resolves when it is gone. */
+  /** SIGKILL, and resolves when it has ended. */
   kill(): Promise<void>;
 }
 
@@ -85,7 +85,7 @@ export function launch(
   return { process: child, output, exited };
 }
 
-/** Runs one `collector` command to its end. With `closeStdout` its output is not read: the pipe is broken at once. */
+/** Runs one `collector` command to its end. With `closeStdout` its output is not read: the pipe breaks immediately. */
 export function run(
   args: readonly string[],
   { env = {}, closeStdout = false }: { env?: NodeJS.ProcessEnv; closeStdout?: boolean } = {},

@@ -21,7 +21,7 @@ process.on('message', async ({ argv }) => {
   });
   process.exitCode = 0;
   await main(argv);
-  // What a command does at its end, and the signals that it has waited for.
+  // The exit handlers of a command, and its signal handlers.
   for (const listener of process.rawListeners('exit')) listener.call(process, process.exitCode);
   for (const name of [
     'exit',

@@ -1,4 +1,4 @@
-// Loaded before a collector or a command: while the file that FULL_DISK names is there, no byte fits on any disk.
+// Loaded before a collector or a command: while the file that FULL_DISK names exists, no byte fits on any disk.
 import fs from 'node:fs';
 
 const flag = process.env.FULL_DISK ?? '';

@@ -20,5 +20,5 @@ function quickest(work: () => void): number {
   return Math.min(...times);
 }
 
-/** Between linear and quadratic, with room for what a cold cache and a just-in-time compiler add. */
+/** Between linear and quadratic, with room for a cold cache and a just-in-time compiler. */
 export const LINEAR = 24;

@@ -1,4 +1,4 @@
-/** Many senders at once that remember what they sent and how it was answered. */
+/** Many concurrent senders that record what they sent and how it was answered. */
 import { hash, randomBytes, randomUUID } from 'node:crypto';
 import http from 'node:http';
 import { expect } from 'vitest';
@@ -62,7 +62,7 @@ export class Load {
     private readonly options: LoadOptions,
   ) {}
 
-  /** Sends until `stopped`, or until the collector is gone. On return no sender waits for an answer. */
+  /** Sends until `stopped`, or until the collector has ended. On return no sender waits for an answer. */
   async run(port: number, stopped: () => boolean): Promise<void> {
     const agent = new http.Agent({ keepAlive: true, maxSockets: this.options.connections });
     const senders = Array.from({ length: this.options.connections }, async () => {
@@ -116,7 +116,7 @@ export function expectNoGap(dataDir: string, events: readonly { readonly sequenc
 }
 
 /**
- * Reads everything back and checks it: what was acknowledged is there once, what is there was sent and is whole,
+ * Reads everything back and checks it: each acknowledged event is stored once, each stored event was sent and is whole,
  * the sequences have no gap, and the doctor finds no damage.
  * @returns how many events are stored.
  */

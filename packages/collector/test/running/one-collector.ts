@@ -39,7 +39,7 @@ export function oneCollector(
     collector.pid = collector.running.process.pid ?? 0;
   });
   afterAll(async () => {
-    // SIGTERM: every file also tests that it ends in order, whatever the tests left open.
+    // SIGTERM: every file also tests that it ends in order, with everything that the tests left open.
     await collector.running.stop();
     fs.rmSync(collector.dataDir, { recursive: true, force: true });
   });

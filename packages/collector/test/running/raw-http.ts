@@ -1,7 +1,7 @@
-/** HTTP/1.1 written byte by byte, for requests that no client library would send and answers that none would show. */
+/** HTTP/1.1 written byte by byte, for requests and answers that client libraries do not support. */
 import net from 'node:net';
 
-/** To end what hangs, not to judge how fast a machine is. */
+/** To end a test that hangs, not to judge the speed of a machine. */
 const PATIENCE_MS = 1_200_000;
 
 export interface RawAnswer {
@@ -178,7 +178,7 @@ export function requestBytes(parts: RequestParts): Buffer {
   return Buffer.concat([Buffer.from(`${text}\r\n`, 'latin1'), content]);
 }
 
-/** A body in the chunked coding, cut into pieces of so many bytes. */
+/** A body in the chunked coding, cut into pieces of this size. */
 export function chunked(
   body: string | Uint8Array,
   size = 1 << 16,

@@ -28,7 +28,7 @@ function ended(
   });
 }
 
-/** Runs one command as a user to whom modes apply: root, in a container for one, may do everything. */
+/** Runs one command as a user to whom modes apply: root, for example in a container, may do everything. */
 export function runWithoutPrivilege(args: readonly string[]): Promise<Ended> {
   const root = process.getuid?.() === 0;
   return ended(process.execPath, [MAIN, ...args], root ? { uid: NOBODY, gid: NOBODY } : {});
@@ -36,7 +36,7 @@ export function runWithoutPrivilege(args: readonly string[]): Promise<Ended> {
 
 const NAMESPACE = ['--user', '--map-root-user', '--mount'];
 
-/** Whether this host lets the tests mount something in a namespace of their own. */
+/** Whether the host allows a mount in a namespace of the tests. */
 export const canMount = spawnSync('unshare', [...NAMESPACE, 'true']).status === 0;
 
 /** Runs the command after it with `directory` on a read-only file system. Only where {@link canMount}. */
@@ -86,7 +86,7 @@ export function withoutRoomIn(directory: string): string[] {
   return ['unshare', ...NAMESPACE, 'sh', '-c', script, 'sh', directory];
 }
 
-/** Whether a terminal can be had for a command: by script(1) of util-linux. */
+/** Whether a command can get a terminal: by script(1) of util-linux. */
 export const hasTerminal = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
 
 /**
@@ -109,7 +109,7 @@ export function launchOnTerminal(
   readonly type: (keys: string) => void;
   readonly exited: Promise<number | null>;
 } {
-  // `exec`, because Ctrl-C reaches all on the terminal, and some shells do not outlive it.
+  // `exec`, because Ctrl-C reaches all on the terminal, and some shells end by it.
   const child = spawn('script', ['-qec', ['exec', process.execPath, MAIN, ...args].join(' '), '/dev/null'], {
     env: { ...ENVIRONMENT, TERM: 'xterm', ...(colours ? {} : { NO_COLOR: '1' }) },
   });

@@ -40,7 +40,7 @@ export function outcomeText(extra: string, eventId: string = randomUUID()): stri
   );
 }
 
-/** The text of a new outcome event that is exactly so many bytes long. */
+/** The text of a new outcome event that is exactly this number of bytes long. */
 export function outcomeOfSize(bytes: number): string {
   const empty = outcomeText('""');
   return outcomeText(`"${'x'.repeat(bytes - empty.length)}"`);

@@ -1,4 +1,4 @@
-/** Directories that vanish with the test that asked for them. */
+/** Directories that are deleted at the end of the test that made them. */
 import fs from 'node:fs';
 import { onTestFinished } from 'vitest';
 import { temporaryDirectory } from './collector-process.js';
@@ -9,7 +9,7 @@ export function scratch(): string {
   return directory;
 }
 
-/** With the same in it. */
+/** A copy of a directory. */
 export function copyOf(directory: string): string {
   const copy = scratch();
   fs.cpSync(directory, copy, { recursive: true });

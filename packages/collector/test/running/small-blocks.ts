@@ -14,7 +14,7 @@ function makeImage(directory: string): ReturnType<typeof spawnSync> {
   return spawnSync('mkfs.ext4', ['-q', '-b', '1024', '-m', '0', path.join(directory, 'image')]);
 }
 
-/** Whether this host lets the tests make one. */
+/** Whether the host allows one. */
 export function canMakeSmallBlocks(scratch: string): boolean {
   if (makeImage(scratch).status !== 0) return false;
   const script = MOUNT.replace('exec cat', 'true');
@@ -22,7 +22,7 @@ export function canMakeSmallBlocks(scratch: string): boolean {
 }
 
 export class SmallBlocks {
-  /** To be put before a command that sees the disk. */
+  /** The prefix of a command that sees the disk. */
   readonly prefix: readonly string[];
   readonly directory: string;
 
@@ -57,7 +57,7 @@ export class SmallBlocks {
     );
   }
 
-  /** As root, who sees what is mounted. @param script has the directory as `$1`. */
+  /** As root, who sees the mount. @param script has the directory as `$1`. */
   run(script: string): string {
     const [command, ...rest] = [...this.prefix, 'sh', '-c', script, 'sh', this.directory];
     const { status, stdout, stderr } = spawnSync(command, rest, { encoding: 'utf8' });

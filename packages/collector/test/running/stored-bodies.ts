@@ -1,7 +1,7 @@
-/** Reads a ledger in this process: for tests that look after every request, where the command would cost 0.2 s. */
+/** Reads a ledger in this process: for tests that read it after every request, where the command would take 0.2 s. */
 import { storedEvents } from '../store/embedded/filled-directory.js';
 
-/** The bodies stored under each id in all organisations, first come first. Good beside a running collector. */
+/** The bodies stored under each id in all organisations, in the order of arrival. Works beside a running collector. */
 export function allStoredBodies(dataDir: string): Map<string, string[]> {
   const bodies = new Map<string, string[]>();
   for (const { eventId, body } of storedEvents(dataDir)) {

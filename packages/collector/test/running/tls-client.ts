@@ -65,7 +65,7 @@ export function handshake(port: number, sender: Sender): Promise<tls.TLSSocket> 
   });
 }
 
-/** The common name that the collector's certificate says at this moment. */
+/** The common name of the present certificate of the collector. */
 export async function shownName(port: number, sender: Sender): Promise<string | undefined> {
   const socket = await handshake(port, sender);
   const { subject } = socket.getPeerCertificate();

@@ -9,7 +9,7 @@ export function uuidBytes(text: string): Uint8Array {
   return Buffer.from(text.replaceAll('-', ''), 'hex');
 }
 
-/** A candidate that also says what its body is. */
+/** A candidate with its body. */
 export interface Made extends Candidate {
   readonly body: Buffer;
 }

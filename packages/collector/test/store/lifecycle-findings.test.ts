@@ -59,7 +59,7 @@ describe('[R-1339] an erasure', () => {
     ['of an event that no action names', [hold, erased()], event({ sequence: 4 })],
     ['when the hold was released', [hold, release, erased()], event()],
     ['before the hold began', [erased(), hold], event()],
-    ['of what is not on hold', [hold, erased()], event({ recordId: OTHER, parentId: uuid(7) })],
+    ['of a run that is not on hold', [hold, erased()], event({ recordId: OTHER, parentId: uuid(7) })],
   ])('%s, was allowed', async (_, bodies, of) => {
     expect(await findings(logOf(...bodies), HOLDS, of)).toEqual([]);
   });
@@ -68,7 +68,7 @@ describe('[R-1339] an erasure', () => {
     ['of a run on hold', event()],
     ['of a run nested in one on hold', event({ recordId: OTHER, parentId: RUN })],
     ['of an organisation on hold', event({ organisation: 'ed', recordId: OTHER })],
-    ['of what the hold met when it began, whichever run it is of', event({ sequence: 3, recordId: OTHER })],
+    ['of an event that the hold covered at its start, of any run', event({ sequence: 3, recordId: OTHER })],
   ])('%s, was not', async (_, of) => {
     expect(await findings(logOf(hold, erased()), HOLDS, of)).toEqual(found(`event ${of.sequence} was`));
     expect(await findings(logOf(hold, erased({ reason: 'policy' })), HOLDS, of)).toHaveLength(1);

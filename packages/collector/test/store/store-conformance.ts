@@ -29,7 +29,7 @@ interface Kept {
   open(): Promise<Store>;
   /** Opens it for reading, beside a store that is open or without one: a log in a database gives entries alone. */
   read(): EventLog | Promise<EventLog | EntryLog>;
-  /** Changes some stored bytes of an entry. @returns what brings it back. */
+  /** Changes some stored bytes of an entry. @returns a function that restores them. */
   spoil(sequence: number): (() => void) | Promise<() => Promise<void>>;
   /** Removes all derived files. Called with no store open. */
   loseIndex(): void;
@@ -55,7 +55,7 @@ function readable(event: StoredEntry): Readable {
   };
 }
 
-/** What an event must look like when it is read, apart from its sequence. */
+/** The expected event of a reading, apart from its sequence. */
 function asStored(event: Made): Omit<Readable, 'sequence'> {
   const { kind, profile, door, organisation, keyId, receivedAt } = event;
   const text = (id: Uint8Array) =>
@@ -100,7 +100,7 @@ function shown({ sequence, at, size, isOwn, source, eventIdAt }: PassedEntry): S
   return { sequence, at, size, isOwn, eventId };
 }
 
-/** What a pass shows, and the cursor after it. */
+/** The entries of a pass, and the cursor after it. */
 async function passed(log: EntryLog, from?: Cursor, through?: number): Promise<[Shown[], Cursor]> {
   const found: Shown[] = [];
   if (!isWhole(log)) return listed(log, from, through);
@@ -163,7 +163,7 @@ export function storeConformance(driver: Driver): void {
       await readAgain();
     }
 
-    /** By a reader that knows nothing yet. */
+    /** By a new reader. */
     async function readAgain(): Promise<void> {
       await log.close();
       log = await place.read();
@@ -526,7 +526,7 @@ export function storeConformance(driver: Driver): void {
           expect(body).toBe(event?.body.toString());
         }
         expect(next.facts(0).sequence).toBe(21);
-        // One that came after the places were listed.
+        // An event stored after the places were listed.
         const [newer] = await fill(1);
         const [[last]] = await passed(log, cursorAt(151));
         expect((await whole().read(last ? [last] : [])).body(0)).toBe(newer?.body.toString());

@@ -1,4 +1,4 @@
-/** What every driver of the tree, and of what feeds it, must do (src/store/contract.ts), as one suite. */
+/** The requirements of every driver of the tree and of its source (src/store/contract.ts), as one suite. */
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { BEGINNING, type Committed, type Cursor, type Store } from '../../src/store/contract/events.js';

@@ -1,6 +1,6 @@
 /**
- * A witness written from the text of C2SP tlog-witness and tlog-cosignature, for what a sink sends to be held
- * against. It parses and checks on its own; the one thing that it shares is rfc-tree.ts of the tests.
+ * A witness written from the text of C2SP tlog-witness and tlog-cosignature, to check what a
+ * sink sends. It parses and checks independently; it shares only rfc-tree.ts of the tests.
  */
 import { createHash, createPublicKey, generateKeyPairSync, sign, verify } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -15,17 +15,17 @@ interface Seen {
   root: Buffer;
 }
 
-/** Answers instead of the witness; false when it is to answer itself. */
+/** Answers instead of the witness; false if the witness answers. */
 export type Instead = (response: ServerResponse, body: string) => boolean;
 
 export class FakeWitness {
   readonly key: NoteKey;
   prefix = '';
-  /** What it has cosigned, by origin. */
+  /** The cosigned checkpoints, by origin. */
   readonly seen = new Map<string, Seen>();
   /** Raw Ed25519 keys by origin. */
   readonly trusted = new Map<string, KeyOfLog>();
-  /** The old sizes that were asked from. */
+  /** The old sizes of the requests. */
   readonly asked: number[] = [];
   instead: Instead = () => false;
   readonly #private;

@@ -355,15 +355,15 @@ describe('a sink program', () => {
   });
 
   test.each([
-    ['is not there', () => 'command:/nonexistent/sink', /^cannot be started \(ENOENT\)$/],
-    ['exits at once', () => program('process.exit(3)'), /^ended with exit code 3$/],
+    ['is missing', () => 'command:/nonexistent/sink', /^cannot be started \(ENOENT\)$/],
+    ['exits immediately', () => program('process.exit(3)'), /^ended with exit code 3$/],
     [
       'closes its output',
       () => program('fs.closeSync(1); setInterval(() => {}, 1000)'),
       /^has closed its output$/,
     ],
     [
-      'prints nonsense',
+      'prints an invalid line',
       () => program("fs.writeSync(1, 'SECRET\\n'); setInterval(() => {}, 1000)"),
       /^breaks the protocol/,
     ],
@@ -382,10 +382,10 @@ describe('a sink program', () => {
       () => program("fs.writeSync(1, 'held 65537\\n'); setInterval(() => {}, 1000)"),
       /^breaks the protocol/,
     ],
-    ['answers nonsense', () => keeping("'SECRET\\n'"), /^breaks the protocol/],
-    ['gives no reason', () => keeping("'again\\n'"), /^breaks the protocol/],
+    ['answers with an invalid line', () => keeping("'SECRET\\n'"), /^breaks the protocol/],
+    ['refuses without a reason', () => keeping("'again\\n'"), /^breaks the protocol/],
     [
-      'holds rubbish',
+      'holds an invalid note',
       () => program("fs.writeSync(1, 'held 6\\nSECRET'); setInterval(() => {}, 1000)"),
       /^holds a note that is not a checkpoint/,
     ],

@@ -1,5 +1,5 @@
 /**
- * What else the tests of the hash tree need: consistency proofs by RFC 6962 section 2.1.2, the verification steps of
+ * Helpers for the tests of the hash tree: consistency proofs by RFC 6962 section 2.1.2, the verification steps of
  * RFC 9162 sections 2.1.3.2 and 2.1.4.2, and sources of hashes.
  */
 import { leafOf, mth, nodeOf, split } from '../../../protocol/test/verify/rfc-tree.js';

@@ -1,4 +1,4 @@
-/** A log with a key, for sinks to be given its checkpoints. */
+/** A log with a key, whose checkpoints go to sinks. */
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,7 +43,7 @@ export class SampleLog implements LogView {
   /** How many entries the stored head covers. */
   signed = 0;
   readonly logKeys = (): readonly NoteKey[] => [this.signer.key];
-  /** What the ledger is to hold that has come no further than the newest checkpoint, unless it is set. */
+  /** The size of the ledger: that of the newest checkpoint, unless it is set. */
   held = 0;
   readonly entries = (): number => this.held;
 

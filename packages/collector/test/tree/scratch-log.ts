@@ -1,4 +1,4 @@
-/** Data directories with the keys of a log, deleted with the test; and what a crash would leave of their making. */
+/** Data directories with the keys of a log, deleted with the test; and what a crash while they are made would leave. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { keyIdText } from '@clinical-events/protocol/verify';
@@ -20,7 +20,7 @@ export class ScratchLog {
   readonly notices: string[] = [];
   readonly #options: SigningKeysOptions;
 
-  /** With `inDataDir` the private keys are where the command looks for them when nothing is said. */
+  /** With `inDataDir` the private keys are at the default place of the command. */
   constructor(inDataDir = false) {
     this.directory = inDataDir ? path.join(this.dataDir, 'signing-keys') : scratchDirectory('signing-keys');
     this.#options = {
@@ -44,7 +44,7 @@ export class ScratchLog {
     return SigningKeys.rotate({ dataDir: this.dataDir, directory: this.directory, overlapMs, now });
   }
 
-  /** Names of what is where the private keys are. */
+  /** The names in the directory of the private keys. */
   keyFiles(): string[] {
     return fs.existsSync(this.directory) ? fs.readdirSync(this.directory).sort() : [];
   }
@@ -81,9 +81,9 @@ const CHANGES = [
 ] as const;
 
 /**
- * Lets `work` end at its change number `last`, as a crash would: neither that change nor any after it is made, not even
+ * Ends `work` at its change number `last`, as a crash would: neither that change nor any after it is made, not even
  * what would clean up.
- * @returns whether it came so far.
+ * @returns whether it reached that change.
  */
 export function crashAt(last: number, work: () => unknown): boolean {
   let made = 0;

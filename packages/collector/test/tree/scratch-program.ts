@@ -15,7 +15,7 @@ export class ScratchProgram {
   readonly key = generateKeyPairSync('ed25519').privateKey;
 
   constructor(readonly path = scratchDirectory('sign.mjs')) {
-    // With this very Node, whatever is first in PATH.
+    // With this Node, and not the first in PATH.
     const source = fs.readFileSync(PROGRAM, 'utf8').replace(/^#!.*/, `#!${process.execPath}`);
     fs.writeFileSync(path, source, { mode: 0o700 });
     this.behave({});

@@ -378,7 +378,7 @@ describe('a rotation that cannot be followed', () => {
   });
 
   test.each([
-    ['is no note', () => 'rubbish'],
+    ['is not a note', () => 'rubbish'],
     ['was changed', (note: string) => note.replace(/^2026-/m, '2027-')],
     ['was cut short', (note: string) => note.slice(0, -40)],
     [

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// A program that signs, for the tests: what it does is in the file <its own path>.json.
+// A program that signs, for the tests: its behaviour is in the file <its own path>.json.
 import { spawn } from 'node:child_process';
 import { createPrivateKey, createPublicKey, sign } from 'node:crypto';
 import fs from 'node:fs';

@@ -13,7 +13,7 @@ import {
 } from '../../../collector/test/running/collector-process.js';
 import { PostgresServer, signed } from '../running/postgres-server.js';
 
-/** Runs a command, which is to end with 0 and complain of nothing. @returns what it printed. */
+/** Runs a command, which must end with 0 and print no error. @returns its output. */
 export async function succeeds(...args: readonly string[]): Promise<string> {
   const { code, stdout, stderr } = await run(args);
   const expected = /collector: (?!warning|to see what it would erase|no room|waiting|\d+ events? by)/;
@@ -25,7 +25,7 @@ export async function succeeds(...args: readonly string[]): Promise<string> {
 export class SharedLog {
   /** Filled in before the first test. */
   server!: PostgresServer;
-  /** Filled in before each test: what `--store` is given. */
+  /** Filled in before each test: the value of `--store`. */
   store = '';
   schema = '';
   #directory = '';
@@ -50,10 +50,10 @@ export class SharedLog {
     return start(this.place(name), ['--store', this.store, ...signing, ...sink, ...more]);
   };
 
-  /** Until all that was sent has its place and is signed. */
+  /** Resolves when each sent event has its place and is signed. */
   readonly signed = (entries: number): Promise<void> => signed(this.server, this.schema, entries);
 
-  /** Two collectors, a key, and 20 events that both have taken. */
+  /** Two collectors, a key, and 20 events that both have accepted. */
   async filled(
     ofOne: readonly string[] = [],
     ofOther = ofOne,
@@ -70,7 +70,7 @@ export class SharedLog {
     return { one, other, key, ids: events.map(({ event_id: id }) => id) };
   }
 
-  /** Of its sink, by now: none before the first one has come. */
+  /** The checkpoints of its sink; empty before the first one. */
   checkpointsOf(name: string): string {
     const sink = this.place(`${name}.sink`);
     return fs.existsSync(sink) ? fs.readFileSync(sink, 'utf8') : '';

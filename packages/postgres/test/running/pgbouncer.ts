@@ -16,7 +16,7 @@ export interface PgBouncer {
 /**
  * Ends with the server's directory, which its files are in.
  * @param users who may log in, without a password.
- * @param ignored parameters of a session that it drops; it takes none that it does not know.
+ * @param ignored parameters of a session that it drops; it refuses other unknown ones.
  */
 export async function startPgBouncer(
   server: PostgresServer,

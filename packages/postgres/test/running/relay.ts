@@ -27,7 +27,7 @@ export class Relay {
     return relay;
   }
 
-  /** Cuts every connection when this many more bytes of the server have passed. */
+  /** Cuts every connection after this number of further bytes of the server. */
   cutAfter(bytes: number): void {
     this.#left = bytes;
   }
@@ -37,13 +37,13 @@ export class Relay {
     this.#stalls = true;
   }
 
-  /** From now on connections are cut and none is taken. */
+  /** From now on connections are cut and none is accepted. */
   refuse(): void {
     this.#refuses = true;
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Everything passes again. What was stalled is cut. */
+  /** Everything passes again. Stalled connections are cut. */
   heal(): void {
     if (this.#stalls) for (const socket of this.#sockets) socket.destroy();
     this.#stalls = this.#refuses = false;

@@ -1,11 +1,11 @@
-/** A disk of a few MiB under a PostgreSQL server, where this host lets the tests mount one in their own namespace. */
+/** A disk of a few MiB under a PostgreSQL server, where the host allows a mount in a namespace of the tests. */
 import { spawn, spawnSync, type ChildProcessByStdio } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import { type PostgresServer, USER } from './postgres-server.js';
 
-/** Mounts a file system with what is in the directory, and keeps it for as long as its standard input is open. */
+/** Mounts a file system with the content of the directory, and keeps it while its standard input is open. */
 const MOUNT = `
 mount -t tmpfs -o "size=$2,mode=700" small "$1.small" && cp -a "$1/." "$1.small" && mount --bind "$1.small" "$1" &&
 echo ready && exec cat`;
@@ -28,7 +28,7 @@ export class SmallDisk {
     private readonly ballast: string,
   ) {}
 
-  /** Has a server that is stopped keep one of its directories there. */
+  /** Moves a directory of a stopped server there. */
   static async under(server: PostgresServer, name: 'base' | 'pg_wal', megabytes: number): Promise<SmallDisk> {
     const directory = path.join(server.directory, 'data', name);
     fs.mkdirSync(`${directory}.small`);

@@ -49,7 +49,7 @@ describe('base64', () => {
     ['bits left over', 'Zh=='],
     ['bits left over before one padding', 'Zm9='],
     ['padding in the middle', 'Zg==Zg=='],
-    ['the alphabet for addresses', 'Zm-_'],
+    ['the alphabet for URLs', 'Zm-_'],
     ['white space', 'Zm9v\n'],
     ['a digit that is not ASCII', 'Zm9\u0410'],
   ])('refuses %s', (_, text) => {

@@ -91,14 +91,14 @@ describe('checkProof', () => {
     ['empty', ''],
     ['not JSON', 'event'],
     ['not UTF-8', Buffer.from(body.toString().replace('Z', '\u00ff'), 'latin1')],
-    ['behind a byte order mark', Buffer.concat([Buffer.from('\ufeff'), body])],
+    ['after a byte order mark', Buffer.concat([Buffer.from('\ufeff'), body])],
     ['null', 'null'],
     ['a number', '7'],
     ['an array', '["event_id"]'],
     ['without an event_id', '{}'],
-    ['with an event_id that is no UUID', '{"event_id":"six"}'],
+    ['with an event_id that is not a UUID', '{"event_id":"six"}'],
     ['with a number for an event_id', '{"event_id":7}'],
-    ['nested without end', '['.repeat(500_000)],
+    ['nested too deeply', '['.repeat(500_000)],
   ])('[R-908] refuses a body that is %s', async (_, content) => {
     expect(await checkProof({ proof, body: Buffer.from(content), keys })).toEqual({
       valid: false,
@@ -205,8 +205,8 @@ describe('checkProof', () => {
   });
 
   it.each([
-    ['no key at all', 'key'],
-    ['the id of another', formatVerifierKey({ ...parseVerifierKey(key.vkey), keyId: 1 })],
+    ['not a verifier key', 'key'],
+    ['a key with a wrong id', formatVerifierKey({ ...parseVerifierKey(key.vkey), keyId: 1 })],
     ['a key of a witness', formatVerifierKey({ ...parseVerifierKey(key.vkey), type: 4 })],
   ])('[R-908] reports that a key cannot be used if it is %s', async (_, vkey) => {
     const verdict = await checkProof({ proof, body, keys: [key.vkey, vkey] });
@@ -258,7 +258,7 @@ describe('checkProof', () => {
       'a salt of 16 bytes',
     ],
     [
-      'something behind the salt',
+      'a byte after the salt',
       sampleProof(events, INDEX, checkpoint, Buffer.concat([extra, Buffer.of(0)])),
       'a salt of 16 bytes',
     ],

@@ -32,7 +32,7 @@ describe('followRotations', () => {
     ],
     ['strangers have signed', () => sampleRotation(first, second, third), 'none of the known keys'],
     ['the text was changed', () => (chain[0] ?? '').replace('2026-03-09', '2026-03-10'), 'not by the key'],
-    ['it is no note', () => 'note', 'no empty line'],
+    ['it is not a note', () => 'note', 'no empty line'],
     ['it is a checkpoint', () => sampleCheckpoint(sampleEvents(1), first), 'does not begin as a rotation'],
   ])('refuses a note when %s, and names it', async (_, note, message) => {
     const followed = followRotations([first.vkey], [sampleRotation(third, fourth), note()]);

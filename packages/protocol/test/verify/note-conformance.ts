@@ -10,7 +10,7 @@ export const EXAMPLE_NOTE =
 
 const [mine, other, stranger] = [sampleKey(), sampleKey(), sampleKey('stranger.example')];
 
-/** @param verify with these verifier keys. @returns the text, and which of the keys have signed it. */
+/** @param verify with these verifier keys. @returns the text, and the keys that have signed it. */
 export function noteConformance(
   verify: (
     note: string,

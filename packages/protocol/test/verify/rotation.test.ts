@@ -20,13 +20,13 @@ describe('the text of a rotation note', () => {
     ['four lines', good.replace(`${newKey}\n`, ''), 'five lines'],
     ['six lines', `${good}more\n`, 'five lines'],
     ['no newline at the end', good.slice(0, -1), 'five lines'],
-    ['a key that is none', good.replace(newKey, 'key'), 'is malformed'],
+    ['a malformed key', good.replace(newKey, 'key'), 'is malformed'],
     ['a key of another log', good.replace(newKey, otherLog), 'name of the log'],
     ['an old key of another log', good.replace(oldKey, otherLog), 'name of the log'],
     ['a key for cosignatures', good.replace(newKey, witness), 'signs no notes'],
     ['the same key twice', good.replace(newKey, oldKey), 'to itself'],
     ['a time with an offset', good.replace('T00:00:00Z\n', 'T00:00:00+00:00\n'), 'instant in UTC'],
-    ['a day that is none', good.replace('03-09', '02-30'), 'instant in UTC'],
+    ['a day that does not exist', good.replace('03-09', '02-30'), 'instant in UTC'],
   ])('is refused with %s', (_, text, message) => {
     expect(() => parseRotation(text)).toThrow(NoteMalformed);
     expect(() => parseRotation(text)).toThrow(message);

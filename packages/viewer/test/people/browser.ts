@@ -1,4 +1,4 @@
-/** As much of a browser as logins need: cookies, redirects, and what a browser states about a form. */
+/** The parts of a browser that logins need: cookies, redirects, and the headers of a form. */
 
 export interface Got {
   readonly url: URL;

@@ -15,7 +15,7 @@ interface Account {
 export interface ProviderSettings {
   /** The address of the viewer. */
   readonly viewer: URL;
-  /** By the name that is typed into the form; any password will do. */
+  /** By the name that is typed into the form; any password is accepted. */
   readonly accounts: Readonly<Record<string, Account>>;
   readonly refreshTokens?: boolean;
   /** Whether groups are in the ID token, and not in userinfo alone. */
@@ -29,7 +29,7 @@ export interface TestProvider {
   readonly issuer: URL;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Changes take effect at once. */
+  /** Changes take effect immediately. */
   readonly accounts: Record<string, Account>;
   /** Changes the claims of ID tokens, or signs them by another key. */
   forge: { readonly claims?: Readonly<Record<string, unknown>>; readonly otherKey?: boolean } | undefined;

@@ -44,7 +44,7 @@ export interface TestViewer {
   recording: boolean;
   /** Lines of the log. */
   readonly lines: string[];
-  /** What the terminal shows, and what is typed there. */
+  /** The output of the terminal, and its input. */
   readonly printed: string[];
   readonly keyboard: EventEmitter;
   close(): Promise<void>;
@@ -122,12 +122,12 @@ export async function startViewer(
   });
 }
 
-/** What a page of the tests shows. */
+/** The content of a page of the tests. */
 export function read(got: Got): Readonly<Record<string, unknown>> {
   return JSON.parse(got.text) as Readonly<Record<string, unknown>>;
 }
 
-/** What `/ROLE/PAGE` answers. */
+/** The answer of `/ROLE/PAGE`. */
 export function acts(got: Got): Partial<Acting> & { readonly status?: number; readonly why?: string } {
   return read(got)['acts'] as ReturnType<typeof acts>;
 }

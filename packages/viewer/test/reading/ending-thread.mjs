@@ -1,4 +1,4 @@
-// A thread that answers a question with the question, or ends as it says.
+// A thread that answers a question with the question, or ends as the question asks.
 import { parentPort } from 'node:worker_threads';
 
 parentPort?.on('message', ({ id, asked }) => {

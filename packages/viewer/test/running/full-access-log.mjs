@@ -1,4 +1,4 @@
-// Loaded before a collector: while the file that FULL_DISK names is there, no byte fits into an access log.
+// Loaded before a collector: while the file that FULL_DISK names exists, no byte fits into an access log.
 import fs from 'node:fs';
 
 const flag = process.env.FULL_DISK ?? '';

@@ -1,4 +1,4 @@
-/** A real viewer in a process of its own, and the runs that its tests look at. */
+/** A real viewer in a process of its own, and the runs of its tests. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';

@@ -230,8 +230,8 @@ test('[R-835] opened details and the focus remain while the page is updated', as
 describe('[R-835] on every screen, in both themes', () => {
   test.each([
     ['a busy collector', busy],
-    ['a fresh one', fresh],
-    ['one with everything wrong', () => wrong(8)],
+    ['a new collector', fresh],
+    ['a collector with every fault', () => wrong(8)],
   ])('%s is accessible', async (_name, state) => {
     const page = await openWith(state);
     for (const colorScheme of ['light', 'dark'] as const) {

@@ -1,4 +1,4 @@
-/** States of a collector as the console gets them: a busy one that is well, and one where everything is wrong. */
+/** States of a collector as the console gets them: a busy one without faults, and one with every fault. */
 import { EVENT_KINDS } from '@clinical-events/protocol';
 import type { ConsoleState, Key, Second } from '../../../src/operate/console/console-state.js';
 

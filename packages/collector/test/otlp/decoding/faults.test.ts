@@ -150,13 +150,13 @@ describe('protobuf', () => {
 
   test.each([
     ['a message longer than the one around it', [0x0a, 0x02, 0x12, 0x05, 0x12, 0x00, 0x00, 0x00]],
-    ['another type on the wire', [0x08, 0x01]],
+    ['a wrong wire type', [0x08, 0x01]],
     ['field 0', [0x02, 0x00]],
-    ['a type on the wire that is none', [0x0f, 0x00]],
-    ['the end of a group that has no beginning', [0x0c]],
-    ['a group of what is not known that does not end', [0x1b, 0x08, 0x01]],
+    ['an invalid wire type', [0x0f, 0x00]],
+    ['the end of a group without its start', [0x0c]],
+    ['an unknown group without an end', [0x1b, 0x08, 0x01]],
     ['a tag of more than 32 bits', [0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00]],
-    ['text that is no UTF-8', [0x0a, 0x07, 0x12, 0x05, 0x12, 0x03, 0x2a, 0x01, 0xff]],
+    ['text that is not UTF-8', [0x0a, 0x07, 0x12, 0x05, 0x12, 0x03, 0x2a, 0x01, 0xff]],
   ])('%s is refused [R-1890]', (_, bytes) => {
     expect(faultOf('protobuf', Buffer.from(bytes))).toBe(NO_PROTOBUF);
   });

@@ -139,7 +139,7 @@ const log = optional({
 const around = { resource: optional({ attributes }), scope: optional({ name: words, version: words }) };
 const few = <Item>(item: fc.Arbitrary<Item>) => fc.array(item, { maxLength: 3 });
 
-/** Any request in OTLP/JSON, of what protobuf can say too. */
+/** Any request in OTLP/JSON that protobuf can also express. */
 export const anyRequest: fc.Arbitrary<{ signal: Signal; request: object }> = fc.oneof(
   optional({
     resourceSpans: few(

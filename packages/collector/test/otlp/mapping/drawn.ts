@@ -139,7 +139,7 @@ function evaluationOf({ evaluation_name: name, score }: Members): string {
   return [name, score].join(' ').trim();
 }
 
-/** Some emitters say 0 where others say nothing. */
+/** Some emitters send 0 where others send nothing. */
 function usageOf(usage: unknown): Members {
   return Object.fromEntries(
     Object.entries(usage ?? {}).filter(([name, count]) => count !== 0 || /^(in|out)put_tokens$/.test(name)),
@@ -155,7 +155,7 @@ function compare<Value>(a: Value, b: Value): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Without what is empty, absent, 0 or false. */
+/** Without members that are empty, absent, 0 or false. */
 function filled(object: Members): Members {
   const isEmpty = (value: unknown) =>
     !value || (typeof value === 'object' && Object.keys(value).length === 0);

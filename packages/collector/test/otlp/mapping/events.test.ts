@@ -43,7 +43,7 @@ test.each([
   ['of the span', { 'clinical_events.run.id': RUN.toUpperCase() }, {}, RUN, undefined],
   ['of the resource', {}, { 'clinical_events.run.id': RUN }, RUN, undefined],
   [
-    'that is no UUID',
+    'that is not a UUID',
     { 'clinical_events.run.id': 'batch 7' },
     {},
     'd6eda4de-a1ea-89a7-b00b-96ebec9655a5',
@@ -72,32 +72,32 @@ const AGENT = { ...answered('Yes.'), 'gen_ai.operation.name': 'invoke_agent' };
 
 test.each<[string, object, object, string, string | undefined, string?]>([
   ['a whole answer', answered('Yes.'), {}, 'human-output', 'default'],
-  ['a whole answer of which no words were captured', MODEL, {}, 'human-output', 'default'],
+  ['a whole answer without captured words', MODEL, {}, 'human-output', 'default'],
   ['an answer without words', answered(''), {}, 'internal-artifact', undefined],
-  ['one that asks for a tool', ASKING, {}, 'internal-artifact', undefined],
+  ['an answer with a tool call', ASKING, {}, 'internal-artifact', undefined],
   [
-    'one that asks for a tool, shown',
+    'an answer with a tool call, shown',
     { ...ASKING, 'clinical_events.shown': true },
     {},
     'human-output',
     'application',
   ],
   [
-    'one that is not shown',
+    'an answer that is not shown',
     { ...answered('Yes.'), 'clinical_events.shown': false },
     {},
     'internal-artifact',
     undefined,
   ],
   [
-    'one that is shown, as text',
+    'an answer that is shown, as text',
     { ...answered('Yes.'), 'clinical_events.shown': 'true' },
     {},
     'human-output',
     'application',
   ],
   [
-    'one that has lost attributes',
+    'an answer with lost attributes',
     answered('Yes.'),
     { droppedAttributesCount: 3 },
     'internal-artifact',
@@ -107,7 +107,7 @@ test.each<[string, object, object, string, string | undefined, string?]>([
   ['an agent that is shown', { ...AGENT, 'clinical_events.shown': true }, {}, 'human-output', 'application'],
   ['a call that failed', { ...MODEL, 'error.type': '500' }, {}, 'internal-artifact', undefined, 'failed'],
   [
-    'a failed call of which nothing came, shown',
+    'a failed call without an answer, shown',
     { ...MODEL, 'error.type': '500', 'clinical_events.shown': true },
     {},
     'internal-artifact',
@@ -115,7 +115,7 @@ test.each<[string, object, object, string, string | undefined, string?]>([
     'failed',
   ],
   [
-    'a failed call of which a part was shown',
+    'a failed call with a part of an answer, shown',
     { ...answered('Ye'), 'error.type': '500', 'clinical_events.shown': true },
     {},
     'human-output',
@@ -312,7 +312,7 @@ test.each([
     'no start',
   ],
   [
-    'the last and the first',
+    'the first and the last time',
     1n,
     (1n << 64n) - 1n,
     '1970-01-01T00:00:00.000000001Z',

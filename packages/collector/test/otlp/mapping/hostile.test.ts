@@ -96,8 +96,12 @@ const DEEP = '['.repeat(50_000) + ']'.repeat(50_000);
 
 test.each<[string, string, unknown]>([
   ['JSON that is nested deeply', DEEP, DEEP],
-  ['JSON as deep as it may be', '['.repeat(24) + ']'.repeat(24), JSON.parse('['.repeat(24) + ']'.repeat(24))],
-  ['JSON that is one level deeper', '['.repeat(25) + ']'.repeat(25), '['.repeat(25) + ']'.repeat(25)],
+  [
+    'JSON at the limit of depth',
+    '['.repeat(24) + ']'.repeat(24),
+    JSON.parse('['.repeat(24) + ']'.repeat(24)),
+  ],
+  ['JSON one level deeper', '['.repeat(25) + ']'.repeat(25), '['.repeat(25) + ']'.repeat(25)],
   [
     'a number with more digits than a double',
     '{"patient":12345678901234567890}',
@@ -105,7 +109,7 @@ test.each<[string, string, unknown]>([
   ],
   ['a number that is too large', '{"dose":1e400}', '{"dose":1e400}'],
   [
-    'numbers that a double holds',
+    'numbers that a double represents',
     '{"dose":1.10,"at":1795753119040,"small":1e-7}',
     { dose: 1.1, at: 1795753119040, small: 1e-7 },
   ],

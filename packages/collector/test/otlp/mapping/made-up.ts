@@ -47,7 +47,7 @@ export function eventsForLog(log: DecodedLog, options: Partial<MappingOptions> =
   return eventsOfLog(log, { ...OPTIONS, ...options }).events.map(eventOf);
 }
 
-/** The event that says how a call ended. */
+/** The event with the ending of a call. */
 export function endOf(events: readonly Event[]): Event {
   const ends = events.filter(({ artifact, output }) => 'ending' in (artifact ?? output ?? {}));
   if (ends.length !== 1) throw new Error(`${ends.length} ends`);

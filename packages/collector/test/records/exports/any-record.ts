@@ -1,6 +1,6 @@
 /**
- * Records of all sorts for the exports: those of any-run.ts, and such as hostile or careless senders make. Whatever is
- * prose in them, or stands where no one looks, has {@link PROSE} in it.
+ * Records of all sorts for the exports: those of any-run.ts, and those of hostile or careless senders. All
+ * prose in them, also in unknown members, has {@link PROSE} in it.
  */
 import { type ClinicalRecord, EVENT_KINDS, type EventKind } from '@clinical-events/protocol';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ const prose = fc.oneof(
 const name = fc.oneof(
   fc.constantFrom('sepsis-risk', 'a|b c', ' ', '', '\u0000\u001f', '\ud800', 'é\u200b漢', 'x'.repeat(20_000)),
   fc.string({ unit: 'binary', maxLength: 12 }),
-  // Sent by the profile minimum, which has no word on these.
+  // Sent by the profile minimum, which does not define these.
   fc.constantFrom(...['4', 'null', '{"rawJSON":"1"}', '[]'].map((text) => ({ text }))),
 );
 const address = fc.oneof(

@@ -1,4 +1,4 @@
-/** Runs with everything odd in them, for the tests of formats. */
+/** Runs with all odd forms, for the tests of formats. */
 import fc from 'fast-check';
 import type { BaseEvent } from '@clinical-events/protocol';
 import { assembleRun, type AssembledRun } from '../../../src/records/assemble.js';
@@ -51,7 +51,7 @@ export function fileOf<Body extends EventBody>(
   const pieces = [runs.slice(0, 1), runs.slice(1)].map((those) => {
     const builder = format.builder();
     for (const run of those) builder.add(run);
-    // As it arrives from a thread.
+    // The form in which it arrives from a thread.
     return joiner.join(structuredClone(builder.take()));
   });
   return Buffer.concat([...pieces, joiner.finish()]);

@@ -374,8 +374,8 @@ describe('[R-907] a wrong pointer', () => {
       'another place',
       (holds: number[]) => ({ ...pointer(holds[2] ?? 0), address: pointer(holds[1] ?? 0).address }),
     ],
-    ['what comes after it', () => ({ sequence: 900, address: 2 ** 40 })],
-    ['more than a number can hold', () => ({ sequence: 2 ** 60, address: 2 ** 63 })],
+    ['an entry after the last', () => ({ sequence: 900, address: 2 ** 40 })],
+    ['a sequence beyond 2^53', () => ({ sequence: 2 ** 60, address: 2 ** 63 })],
   ])('in a header that leads to %s costs a pass and no action, and verify names it', async (_, to) => {
     const { holds, files } = await filled();
     const [last = ''] = files.slice(-1);

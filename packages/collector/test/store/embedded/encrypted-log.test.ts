@@ -490,7 +490,7 @@ describe('[R-1324] an interrupted first start', () => {
 
   test.each([
     ['killed', (step: number) => killedAt(step)],
-    ['told of an error', (step: number) => failingAt(step)],
+    ['with an error', (step: number) => failingAt(step)],
   ])(
     'at any write, %s, is continued by the next start, in the directory and its mirror',
     async (_, filesAt) => {
@@ -543,7 +543,7 @@ describe('[R-1324] a file kek', () => {
     ['is another key', another, /is not the key that wraps the payload keys/],
     ['is damaged', () => 'x', /contains no key/],
     ['is empty', () => '', /contains no key/],
-    ['is gone', undefined, /cannot be read/],
+    ['is missing', undefined, /cannot be read/],
   ])(
     'that %s in one directory is replaced from the other, and a line says so',
     async (_, content, reason) => {

@@ -1,4 +1,4 @@
-/** Events whose keys are destroyed by an action of the log, as `collector erase` has it done. */
+/** Events whose keys are destroyed by an action of the log, as by `collector erase`. */
 import { randomUUID } from 'node:crypto';
 import { expect } from 'vitest';
 import { catalogueDirectory, hasCatalogue, resealCatalogue } from '../../../src/catalogue/catalogue.js';

@@ -9,7 +9,7 @@ interface Published {
   readonly coveredTo: number;
 }
 
-/** What is on the disk, by directory. */
+/** The files on the disk, by directory. */
 export const published = new Map<string, Published>();
 
 export const IdIndexReader = {

@@ -11,7 +11,7 @@ import { FrameOpener } from '../../../src/store/embedded/sealed-frame.js';
 import { listSegments, SEGMENT_HEADER_BYTES } from '../../../src/store/embedded/segment.js';
 import type { Candidate, StoredEntry, StoredEvent } from '../../../src/store/contract/events.js';
 
-/** Encrypts payloads, by keys in `encryption-keys` of the directory or where else they are to be. */
+/** Encrypts payloads, by keys in `encryption-keys` of the directory or another directory. */
 export function encryptionIn(
   directory: string,
   {

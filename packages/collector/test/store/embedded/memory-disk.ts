@@ -41,7 +41,7 @@ export const TREE_OPERATIONS = [
 ] as const satisfies readonly (keyof Files)[];
 export type Operation = (typeof OPERATIONS)[number] | (typeof TREE_OPERATIONS)[number];
 
-/** `before`: nothing has happened. `after`: all of it has, and the call fails all the same. `partly`: half of it. */
+/** `before`: the call does nothing. `after`: it does everything, and fails. `partly`: it does half. */
 export type Manner = 'before' | 'partly' | 'after';
 
 export class DiskFault extends Error {
@@ -124,7 +124,7 @@ export class MemoryDisk {
     return this.#fault !== undefined && this.#fault.countdown <= 0;
   }
 
-  /** Takes back `fail`. @returns whether any call has failed. */
+  /** Cancels `fail`. @returns whether any call has failed. */
   heal(): boolean {
     const failed = this.hasFailed;
     this.#fault = undefined;
@@ -231,7 +231,7 @@ export class MemoryDisk {
       );
     },
     createZeroed: async (file, size) => {
-      // Not at once, as with a real disk.
+      // After a delay, as with a real disk.
       await Promise.resolve();
       this.#do(
         'createZeroed',
@@ -294,7 +294,7 @@ export class MemoryDisk {
 
   /**
    * The disk as it is found after the machine has lost power.
-   * @param picked which unflushed sectors and names have reached it all the same.
+   * @param picked which unflushed sectors and names have reached it.
    */
   afterPowerLoss(picked: (what: string, sector: number) => boolean = () => false): MemoryDisk {
     const disk = new MemoryDisk();

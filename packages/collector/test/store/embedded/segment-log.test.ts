@@ -162,7 +162,7 @@ describe('a torn tail', () => {
       },
     ],
     [
-      'where a part never reached the disk though later frames did',
+      'where a part is missing on the disk before later frames',
       16,
       (bytes, at) => bytes.fill(0, at, Math.min(at + 64, start + batchBytes)),
     ],

@@ -1,4 +1,4 @@
-/** An embedded store on a disk in memory beside a model of what it must hold; every step checks one against the other. */
+/** An embedded store on a disk in memory beside a model of its expected content; every step compares the two. */
 import path from 'node:path';
 import { ENTRY_KINDS, SALT_BYTES } from '@clinical-events/protocol';
 import { expect } from 'vitest';
@@ -23,7 +23,7 @@ export const SEGMENT_BYTES = 4096;
 export interface Wish {
   /** 0 to 255. */
   readonly id: number;
-  /** Contents 0 and 1 say the same in other words; 2 has other content. */
+  /** Contents 0 and 1 are equal in different spellings; 2 has other content. */
   readonly content: 0 | 1 | 2;
   readonly organisation: 'one' | 'two';
   /** Bytes of filler. */
@@ -38,7 +38,7 @@ export function wished({ id, content, organisation, size }: Wish): Candidate {
   return id % 4 === 3 ? { ...event, kind: ENTRY_KINDS.lifecycleAction } : event;
 }
 
-/** Where the index is kept, to be taken back to an earlier state or lost. */
+/** The place of the index, which can be restored to an earlier state or lost. */
 export interface IndexKeeper {
   save(): () => void;
   lose(): void;
@@ -157,7 +157,7 @@ export class StoreModel {
     await this.open();
   }
 
-  /** Everything that is stored is a repeat, and what differs is a conflict. */
+  /** Every stored event is a repeat, and one with other content is a conflict. */
   async checkRepeats(): Promise<void> {
     this.disk.heal();
     const repeats = [...this.stored];

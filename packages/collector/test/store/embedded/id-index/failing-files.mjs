@@ -1,6 +1,6 @@
 /*
  * The file calls of the writing thread, with faults ordered from outside: the thread imports this module, so the
- * test speaks to it through a file, named in the query of the module's URL. While that file exists it says, as
+ * test controls it through a file, named in the query of the module's URL. While that file exists it states, as
  * JSON, which call fails with which code, or how many milliseconds every sync takes.
  */
 import * as fs from 'node:fs';
