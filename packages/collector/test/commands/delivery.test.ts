@@ -105,7 +105,7 @@ describe('an erasure', () => {
         exitCode: isBegun ? 9 : 130,
         message: expect.stringContaining(isBegun ? see : 'withdrawn: nothing was erased') as string,
       });
-      // One who was slower than the collector has its answer.
+      // A late answer is no error.
       await inbox.answer(action, JSON.stringify({ state: 'done' }));
     },
   );

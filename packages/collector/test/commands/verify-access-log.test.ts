@@ -242,7 +242,7 @@ describe('collector verify, of the access log', () => {
 });
 
 describe('the log’s own entries', () => {
-  test('[R-901] are proved and exported as leaves, and are in no listing, record, export or count', async () => {
+  test('[R-901] are proved and exported as leaves, and are in no listing, record, count or export of events', async () => {
     dataDir = scratch();
     const [eventId, runId] = [randomUUID(), randomUUID()];
     const body = sampleEvent('inference-start', { event_id: eventId, run_id: runId });
